@@ -1,0 +1,112 @@
+import type { BundleId, Digest } from './digest.ts';
+
+/** A pointer to content: digest and size in bytes (OCI image-spec, descriptor.md). */
+export interface ContentPointer {
+  readonly digest: Digest;
+  readonly size: number;
+}
+
+/** Sums over the unique blobs of a bundle. */
+export interface BundleTotals {
+  readonly images: number;
+  readonly blobs: number;
+  readonly sizeBytes: number;
+  readonly diskBytes: number;
+  readonly inodes: number;
+}
+
+/** `immediate` activates by itself once ready, `manual` waits for `stickpin activate`. */
+export type Schedule = 'immediate' | 'manual';
+
+/** What is now known about another release of the stream. */
+export interface Advisory {
+  readonly version: string;
+  readonly deadend?: boolean;
+  readonly barrier?: boolean;
+  readonly reason: string;
+}
+
+/** Where a release may be applied from (bundle format, "update"). */
+export interface UpdateRules {
+  readonly from?: string;
+  readonly barrier?: { readonly reason: string };
+  readonly deadend?: { readonly reason: string };
+  readonly rollout?: { readonly start: string; readonly durationMinutes?: number; readonly startPercentage?: number };
+  readonly endOfLife?: string;
+  readonly base?: BundleId;
+}
+
+/** A small file that travels with the release. */
+export interface Attachment extends ContentPointer {
+  readonly name: string;
+  readonly mediaType: string;
+}
+
+/** The signed payload of a bundle, as in the bundle format, version 1. Times are RFC 3339. */
+export interface Payload {
+  readonly schemaVersion: 1;
+  readonly name: string;
+  readonly version: string;
+  readonly arch: string;
+  readonly sequence: number;
+  readonly created: string;
+  readonly expires?: string;
+  readonly index: ContentPointer;
+  readonly contents: ContentPointer;
+  readonly totals: BundleTotals;
+  readonly update?: UpdateRules;
+  readonly schedule?: Schedule;
+  readonly advisories?: readonly Advisory[];
+  readonly trust?: { readonly keys?: readonly string[]; readonly revoked?: readonly string[] };
+  readonly attachments?: readonly Attachment[];
+  readonly warnings?: readonly string[];
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** One layer blob of a bundle. `diskBytes` counts the unpacked files rounded up to 4 KiB each. */
+export interface Layer {
+  readonly digest: Digest;
+  readonly sizeBytes: number;
+  readonly diffId: Digest;
+  readonly uncompressedBytes: number;
+  readonly diskBytes: number;
+  readonly inodes: number;
+}
+
+/** One image of a bundle. `layers` are indexes into {@link Contents.layers}, for the platform of the node. */
+export interface Image {
+  /** Fully qualified, by digest: `quay.io/coreos/etcd@sha256:…`. */
+  readonly reference: string;
+  readonly digest: Digest;
+  readonly mediaType: string;
+  /** Each `registry/repo:tag`. */
+  readonly tags: readonly string[];
+  readonly component?: string;
+  readonly pin: boolean;
+  readonly layers: readonly number[];
+}
+
+/** `contents.json`: every layer once, and the images in load order. */
+export interface Contents {
+  readonly layers: readonly Layer[];
+  readonly images: readonly Image[];
+}
+
+/** A bundle whose signature and Merkle tree down to `contents.json` and `index.json` were verified. */
+export interface VerifiedBundle {
+  readonly bundleId: BundleId;
+  readonly payload: Payload;
+  readonly contents: Contents;
+  /** Names (file names without `.pub`) of the distinct trusted keys that signed. */
+  readonly signedBy: readonly string[];
+}
+
+/** What people call a bundle: `ocp@4.13.7`. */
+export function bundleName(bundle: { readonly name: string; readonly version: string }): string {
+  return `${bundle.name}@${bundle.version}`;
+}
+
+/** What STATUS lines call a bundle: `ocp 4.13.7`. */
+export function bundleTitle(bundle: { readonly name: string; readonly version: string }): string {
+  return `${bundle.name} ${bundle.version}`;
+}

@@ -1,0 +1,47 @@
+import type { VerifiedBundle } from './bundle.ts';
+import type { Digest } from './digest.ts';
+
+/** Identifies one plugging-in of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path` for a directory. */
+export type MediumId = string;
+
+/** A reason that can be shown and stored: an error code and a full sentence. */
+export interface Reason {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** A blob that a bundle needs and its directory has not got as it should be. */
+export interface MissingBlob {
+  readonly digest: Digest;
+  /** `absent`: no such file; `truncated`: the file has another size; `damaged`: its bytes have another digest. */
+  readonly why: 'absent' | 'truncated' | 'damaged';
+}
+
+/** What was found in one bundle directory of a medium. */
+export type FoundBundle =
+  | {
+      readonly kind: 'verified';
+      /** Relative to the medium's root, for people. */
+      readonly path: string;
+      readonly bundle: VerifiedBundle;
+      /** Manifests, indexes and configs of all images: what the local blob store keeps. */
+      readonly documents: readonly Digest[];
+      /** Blobs of the bundle that this directory lacks (a volume of a larger bundle, or a bad copy). */
+      readonly missing: readonly MissingBlob[];
+    }
+  | { readonly kind: 'rejected'; readonly path: string; readonly reason: Reason };
+
+/** How far a medium has come. */
+export type MediumState =
+  | { readonly kind: 'attached' }
+  | { readonly kind: 'mounted' }
+  | { readonly kind: 'read'; readonly bundles: readonly FoundBundle[]; readonly trustRevision: string }
+  | { readonly kind: 'failed'; readonly reason: Reason };
+
+/** A medium as observed. */
+export interface Medium {
+  readonly mediumId: MediumId;
+  /** What people call it: `sdb1`, or the path of a directory. */
+  readonly label: string;
+  readonly state: MediumState;
+}

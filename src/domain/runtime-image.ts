@@ -1,0 +1,29 @@
+/** An image as the runtime's `ListImages` reports it (CRI v1 `Image`). */
+export interface RuntimeImage {
+  readonly imageId: string;
+  readonly repoTags: readonly string[];
+  readonly repoDigests: readonly string[];
+  readonly pinned: boolean;
+}
+
+/** The filesystem on which the runtime keeps its images, as `ImageFsInfo` names it; sizes by statfs. */
+export interface ImageFilesystem {
+  readonly path: string;
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+}
+
+/** The runtime as observed in one round. */
+export type RuntimeObservation =
+  | {
+      readonly kind: 'reachable';
+      /** As the runtime names itself: `cri-o 1.36.3`. */
+      readonly name: string;
+      readonly images: readonly RuntimeImage[];
+      readonly filesystem: ImageFilesystem | undefined;
+      /** References that our rendered pins name now, sorted. For a runtime that pins by label: those labelled. */
+      readonly renderedPins: readonly string[];
+      /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */
+      readonly renderedMirrors: readonly string[];
+    }
+  | { readonly kind: 'unreachable'; readonly reason: string };

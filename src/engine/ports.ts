@@ -1,0 +1,129 @@
+/**
+ * What the engine and the registry need of the world. Adapters in media/, runtime/, registry/, store/ and host/ implement these; only the
+ * composition root knows which.
+ */
+import type { BundleId, Digest } from '../domain/digest.ts';
+import type { Medium, MediumId } from '../domain/medium.ts';
+import type { RuntimeObservation } from '../domain/runtime-image.ts';
+
+/** Stops a subscription. */
+export type Unsubscribe = () => void;
+
+/**
+ * Answers "have you this digest, and stream it from byte N". A mounted directory, the drop folder and the local blob store are blob
+ * sources today; another node will be one tomorrow.
+ */
+export interface BlobSource {
+  /** Size in bytes of the blob here, or undefined when it isn't. Never throws for an absent blob. */
+  sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
+  /**
+   * The bytes from `startByte` to the end, in chunks of at most 1 MiB, at the consumer's pace.
+   *
+   * @throws AppError `media/gone` (`wait`) when the source went away before or while reading; `media/read` (`retry`) on a read error.
+   */
+  read(digest: Digest, startByte: number, signal: AbortSignal): AsyncIterable<Buffer>;
+}
+
+/** A blob source that comes and goes, as the union over all plugged media does. */
+export interface ChangingBlobSource extends BlobSource {
+  /** Calls `listener` whenever what is offered may have changed. */
+  onChange(listener: () => void): Unsubscribe;
+}
+
+/** What is plugged in. Adapters hold the state of each medium in memory; nothing of it is stored. */
+export interface MediaPort {
+  /** Everything plugged in now, in the order of arrival. No I/O. */
+  list(): readonly Medium[];
+  /** Mounts an `attached` medium read-only. A failure is not thrown but becomes its state `failed`. Idempotent. */
+  mount(mediumId: MediumId, signal: AbortSignal): Promise<void>;
+  /** Finds and judges the bundles of a `mounted` or `read` medium; it becomes `read` or `failed`. Idempotent. */
+  read(mediumId: MediumId, signal: AbortSignal): Promise<void>;
+  /** Calls `listener` when a medium came, went or changed its state. */
+  onChange(listener: () => void): Unsubscribe;
+}
+
+/** Where one repository is to be found while a preload runs. */
+export interface Mirror {
+  /** `registry/path` without tag or digest: `quay.io/coreos/etcd`. */
+  readonly repository: string;
+}
+
+/** The container runtime. Every method is idempotent. */
+export interface RuntimePort {
+  /** Images, pins and mirrors as they are now. Not reachable is an answer, not an error. */
+  observe(signal: AbortSignal): Promise<RuntimeObservation>;
+  /**
+   * Makes exactly `references` the pins that are ours. CRI-O: renders the drop-in (with the pins that others configured) and reloads if
+   * bytes changed or `force`; it counts only when a later {@link observe} reports the images pinned. containerd: labels those that are present.
+   */
+  applyPins(references: readonly string[], options: { readonly force: boolean }, signal: AbortSignal): Promise<void>;
+  /** Makes our registry the first source of exactly these repositories; an empty list takes every mirror of ours away. */
+  applyMirrors(mirrors: readonly Mirror[], signal: AbortSignal): Promise<void>;
+  /**
+   * CRI `PullImage` of `reference` (by digest, or `registry/repo:tag` at activation). Aborting cancels the call.
+   *
+   * @throws AppError with a {@link PullErrorCode}.
+   */
+  pull(reference: string, signal: AbortSignal): Promise<void>;
+  /** Takes one name (`registry/repo:tag`) off its image; the image stays under its other names where the runtime can do so. */
+  removeTag(tag: string, signal: AbortSignal): Promise<void>;
+  /** Calls `listener` when the runtime came, went or its configuration changed on disk. */
+  onChange(listener: () => void): Unsubscribe;
+}
+
+/** Why a pull failed, as far as the runtime's status tells. */
+export type PullErrorCode =
+  | 'runtime/unreachable'
+  | 'runtime/no-space'
+  | 'runtime/digest-mismatch'
+  | 'runtime/not-found'
+  | 'runtime/policy'
+  | 'runtime/cancelled'
+  | 'runtime/pull-failed';
+
+/** systemd units over D-Bus, as far as the runtime adapters need them. */
+export interface UnitControl {
+  /** `ReloadUnit(name, "replace")`; resolves when the job is done. @throws AppError `host/unit` (`retry`) */
+  reloadUnit(unit: string, signal: AbortSignal): Promise<void>;
+  /** Calls `listener` when the unit's `ActiveState` or main process changed. */
+  onUnitChange(unit: string, listener: () => void): Unsubscribe;
+}
+
+/** What the registry saw of one image's transfer since the daemon started. */
+export interface TransferMeter {
+  /** Bytes of blobs sent to the runtime, all in all. */
+  totalBytes(): number;
+  /** Bytes sent of blobs whose transfer is not complete, by digest. */
+  partialBytes(): ReadonlyMap<Digest, number>;
+  /** How often a manifest of this repository was asked for; a pull that does not raise it never reached our mirror. */
+  manifestRequests(repository: string): number;
+  /** Transfers that wait for their medium to come back. */
+  waiting(): number;
+}
+
+/** What the registry may serve. Anything else is answered 404. */
+export interface RegistryCatalog {
+  /** Repositories, and in each the manifests by digest and the tags that name them now. */
+  readonly repositories: ReadonlyMap<
+    string,
+    { readonly manifests: ReadonlySet<Digest>; readonly tags: ReadonlyMap<string, Digest> }
+  >;
+}
+
+/** One line of the history. */
+export interface EventRow {
+  readonly at: number;
+  readonly kind: string;
+  readonly message: string;
+  readonly bundleId?: BundleId;
+  readonly medium?: string;
+}
+
+/** Tells systemd how it goes: sd_notify(3). Without `NOTIFY_SOCKET` every call does nothing. */
+export interface ServiceNotifier {
+  ready(): void;
+  /** One line, no newline; an unchanged line is not sent again. */
+  status(line: string): void;
+  reloading(): void;
+  stopping(): void;
+}

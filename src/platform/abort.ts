@@ -1,0 +1,46 @@
+import { AppError } from './app-error.ts';
+
+/**
+ * Runs `work` under a deadline. The signal handed to `work` aborts when `parent` does or when `timeoutMs` has passed.
+ *
+ * @throws AppError `platform/deadline` (`retry`) when the deadline passed; whatever `work` throws otherwise.
+ */
+export async function withDeadline<T>(
+  what: string,
+  timeoutMs: number,
+  parent: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  parent.throwIfAborted();
+  const expiry = new AppError({
+    code: 'platform/deadline',
+    message: `${what} did not answer within ${timeoutMs} ms`,
+    disposition: 'retry',
+  });
+  const own = new AbortController();
+  const timer = setTimeout(() => own.abort(expiry), timeoutMs);
+  const signal = AbortSignal.any([parent, own.signal]);
+  try {
+    return await Promise.race([work(signal), rejectionOf(signal)]);
+  } finally {
+    clearTimeout(timer);
+    own.abort(); // releases the listener that rejectionOf() left on the signal
+  }
+}
+
+function rejectionOf(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = deferred<never>();
+  signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  promise.catch(() => undefined); // the race may be over before the abort
+  return promise;
+}
+
+function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (reason: unknown) => void } {
+  let resolve: (value: T) => void = () => undefined;
+  let reject: (reason: unknown) => void = () => undefined;
+  const promise = new Promise<T>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { promise, resolve, reject };
+}

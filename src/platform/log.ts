@@ -1,0 +1,20 @@
+/**
+ * Fields of a log line. The journal shows them in upper case (`bundleId` → `BUNDLE_ID`); without a journal they are members of a JSON line.
+ * `messageId` is the 128-bit id of systemd.journal-fields(7) that the catalog explains.
+ */
+export interface LogFields {
+  readonly bundleId?: string;
+  readonly medium?: string;
+  readonly digest?: string;
+  readonly messageId?: string;
+  readonly err?: unknown;
+  readonly [field: string]: unknown;
+}
+
+/** A logger: fields first, then a message for an operator. An error is logged once, where it is handled. */
+export interface Log {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+}

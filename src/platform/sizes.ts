@@ -1,0 +1,41 @@
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
+
+function scaled(bytes: number): { value: number; unit: (typeof UNITS)[number] } {
+  let value = bytes;
+  let index = 0;
+  while (value >= 1024 && index < UNITS.length - 1) {
+    value /= 1024;
+    index += 1;
+  }
+  return { value, unit: UNITS[index] ?? 'B' };
+}
+
+/** Bytes for people: `512 B`, `84 MiB`, `14.2 GiB`. Whole numbers below GiB, one decimal from there. */
+export function formatBytes(bytes: number): string {
+  const { value, unit } = scaled(bytes);
+  const digits = unit === 'GiB' || unit === 'TiB' ? 1 : 0;
+  return `${value.toFixed(digits)} ${unit}`;
+}
+
+/** Progress for people, both in the unit of the whole: `5.1 of 16.0 GiB`, `12 of 340 MiB`. */
+export function formatBytesOf(doneBytes: number, totalBytes: number): string {
+  const { unit } = scaled(totalBytes);
+  const power = 1024 ** UNITS.indexOf(unit);
+  const digits = unit === 'GiB' || unit === 'TiB' ? 1 : 0;
+  return `${(doneBytes / power).toFixed(digits)} of ${(totalBytes / power).toFixed(digits)} ${unit}`;
+}
+
+/** A duration for people: `8 s`, `2 min 10 s` (seconds in steps of ten from a minute), `1 h 5 min`. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) {
+    const rounded = Math.round(seconds / 10) * 10;
+    if (rounded < 3600) {
+      const rest = rounded % 60;
+      return rest === 0 ? `${Math.floor(rounded / 60)} min` : `${Math.floor(rounded / 60)} min ${rest} s`;
+    }
+  }
+  const minutes = Math.round(seconds / 60);
+  return minutes % 60 === 0 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
