@@ -1,0 +1,39 @@
+/** A member of an archive: a directory when its path ends in `/`, else a regular file. Owner 0:0, time 0. */
+export interface TarMember {
+  /** At most 100 bytes, relative, as POSIX ustar's name field takes it. */
+  readonly path: string;
+  /** Content of a regular file; a directory has none. */
+  readonly bytes?: Uint8Array;
+}
+
+const blockBytes = 512;
+
+/** A POSIX ustar archive of the members in the order given, byte for byte the same for the same members. */
+export function tarArchive(members: readonly TarMember[]): Buffer {
+  const parts: Uint8Array[] = [];
+  for (const member of members) {
+    const bytes = member.bytes ?? new Uint8Array();
+    parts.push(header(member.path, bytes.length), bytes, new Uint8Array(-bytes.length & (blockBytes - 1)));
+  }
+  parts.push(new Uint8Array(2 * blockBytes));
+  return Buffer.concat(parts);
+}
+
+function header(path: string, sizeBytes: number): Buffer {
+  if (Buffer.byteLength(path) > 100) throw new RangeError(`tar member name is longer than 100 bytes: ${path}`);
+  const isDirectory = path.endsWith('/');
+  const block = Buffer.alloc(blockBytes);
+  block.write(path, 0);
+  block.write(isDirectory ? '0000755\0' : '0000644\0', 100);
+  block.write('0000000\0', 108);
+  block.write('0000000\0', 116);
+  block.write(`${sizeBytes.toString(8).padStart(11, '0')}\0`, 124);
+  block.write('00000000000\0', 136);
+  // POSIX: the checksum is taken with its own field read as blanks.
+  block.write('        ', 148);
+  block.write(isDirectory ? '5' : '0', 156);
+  block.write('ustar\x0000', 257);
+  const sum = block.reduce((total, byte) => total + byte, 0);
+  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
+  return block;
+}
