@@ -230,7 +230,10 @@ function drained(response: ServerResponse): Promise<void> {
   const { promise, resolve } = deferred();
   response.once('drain', resolve);
   response.once('close', resolve);
-  return promise;
+  return promise.finally(() => {
+    response.off('drain', resolve);
+    response.off('close', resolve);
+  });
 }
 
 function deferred(): { promise: Promise<void>; resolve: () => void } {
