@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** How many results of one kind stay in the cache; the ones that were used longest ago go first. */
+const keptPerKind = 3;
+
+/** Where built things are kept between test runs: `STICKPIN_TEST_CACHE`, else `/var/cache/stickpin-test`. */
+export function cacheDirectory(): string {
+  return process.env.STICKPIN_TEST_CACHE ?? '/var/cache/stickpin-test';
+}
+
+/** The directory in the cache that belongs to a kind of thing and its recipe (any JSON value), built or not. */
+export function cachedPath(kind: string, recipe: unknown): string {
+  const hash = createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 16);
+  return join(cacheDirectory(), `${kind}-${hash}`);
+}
+
+/**
+ * The directory of a thing that is expensive to build, built by `build` if the cache lacks it.
+ *
+ * INVARIANTS: a directory under its final name is complete, since it is built beside and renamed; one process builds at a time,
+ * since the lock is a flock(2) that the kernel releases when its holder dies.
+ */
+export async function buildOnce(
+  kind: string,
+  recipe: unknown,
+  build: (directory: string) => Promise<void>,
+): Promise<string> {
+  const path = cachedPath(kind, recipe);
+  if (await touched(path)) return path;
+  await mkdir(cacheDirectory(), { recursive: true });
+  const unlock = await lock(join(cacheDirectory(), `${kind}.lock`));
+  try {
+    if (await touched(path)) return path;
+    const partial = `${path}.partial`;
+    await rm(partial, { recursive: true, force: true });
+    await mkdir(partial);
+    await build(partial);
+    await rename(partial, path);
+    await prune(kind, path);
+    return path;
+  } finally {
+    await unlock();
+  }
+}
+
+async function touched(path: string): Promise<boolean> {
+  if (!existsSync(path)) return false;
+  const now = new Date();
+  await utimes(path, now, now);
+  return true;
+}
+
+async function prune(kind: string, newest: string): Promise<void> {
+  const names = (await readdir(cacheDirectory())).filter((name) => /^[0-9a-f]{16}$/.test(name.slice(kind.length + 1)));
+  const paths = names.filter((name) => name.startsWith(`${kind}-`)).map((name) => join(cacheDirectory(), name));
+  const aged = await Promise.all(paths.map(async (path) => ({ path, usedMs: (await stat(path)).mtimeMs })));
+  aged.sort((a, b) => b.usedMs - a.usedMs);
+  const stale = aged.filter(({ path }) => path !== newest).slice(keptPerKind - 1);
+  for (const { path } of stale) await rm(path, { recursive: true, force: true });
+}
+
+async function lock(path: string): Promise<() => Promise<void>> {
+  const holder = spawn('flock', ['--exclusive', path, 'sh', '-c', 'echo locked; exec cat'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const ended = once(holder, 'close');
+  const first = await Promise.race([once(holder.stdout, 'data'), ended]);
+  if (!Buffer.isBuffer(first[0])) throw new Error(`flock on ${path} ended with ${String(first[0])}`);
+  return async () => {
+    holder.stdin.end();
+    await ended;
+  };
+}
