@@ -89,26 +89,28 @@ export interface UnitControl {
   onUnitChange(unit: string, listener: () => void): Unsubscribe;
 }
 
-/** What the registry saw of one image's transfer since the daemon started. */
+/** What the registry saw since the daemon started. */
 export interface TransferMeter {
   /** Bytes of blobs sent to the runtime, all in all. */
   totalBytes(): number;
-  /** Bytes sent of blobs whose transfer is not complete, by digest. */
-  partialBytes(): ReadonlyMap<Digest, number>;
-  /** How often a manifest of this repository was asked for; a pull that does not raise it never reached our mirror. */
+  /** The furthest byte sent of each blob. */
+  sentBytes(): ReadonlyMap<Digest, number>;
+  /** How often manifests of this repository (`quay.io/coreos/etcd`) were asked for; a pull that does not raise it never reached our mirror. */
   manifestRequests(repository: string): number;
   /** Transfers that wait for their medium to come back. */
   waiting(): number;
 }
 
-/** What the registry may serve. Anything else is answered 404. */
-export interface RegistryCatalog {
-  /** Repositories, and in each the manifests by digest and the tags that name them now. */
-  readonly repositories: ReadonlyMap<
-    string,
-    { readonly manifests: ReadonlySet<Digest>; readonly tags: ReadonlyMap<string, Digest> }
-  >;
+/** What one repository offers on our registry. */
+export interface CatalogEntry {
+  /** Manifests and indexes that may be asked for by digest. */
+  readonly manifests: ReadonlySet<Digest>;
+  /** Tags that name one of them now; empty but while a release is activated. */
+  readonly tags: ReadonlyMap<string, Digest>;
 }
+
+/** What the registry may serve, by repository (`quay.io/coreos/etcd`). Anything else is answered 404. */
+export type RegistryCatalog = ReadonlyMap<string, CatalogEntry>;
 
 /** One line of the history. */
 export interface EventRow {

@@ -1,0 +1,160 @@
+import type { Assessment, BundleAssessment } from './assess.ts';
+import { missingLayersOf } from './assess.ts';
+import type { Image } from './bundle.ts';
+import type { Decision, Effect } from './effect.ts';
+import { nextPulls, type PullCandidate } from './pull-schedule.ts';
+import { repositoryOf } from './reference.ts';
+import type { Observed, Policy, RunningTask } from './state.ts';
+
+/** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
+const PIN_BACKOFF_MS = 1_000;
+const PIN_BACKOFF_MAX_MS = 60_000;
+
+/**
+ * What to do about what was observed. Pure: the same input gives the same effects, in the order in which they are to be done.
+ *
+ * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors exist only while something is to be pulled;
+ * an image that is present is never pulled.
+ */
+export function decide(observed: Observed, assessment: Assessment, policy: Policy): Decision {
+  const media = mediaEffects(observed);
+  const adoptions = assessment.adoptions.map(
+    (adoption): Effect => ({
+      kind: 'adopt-bundle',
+      bundleId: adoption.found.bundle.bundleId,
+      mediumId: adoption.mediumId,
+    }),
+  );
+  if (observed.runtime.kind === 'unreachable') return { effects: [...media, ...adoptions], wakeAt: undefined };
+  const pins = pinEffects(observed, assessment);
+  const mirrors = mirrorEffects(observed, assessment);
+  const isConfigured = pins.effects.length === 0 && mirrors.length === 0;
+  const starts = isConfigured
+    ? [...pullEffects(observed, assessment, policy), ...activations(observed, assessment)]
+    : [];
+  return {
+    effects: [...media, ...adoptions, ...pins.effects, ...mirrors, ...starts, ...readyEffects(assessment)],
+    wakeAt: earliest([pins.wakeAt, ...observed.failures.map((failure) => failure.retryAt)], observed.now),
+  };
+}
+
+function mediaEffects({ media, trustRevision }: Observed): Effect[] {
+  return media.flatMap(({ mediumId, state }): Effect[] => {
+    if (state.kind === 'attached') return [{ kind: 'mount-medium', mediumId }];
+    if (state.kind === 'mounted') return [{ kind: 'read-medium', mediumId }];
+    if (state.kind === 'read' && state.trustRevision !== trustRevision) return [{ kind: 'read-medium', mediumId }];
+    return [];
+  });
+}
+
+function pinEffects(observed: Observed, { bundles }: Assessment): { effects: Effect[]; wakeAt: number | undefined } {
+  const references = uniqueSorted(
+    bundles.flatMap(({ bundle }) =>
+      bundle.contents.images.filter((image) => image.pin).map((image) => image.reference),
+    ),
+  );
+  const unpinned = uniqueSorted(bundles.flatMap((entry) => entry.unpinnedImages.map((image) => image.reference))).join(
+    '\n',
+  );
+  const last = observed.pinsRequested;
+  const ask = (force: boolean): Effect => ({ kind: 'apply-pins', references, unpinned, force });
+  if (last === undefined || !isSame(last.references, references)) return { effects: [ask(false)], wakeAt: undefined };
+  if (unpinned === '') return { effects: [], wakeAt: undefined };
+  if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
+  const due = last.at + Math.min(PIN_BACKOFF_MAX_MS, PIN_BACKOFF_MS * 2 ** Math.max(0, last.attempts - 1));
+  return observed.now >= due ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
+}
+
+function mirrorEffects(observed: Observed, { bundles }: Assessment): Effect[] {
+  if (observed.runtime.kind !== 'reachable') return [];
+  const wanted = uniqueSorted(bundles.flatMap((entry) => repositoriesWanted(entry, observed)));
+  if (isSame(observed.runtime.renderedMirrors, wanted)) return [];
+  // A running pull keeps its mirror: the runtime may come back to it for the next blob.
+  if (observed.running.length > 0 && wanted.length < observed.runtime.renderedMirrors.length) return [];
+  return [{ kind: 'apply-mirrors', repositories: wanted }];
+}
+
+function repositoriesWanted(entry: BundleAssessment, { running }: Observed): string[] {
+  const { bundle } = entry;
+  if (entry.pullableImages.length > 0 && isPreloading(entry)) {
+    return entry.pullableImages.map((image) => repositoryOf(image.reference));
+  }
+  const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
+  if (isActivating || isReadyToActivate(entry))
+    return bundle.contents.images.flatMap((image) => image.tags.map(repositoryOf));
+  return [];
+}
+
+function isPreloading({ phase, hold }: BundleAssessment): boolean {
+  return hold === undefined && (phase === 'preloading' || phase === 'activated' || phase === 'ready');
+}
+
+function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
+  return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
+}
+
+function pullEffects(observed: Observed, assessment: Assessment, policy: Policy): Effect[] {
+  const pulls = new Map(
+    assessment.bundles
+      .filter(isPreloading)
+      .flatMap((entry) => entry.pullableImages.map((image) => [image.reference, { entry, image }] as const)),
+  );
+  const candidate = (reference: string, image: Image, entry: BundleAssessment): PullCandidate => ({
+    reference,
+    missingLayers: missingLayersOf(image, entry.bundle, assessment.presentLayers),
+  });
+  const running = observed.running.flatMap((task) => {
+    const pull = task.kind === 'pull' ? pulls.get(task.reference) : undefined;
+    if (task.kind !== 'pull') return [];
+    return [
+      pull === undefined
+        ? { reference: task.reference, missingLayers: [] }
+        : candidate(task.reference, pull.image, pull.entry),
+    ];
+  });
+  const waiting = failedTasks(observed, 'pull');
+  const candidates = [...pulls]
+    .filter(([reference]) => !waiting.has(reference))
+    .map(([reference, { image, entry }]) => candidate(reference, image, entry));
+  return nextPulls({ candidates, running, parallel: policy.parallelPulls }).flatMap((reference): Effect[] => {
+    const entry = pulls.get(reference)?.entry;
+    return entry === undefined
+      ? []
+      : [{ kind: 'start', task: { kind: 'pull', bundleId: entry.bundle.bundleId, reference } }];
+  });
+}
+
+function activations(observed: Observed, { bundles }: Assessment): Effect[] {
+  if (observed.running.some((task) => task.kind === 'activate')) return [];
+  const waiting = failedTasks(observed, 'activate');
+  const next = bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
+  return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
+}
+
+/** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles that were to be activated. */
+function failedTasks({ failures, now }: Observed, kind: RunningTask['kind']): ReadonlySet<string> {
+  return new Set(
+    failures
+      .filter(({ task, retryAt }) => task.kind === kind && (retryAt === undefined || retryAt > now))
+      .map(({ task }) => (task.kind === 'pull' ? task.reference : task.bundleId)),
+  );
+}
+
+function readyEffects({ bundles }: Assessment): Effect[] {
+  return bundles
+    .filter((entry) => entry.phase === 'ready' && entry.reason === undefined && entry.bundle.readyAt === undefined)
+    .map((entry) => ({ kind: 'record-ready', bundleId: entry.bundle.bundleId }));
+}
+
+function uniqueSorted(values: readonly string[]): string[] {
+  return [...new Set(values)].sort();
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((value, index) => value === b[index]);
+}
+
+function earliest(times: readonly (number | undefined)[], now: number): number | undefined {
+  const ahead = times.filter((time): time is number => time !== undefined && time > now);
+  return ahead.length === 0 ? undefined : Math.min(...ahead);
+}

@@ -1,0 +1,47 @@
+import type { Reason } from './medium.ts';
+
+/** What a preload waits for. */
+export type Hold = 'space' | 'media' | 'runtime';
+
+/** The phase of a bundle, in the words that are shown everywhere. */
+export type Phase = 'detected' | 'rejected' | 'held' | 'preloading' | 'ready' | 'activated';
+
+/** One row of the table of phases. */
+export interface PhaseRow {
+  readonly phase: Phase;
+  /** For the documentation and `stickpin list --help`. */
+  readonly meaning: string;
+  /** Phases that may follow. */
+  readonly next: readonly Phase[];
+}
+
+/** The table of phases: what each means and what may follow. The diagram in the documentation is made from it. */
+export const PHASES: readonly PhaseRow[] = [
+  { phase: 'detected', meaning: 'seen on a medium, not judged yet', next: ['rejected', 'held', 'preloading', 'ready'] },
+  {
+    phase: 'rejected',
+    meaning: 'may not be trusted or is malformed; the reason names the file, the field, the digest',
+    next: ['detected'],
+  },
+  {
+    phase: 'held',
+    meaning: 'trusted, but the preload must wait: space, media or runtime',
+    next: ['preloading', 'ready'],
+  },
+  { phase: 'preloading', meaning: 'images are being pulled', next: ['held', 'ready'] },
+  {
+    phase: 'ready',
+    meaning: 'every image is present by digest and reported pinned by the runtime',
+    next: ['held', 'preloading', 'activated'],
+  },
+  { phase: 'activated', meaning: 'its tags name its images', next: [] },
+];
+
+/** A phase with what explains it. */
+export interface PhaseOf {
+  readonly phase: Phase;
+  /** Set when the phase is `held`. */
+  readonly hold?: Hold;
+  /** Why, for `rejected`, `held` and for anything that is degraded. */
+  readonly reason?: Reason;
+}

@@ -1,0 +1,69 @@
+import type { VerifiedBundle } from './bundle.ts';
+import type { BundleId } from './digest.ts';
+import type { Medium, Reason } from './medium.ts';
+import type { RuntimeObservation } from './runtime-image.ts';
+
+/** A bundle that was adopted: trusted once, kept in the database from then on. Times are milliseconds since the epoch. */
+export interface StoredBundle extends VerifiedBundle {
+  readonly adoptedAt: number;
+  /** First time that every image was present and pinned. */
+  readonly readyAt?: number;
+  /** A person asked for activation (`stickpin activate`). */
+  readonly activationRequestedAt?: number;
+  /** Activation was done. */
+  readonly activatedAt?: number;
+}
+
+/** What can't be observed and is therefore stored. */
+export interface Stored {
+  /** In the order of adoption. */
+  readonly bundles: readonly StoredBundle[];
+}
+
+/** A long effect that runs beside the loop. */
+export type RunningTask =
+  | { readonly kind: 'pull'; readonly bundleId: BundleId; readonly reference: string }
+  | { readonly kind: 'activate'; readonly bundleId: BundleId };
+
+/** How a pull, or an activation, failed last. Forgotten when it succeeds, when the media change, and at a restart. */
+export interface TaskFailure {
+  readonly task: RunningTask;
+  readonly attempts: number;
+  readonly reason: Reason;
+  /** When it may be tried again, in milliseconds since the epoch; undefined: not before the media change. */
+  readonly retryAt: number | undefined;
+}
+
+/** What was last asked of the runtime in terms of pins, so that asking again can back off. */
+export interface PinsRequested {
+  readonly references: readonly string[];
+  /** Images that were present and not reported pinned when we asked, joined; a new set is asked for at once. */
+  readonly unpinned: string;
+  readonly attempts: number;
+  readonly at: number;
+}
+
+/** Everything that one round looked at. */
+export interface Observed {
+  /** Wall clock, milliseconds since the epoch. */
+  readonly now: number;
+  /** Whether the wall clock is synchronised with an outside source (timedatectl's NTPSynchronized). */
+  readonly clockSynchronised: boolean;
+  /** GOARCH of this node. */
+  readonly arch: string;
+  /** Changes whenever the set of trusted keys does. */
+  readonly trustRevision: string;
+  readonly media: readonly Medium[];
+  readonly runtime: RuntimeObservation;
+  readonly running: readonly RunningTask[];
+  readonly failures: readonly TaskFailure[];
+  readonly pinsRequested: PinsRequested | undefined;
+}
+
+/** The settings that decisions depend on. */
+export interface Policy {
+  /** Pulls at once, at least 1. */
+  readonly parallelPulls: number;
+  /** Share of the image filesystem that stays free, in percent. */
+  readonly minFreePercent: number;
+}

@@ -1,0 +1,101 @@
+import type { Digest } from '../domain/digest.ts';
+import type { ChangingBlobSource } from '../engine/ports.ts';
+import { AppError } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
+
+/** What a transfer needs. */
+export interface TransferDependencies {
+  readonly source: ChangingBlobSource;
+  readonly clock: Clock;
+  /** How long a transfer waits for its medium to come back. */
+  readonly graceMs: number;
+  /** Told when a transfer starts and ends to wait. */
+  readonly onWait: (change: 1 | -1) => void;
+}
+
+/** The part of a blob that is wanted. */
+export interface TransferRange {
+  readonly digest: Digest;
+  readonly firstByte: number;
+  readonly lastByte: number;
+}
+
+/** Wait before a read error is taken for more than a hiccup: the kernel often reports it just before the device goes away. */
+const READ_RETRY_MS = 500;
+
+/**
+ * Streams part of a blob. When the medium goes away in between, it waits up to the grace time for any medium that has the blob and goes
+ * on from the very byte: nothing is read twice, and the runtime notices a pause only.
+ *
+ * @throws AppError `media/gone` or `media/read` when the grace time ran out.
+ */
+export async function* transfer(
+  range: TransferRange,
+  deps: TransferDependencies,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  let position = range.firstByte;
+  let giveUpAt: number | undefined;
+  while (position <= range.lastByte) {
+    try {
+      for await (const chunk of deps.source.read(range.digest, position, signal)) {
+        const wanted = chunk.subarray(0, range.lastByte - position + 1);
+        position += wanted.length;
+        giveUpAt = undefined;
+        yield wanted;
+        if (position > range.lastByte) return;
+      }
+      throw shortBlob(range.digest, position);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof AppError) || error.disposition === 'reject') throw error;
+      giveUpAt ??= deps.clock.monotonic() + deps.graceMs;
+      if (!(await returns(range.digest, giveUpAt, deps, signal))) throw error;
+    }
+  }
+}
+
+function shortBlob(digest: Digest, position: number): AppError {
+  return new AppError({
+    code: 'media/read',
+    message: `${digest} ended after ${position} bytes, before its full size`,
+    disposition: 'retry',
+  });
+}
+
+/** Waits until the blob is offered again; false when the time is over. */
+async function returns(
+  digest: Digest,
+  untilMs: number,
+  deps: TransferDependencies,
+  signal: AbortSignal,
+): Promise<boolean> {
+  deps.onWait(1);
+  const changed = new EventTarget();
+  const unsubscribe = deps.source.onChange(() => changed.dispatchEvent(new Event('change')));
+  try {
+    // The first look comes after a pause: right after a failed read the source may still believe that it has the blob.
+    for (let pauseMs = READ_RETRY_MS; deps.clock.monotonic() < untilMs; pauseMs = 5_000) {
+      await pause(Math.min(pauseMs, untilMs - deps.clock.monotonic()), changed, deps.clock, signal);
+      if ((await deps.source.sizeOf(digest, signal)) !== undefined) return true;
+    }
+    return false;
+  } finally {
+    unsubscribe();
+    deps.onWait(-1);
+  }
+}
+
+async function pause(ms: number, changed: EventTarget, clock: Clock, signal: AbortSignal): Promise<void> {
+  const over = new AbortController();
+  const wake = () => over.abort();
+  changed.addEventListener('change', wake, { once: true });
+  try {
+    await clock.sleep(Math.max(0, ms), AbortSignal.any([signal, over.signal]));
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!over.signal.aborted) throw error;
+  } finally {
+    changed.removeEventListener('change', wake);
+  }
+}
