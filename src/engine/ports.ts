@@ -2,9 +2,11 @@
  * What the engine and the registry need of the world. Adapters in media/, runtime/, registry/, store/ and host/ implement these; only the
  * composition root knows which.
  */
+import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { Medium, MediumId } from '../domain/medium.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
+import type { Stored } from '../domain/state.ts';
 
 /** Stops a subscription. */
 export type Unsubscribe = () => void;
@@ -119,6 +121,27 @@ export interface EventRow {
   readonly message: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
+}
+
+/** What is recorded about an adopted bundle beside its contents. */
+export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt';
+
+/** The state that can't be observed. Every change is one transaction together with its line of history; all calls are synchronous. */
+export interface StateStore {
+  load(): Stored;
+  /** Adds a bundle; one that is known stays as it is. */
+  adopt(bundle: VerifiedBundle, event: EventRow): void;
+  /** Sets a time of a bundle to that of `event`. */
+  mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
+  append(event: EventRow): void;
+  /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
+  events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
+}
+
+/** Keeps small documents (manifests, indexes, configs) on the node's own disk. */
+export interface DocumentStore extends BlobSource {
+  /** Idempotent; crash-safe. @throws AppError `store/no-space` or `store/blob` (`retry`) */
+  put(digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void>;
 }
 
 /** Tells systemd how it goes: sd_notify(3). Without `NOTIFY_SOCKET` every call does nothing. */

@@ -1,0 +1,28 @@
+/**
+ * The schema, step by step: entry N takes `user_version` from N to N + 1. Entries are never changed once released. Times are milliseconds since
+ * the epoch; payload, contents and signers are JSON.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE bundle (
+     bundle_id TEXT PRIMARY KEY,
+     name TEXT NOT NULL,
+     version TEXT NOT NULL,
+     sequence INTEGER NOT NULL,
+     payload TEXT NOT NULL,
+     contents TEXT NOT NULL,
+     signed_by TEXT NOT NULL,
+     adopted_at INTEGER NOT NULL,
+     ready_at INTEGER,
+     activation_requested_at INTEGER,
+     activated_at INTEGER
+   ) STRICT;
+   CREATE TABLE event (
+     event_id INTEGER PRIMARY KEY AUTOINCREMENT,
+     at INTEGER NOT NULL,
+     kind TEXT NOT NULL,
+     bundle_id TEXT,
+     medium TEXT,
+     message TEXT NOT NULL
+   ) STRICT;
+   CREATE INDEX event_by_bundle ON event (bundle_id, event_id);`,
+];

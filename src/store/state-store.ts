@@ -1,0 +1,132 @@
+import type { Database } from 'better-sqlite3';
+import * as v from 'valibot';
+import type { VerifiedBundle } from '../domain/bundle.ts';
+import type { BundleId } from '../domain/digest.ts';
+import type { StoredBundle } from '../domain/state.ts';
+import type { EventRow, StateStore } from '../engine/ports.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+
+interface BundleRow {
+  readonly bundle_id: string;
+  readonly payload: string;
+  readonly contents: string;
+  readonly signed_by: string;
+  readonly adopted_at: number;
+  readonly ready_at: number | null;
+  readonly activation_requested_at: number | null;
+  readonly activated_at: number | null;
+}
+
+interface HistoryRow {
+  readonly at: number;
+  readonly kind: string;
+  readonly bundle_id: string | null;
+  readonly medium: string | null;
+  readonly message: string;
+}
+
+/** Reads the JSON of a bundle row back into its type. Supplied by the bundle room, since the schema is its business. */
+export type BundleReviver = (row: {
+  payload: unknown;
+  contents: unknown;
+}) => Pick<VerifiedBundle, 'payload' | 'contents'>;
+
+const signers = v.array(v.string());
+
+/**
+ * The state in SQLite. Every change and its line of history are one transaction.
+ *
+ * Bundles are kept in memory beside the database, so that a round costs no query; a change replaces the value.
+ */
+export function createStateStore(database: Database, revive: BundleReviver): StateStore {
+  const insertEvent = database.prepare(
+    'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
+  );
+  const insertBundle = database.prepare(
+    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, adopted_at)
+     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @adoptedAt)
+     ON CONFLICT (bundle_id) DO NOTHING`,
+  );
+  const selectEvents = database.prepare<[string | null, string | null, number], HistoryRow>(
+    `SELECT at, kind, bundle_id, medium, message FROM event
+     WHERE ? IS NULL OR bundle_id = ? ORDER BY event_id DESC LIMIT ?`,
+  );
+  const marks = {
+    readyAt: database.prepare('UPDATE bundle SET ready_at = ? WHERE bundle_id = ?'),
+    activationRequestedAt: database.prepare('UPDATE bundle SET activation_requested_at = ? WHERE bundle_id = ?'),
+    activatedAt: database.prepare('UPDATE bundle SET activated_at = ? WHERE bundle_id = ?'),
+  };
+  let bundles = load(database, revive);
+
+  const append = (event: EventRow) => {
+    insertEvent.run({ ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null });
+  };
+  return {
+    load: () => ({ bundles }),
+    append,
+    adopt: (bundle, event) => {
+      if (bundles.some((known) => known.bundleId === bundle.bundleId)) return;
+      database.transaction(() => {
+        insertBundle.run(columnsOf(bundle, event.at));
+        append(event);
+      })();
+      bundles = [...bundles, { ...bundle, adoptedAt: event.at }];
+    },
+    mark: (bundleId, what, event) => {
+      database.transaction(() => {
+        marks[what].run(event.at, bundleId);
+        append(event);
+      })();
+      bundles = bundles.map((bundle) => (bundle.bundleId === bundleId ? { ...bundle, [what]: event.at } : bundle));
+    },
+    events: (bundleId, limit) =>
+      selectEvents
+        .all(bundleId ?? null, bundleId ?? null, limit)
+        .reverse()
+        .map((row) => ({
+          at: row.at,
+          kind: row.kind,
+          message: row.message,
+          ...(row.bundle_id !== null && { bundleId: row.bundle_id as BundleId }),
+          ...(row.medium !== null && { medium: row.medium }),
+        })),
+  };
+}
+
+function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, string | number> {
+  const { name, version, sequence } = bundle.payload;
+  return {
+    bundleId: bundle.bundleId,
+    name,
+    version,
+    sequence,
+    payload: JSON.stringify(bundle.payload),
+    contents: JSON.stringify(bundle.contents),
+    signedBy: JSON.stringify(bundle.signedBy),
+    adoptedAt,
+  };
+}
+
+function load(database: Database, revive: BundleReviver): readonly StoredBundle[] {
+  const rows = database.prepare<[], BundleRow>('SELECT * FROM bundle ORDER BY adopted_at, rowid').all();
+  return rows.map((row) => {
+    try {
+      return {
+        bundleId: row.bundle_id as BundleId,
+        ...revive({ payload: JSON.parse(row.payload), contents: JSON.parse(row.contents) }),
+        signedBy: v.parse(signers, JSON.parse(row.signed_by)),
+        adoptedAt: row.adopted_at,
+        ...(row.ready_at !== null && { readyAt: row.ready_at }),
+        ...(row.activation_requested_at !== null && { activationRequestedAt: row.activation_requested_at }),
+        ...(row.activated_at !== null && { activatedAt: row.activated_at }),
+      };
+    } catch (error) {
+      throw new AppError({
+        code: 'store/row',
+        message: `bundle ${row.bundle_id} in the state database can't be read: ${reasonOf(error)}`,
+        disposition: 'fatal',
+        cause: error,
+      });
+    }
+  });
+}
