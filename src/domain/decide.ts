@@ -3,7 +3,7 @@ import { missingLayersOf } from './assess.ts';
 import type { Image } from './bundle.ts';
 import type { Decision, Effect } from './effect.ts';
 import { nextPulls, type PullCandidate } from './pull-schedule.ts';
-import { repositoryOf } from './reference.ts';
+import { parseReference } from './reference.ts';
 import type { Observed, Policy, RunningTask } from './state.ts';
 
 /** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
@@ -157,4 +157,8 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
 function earliest(times: readonly (number | undefined)[], now: number): number | undefined {
   const ahead = times.filter((time): time is number => time !== undefined && time > now);
   return ahead.length === 0 ? undefined : Math.min(...ahead);
+}
+
+function repositoryOf(reference: string): string {
+  return parseReference(reference).repository;
 }

@@ -64,6 +64,15 @@ export function isCanonicalReference(text: string): boolean {
   }
 }
 
+/**
+ * The repository of a reference that was checked before: `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Only cuts, never throws.
+ */
+export function repositoryOf(reference: string): string {
+  const [named = ''] = reference.split('@');
+  const colon = named.indexOf(':', named.lastIndexOf('/') + 1);
+  return colon < 0 ? named : named.slice(0, colon);
+}
+
 /** The last part of a repository's path: `etcd` of `quay.io/coreos/etcd`. */
 export function lastPathPart(repository: string): string {
   return repository.slice(repository.lastIndexOf('/') + 1);
