@@ -1,0 +1,133 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parse } from 'toml';
+import * as v from 'valibot';
+import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { type Settings, settingsSchema } from './schema.ts';
+
+/** Where the settings come from, in order; what comes later wins, key by key. */
+export interface SettingsSources {
+  /** Folders of `*.toml` fragments and single files; those that do not exist are passed over. */
+  readonly fragments: readonly ({ readonly folder: string } | { readonly file: string })[];
+}
+
+/** The sources on a node: what the vendor, the running system and the administrator say. */
+export const NODE_SOURCES: SettingsSources = {
+  fragments: [
+    { folder: '/usr/lib/stickpin/stickpin.toml.d' },
+    { file: '/etc/stickpin/stickpin.toml' },
+    { folder: '/run/stickpin/stickpin.toml.d' },
+    { folder: '/etc/stickpin/stickpin.toml.d' },
+  ],
+};
+
+type Table = Record<string, unknown>;
+
+/**
+ * Reads, merges and validates the settings. Nothing configured gives the defaults.
+ *
+ * @throws AppError `config/syntax`, `config/key`, `config/file` (`reject`): each names the file and the key.
+ */
+export async function loadSettings(sources: SettingsSources, signal: AbortSignal): Promise<Settings> {
+  let merged: Table = {};
+  const origin = new Map<string, string>();
+  for (const path of await listFragments(sources, signal)) {
+    const table = await readFragment(path, signal);
+    check(table, () => path);
+    merged = merge(merged, table, path, origin);
+  }
+  return deepFreeze(check(merged, (key) => origin.get(key) ?? 'the settings'));
+}
+
+async function listFragments({ fragments }: SettingsSources, signal: AbortSignal): Promise<string[]> {
+  const paths: string[] = [];
+  for (const fragment of fragments) {
+    signal.throwIfAborted();
+    if ('file' in fragment) paths.push(fragment.file);
+    else paths.push(...(await listFolder(fragment.folder)));
+  }
+  return paths;
+}
+
+async function listFolder(folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    if (systemCodeOf(error) === 'ENOENT') return [];
+    throw fileError(folder, error);
+  });
+  const visible = names.filter((name) => !name.startsWith('.') && !name.endsWith('~')).sort();
+  const foreign = visible.find((name) => !name.endsWith('.toml'));
+  if (foreign !== undefined) {
+    throw new AppError({
+      code: 'config/file',
+      message: `${join(folder, foreign)} would be ignored, since its name does not end in .toml; rename it or move it away`,
+      disposition: 'reject',
+    });
+  }
+  return visible.map((name) => join(folder, name));
+}
+
+async function readFragment(path: string, signal: AbortSignal): Promise<Table> {
+  let text: string;
+  try {
+    text = await readFile(path, { encoding: 'utf8', signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    if (systemCodeOf(error) === 'ENOENT') return {};
+    throw fileError(path, error);
+  }
+  try {
+    return { ...(parse(text) as Table) };
+  } catch (error) {
+    const line = typeof error === 'object' && error !== null && 'line' in error ? `:${String(error.line)}` : '';
+    throw new AppError({
+      code: 'config/syntax',
+      message: `${path}${line} is not TOML: ${reasonOf(error)}`,
+      disposition: 'reject',
+      cause: error,
+    });
+  }
+}
+
+function fileError(path: string, error: unknown): AppError {
+  return new AppError({
+    code: 'config/file',
+    message: `${path} can't be read: ${reasonOf(error)}`,
+    disposition: 'reject',
+    cause: error,
+  });
+}
+
+function check(table: Table, fileOf: (key: string) => string): Settings {
+  const result = v.safeParse(settingsSchema, table);
+  if (result.success) return result.output;
+  const issue = result.issues[0];
+  const key = v.getDotPath(issue) ?? '';
+  const isUnknown = issue.expected === 'never';
+  const why = isUnknown
+    ? 'is not a setting of stickpin; check its spelling'
+    : `${issue.message} (is ${issue.received})`;
+  throw new AppError({
+    code: 'config/key',
+    message: `${fileOf(key)}: ${key} ${why}; see 'stickpin config show' for all settings`,
+    disposition: 'reject',
+  });
+}
+
+function merge(base: Table, over: Table, path: string, origin: Map<string, string>, prefix = ''): Table {
+  const result: Table = { ...base };
+  for (const [key, value] of Object.entries(over)) {
+    const before = result[key];
+    result[key] = isTable(value) && isTable(before) ? merge(before, value, path, origin, `${prefix}${key}.`) : value;
+    origin.set(`${prefix}${key}`, path);
+  }
+  return result;
+}
+
+function isTable(value: unknown): value is Table {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) deepFreeze(member);
+  return Object.freeze(value);
+}

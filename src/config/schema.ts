@@ -1,0 +1,85 @@
+import * as v from 'valibot';
+
+const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)?$/;
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A duration: seconds as a number, or text with a unit: `"90 s"`, `"10 min"`. Becomes milliseconds. */
+const duration = v.pipe(
+  v.union([v.number(), v.string()], 'must be seconds, or text such as "90 s"'),
+  v.check((value) => DURATION.test(String(value)), 'must be seconds, or text such as "90 s", "10 min", "1 h"'),
+  v.transform((value) => {
+    const [, amount, unit] = DURATION.exec(String(value)) ?? [];
+    return Number(amount) * (UNIT_MS[unit ?? 's'] ?? 1_000);
+  }),
+);
+
+const absolutePath = v.pipe(v.string(), v.startsWith('/', 'must be an absolute path'));
+const listenAddress = v.pipe(
+  v.string(),
+  v.regex(/^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$/, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
+);
+const count = v.pipe(v.number(), v.integer(), v.minValue(1));
+const percent = v.pipe(v.number(), v.minValue(0), v.maxValue(90));
+
+/** The sections and keys of `stickpin.toml`, all optional; unknown ones are errors. */
+export const settingsSchema = v.strictObject({
+  trust: v.optional(
+    v.strictObject({
+      keys_dir: v.optional(absolutePath, '/etc/stickpin/keys.d'),
+      threshold: v.optional(count, 1),
+    }),
+    {},
+  ),
+  media: v.optional(
+    v.strictObject({
+      detect: v.optional(v.boolean(), true),
+      directories: v.optional(v.array(absolutePath), []),
+      incoming: v.optional(absolutePath, '/var/lib/stickpin/incoming'),
+      grace: v.optional(duration, '60 s'),
+    }),
+    {},
+  ),
+  runtime: v.optional(
+    v.strictObject({
+      kind: v.optional(v.picklist(['auto', 'cri-o', 'containerd', 'embedded']), 'auto'),
+      socket: v.optional(absolutePath),
+      certs_dir: v.optional(absolutePath),
+    }),
+    {},
+  ),
+  crio: v.optional(
+    v.strictObject({
+      unit: v.optional(v.string(), 'crio.service'),
+      config_file: v.optional(absolutePath, '/etc/crio/crio.conf'),
+      config_dir: v.optional(absolutePath, '/etc/crio/crio.conf.d'),
+      pins_file: v.optional(absolutePath, '/run/crio/crio.conf.d/99-stickpin.conf'),
+      registries_conf: v.optional(absolutePath, '/etc/containers/registries.conf'),
+      registries_dir: v.optional(absolutePath, '/etc/containers/registries.conf.d'),
+    }),
+    {},
+  ),
+  registry: v.optional(
+    v.strictObject({
+      listen: v.optional(listenAddress, '127.0.0.1:5317'),
+      allow_uids: v.optional(v.array(v.pipe(v.number(), v.integer(), v.minValue(0))), [0]),
+    }),
+    {},
+  ),
+  preload: v.optional(
+    v.strictObject({
+      parallel: v.optional(v.pipe(count, v.maxValue(16)), 2),
+      min_free_percent: v.optional(percent, 15),
+    }),
+    {},
+  ),
+  paths: v.optional(
+    v.strictObject({
+      state_dir: v.optional(absolutePath, '/var/lib/stickpin'),
+      run_dir: v.optional(absolutePath, '/run/stickpin'),
+    }),
+    {},
+  ),
+});
+
+/** The validated settings, with every default filled in. Durations are milliseconds. */
+export type Settings = v.InferOutput<typeof settingsSchema>;
