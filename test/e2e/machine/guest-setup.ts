@@ -1,0 +1,55 @@
+import type { GuestFile } from './disk.ts';
+
+/**
+ * Units of a Debian system that no test looks at. Masked, since each start costs the emulated machine a noticeable part of a second.
+ * The console's getty must go for another reason: the serial port is the log.
+ */
+const maskedUnits = [
+  'apt-daily-upgrade.timer',
+  'apt-daily.timer',
+  'dpkg-db-backup.timer',
+  'e2scrub_all.timer',
+  'e2scrub_reap.service',
+  'fstrim.timer',
+  'getty@tty1.service',
+  'serial-getty@ttyS0.service',
+  'systemd-pstore.service',
+  'systemd-binfmt.service',
+  'proc-sys-fs-binfmt_misc.automount',
+  'systemd-network-generator.service',
+  'systemd-update-utmp.service',
+  'systemd-battery-check.service',
+  'systemd-ask-password-console.path',
+  'systemd-ask-password-wall.path',
+];
+
+const containerdConfiguration = `version = 2
+
+[plugins."io.containerd.grpc.v1.cri".registry]
+  config_path = "/etc/containerd/certs.d"
+`;
+
+/**
+ * What makes a node out of the root folder. The runtimes (`containerd.service`, `crio.service`) are installed but don't start by
+ * themselves: a scenario starts or enables the one that it is about.
+ */
+export const guestSetup: readonly GuestFile[] = [
+  {
+    path: '/etc/fstab',
+    content:
+      '/dev/vda / ext4 noatime 0 0\nhost /mnt/host 9p trans=virtio,version=9p2000.L,msize=512000,ro,noauto 0 0\n',
+  },
+  { path: '/mnt/host/.keep', content: '' },
+  { path: '/etc/hostname', content: 'node1\n' },
+  { path: '/etc/hosts', content: '127.0.0.1 localhost node1\n' },
+  { path: '/etc/machine-id', content: '5f3a1c0be7d24c6e9b1d0a8c7e6f5d4b\n' },
+  // Newer than anything below /usr: nothing is to be rebuilt at the first boot.
+  { path: '/etc/.updated', content: '' },
+  { path: '/var/.updated', content: '' },
+  { path: '/etc/systemd/journald.conf.d/storage.conf', content: '[Journal]\nStorage=persistent\nRateLimitBurst=0\n' },
+  { path: '/etc/systemd/system.conf.d/timeouts.conf', content: '[Manager]\nDefaultTimeoutStartSec=180s\n' },
+  { path: '/etc/systemd/system-preset/00-machine.preset', content: 'disable *\n' },
+  { path: '/etc/containerd/config.toml', content: containerdConfiguration },
+  { path: '/etc/systemd/system/default.target', link: '/usr/lib/systemd/system/multi-user.target' },
+  ...maskedUnits.map((unit) => ({ path: `/etc/systemd/system/${unit}`, link: '/dev/null' })),
+];

@@ -1,0 +1,127 @@
+import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { Outcome } from '../../support/rootfs/execute.ts';
+import { type GuestFile, machineImage } from './disk.ts';
+import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
+import { guestSetup } from './guest-setup.ts';
+import { agentPort, type Qemu, startQemu } from './qemu.ts';
+import type { Stick } from './stick.ts';
+import { type UntilOptions, until } from './until.ts';
+import { createUsbPorts, type PluggedStick, type PlugOptions } from './usb.ts';
+
+/** What a machine is made of. */
+export interface MachineOptions {
+  /** Files that lie on its disk beside the usual ones; they are part of the cached image. */
+  readonly files?: readonly GuestFile[];
+  /** Memory in MiB; default 2048. */
+  readonly memoryMiB?: number;
+}
+
+/** A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network. Everything runs as root. */
+export interface Machine {
+  /** Runs a shell command in the guest, whatever its exit code. */
+  run(command: string, options?: GuestRunOptions): Promise<Outcome>;
+  /** Runs a shell command that must succeed; returns its trimmed standard output. Throws with what it wrote otherwise. */
+  output(command: string, options?: GuestRunOptions): Promise<string>;
+  /** Tries until the probe returns something other than undefined or false. A probe that throws is tried again. */
+  until<T>(what: string, probe: () => Promise<T | undefined | false>, options?: UntilOptions): Promise<T>;
+  /** Tries the command until it exits with 0; returns its trimmed standard output. The error shows what it wrote last. */
+  untilOutput(what: string, command: string, options?: UntilOptions): Promise<string>;
+  putFile(path: string, content: string | Buffer, mode?: number): Promise<void>;
+  getFile(path: string): Promise<Buffer>;
+  /** Copies a file of the host into the folder that host and guest share and returns its path in the guest. Fast for large files. */
+  share(hostPath: string): Promise<string>;
+  plug(stick: Stick, options?: PlugOptions): Promise<PluggedStick>;
+  /** Writes the folder's contents to the stick with the guest's own filesystem driver, with the stick plugged in meanwhile. */
+  fillStick(stick: Stick, folder: string): Promise<void>;
+  /** Shuts down in order, starts again, and waits until systemd has started everything. */
+  reboot(): Promise<void>;
+  /** Loses everything that was not written to the disk yet, starts again, and waits until systemd has started everything. */
+  powerCut(): Promise<void>;
+  /** What kernel and systemd wrote to the console since the start of the machine. */
+  consoleLog(): Promise<string>;
+  /** Ends the machine and removes its disk. */
+  stop(): Promise<void>;
+}
+
+const bootTimeoutMs = 180_000;
+const sharedFolder = '/mnt/host';
+
+/** Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. */
+export async function startMachine(options: MachineOptions = {}): Promise<Machine> {
+  const image = await machineImage([...guestSetup, ...(options.files ?? [])]);
+  const directory = await mkdtemp('/var/tmp/stickpin-machine-');
+  const shared = join(directory, 'shared');
+  await mkdir(shared);
+  const qemu = await startQemu(image, directory, { memoryMiB: options.memoryMiB ?? 2048, sharedFolder: shared });
+  const stop = async (): Promise<void> => {
+    await qemu.kill();
+    await rm(directory, { recursive: true, force: true });
+  };
+  const agent = createGuestAgent(qemu.agentSocket);
+  try {
+    await boot(qemu, agent, async () => undefined);
+  } catch (error) {
+    const log = await readFile(qemu.consoleLog, 'utf8').catch(() => '');
+    await stop();
+    throw new Error(`the machine did not boot; its console:\n${log.slice(-4000)}`, { cause: error });
+  }
+  return { ...machineOf(qemu, agent, shared), stop };
+}
+
+function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine, 'stop'> {
+  const usb = createUsbPorts(qemu.qmp);
+  const output: Machine['output'] = async (command, options) => {
+    const outcome = await agent.run(command, options);
+    if (outcome.exitCode === 0) return outcome.stdout.trim();
+    const wrote = `${outcome.stdout}${outcome.stderr}`.slice(-4000);
+    throw new Error(`in the guest: \`${command}\` ended with ${outcome.exitCode}\n${wrote}`);
+  };
+  const share = async (hostPath: string): Promise<string> => {
+    await copyFile(hostPath, join(shared, basename(hostPath)));
+    await output(`mountpoint -q ${sharedFolder} || mount ${sharedFolder}`);
+    return `${sharedFolder}/${basename(hostPath)}`;
+  };
+  return {
+    run: agent.run,
+    output,
+    until,
+    untilOutput: (what, command, options) => until(what, () => output(command), options),
+    putFile: async (path, content, mode = 0o644) => {
+      const quoted = quote(path);
+      const command = `mkdir -p "$(dirname ${quoted})" && cat > ${quoted} && chmod ${mode.toString(8)} ${quoted}`;
+      await output(command, { input: content });
+    },
+    getFile: async (path) => (await mustRun(agent, `cat ${quote(path)}`)).stdoutBytes,
+    share,
+    plug: usb.plug,
+    fillStick: async (stick, folder) => {
+      throw new Error(`not here yet ${stick.image} ${folder}`);
+    },
+    reboot: () => boot(qemu, agent, async () => void (await agent.run('systemctl reboot --no-block'))),
+    powerCut: () => boot(qemu, agent, async () => void (await qemu.qmp.execute('system_reset'))),
+    consoleLog: () => readFile(qemu.consoleLog, 'utf8'),
+  };
+}
+
+async function mustRun(agent: GuestAgent, command: string) {
+  const outcome = await agent.run(command);
+  if (outcome.exitCode !== 0)
+    throw new Error(`in the guest: \`${command}\` ended with ${outcome.exitCode}\n${outcome.stderr}`);
+  return outcome;
+}
+
+/** Does what makes the machine boot and waits for the agent of that boot, then for systemd. */
+async function boot(qemu: Qemu, agent: GuestAgent, cause: () => Promise<void>): Promise<void> {
+  const isAgent = (data: Readonly<Record<string, unknown>>) => data.id === agentPort && data.open === true;
+  const opened = qemu.qmp.nextEvent('VSERPORT_CHANGE', isAgent, bootTimeoutMs);
+  await Promise.all([opened, cause()]);
+  await agent.synchronise(60_000);
+  const started = await agent.run('systemctl is-system-running --wait', { timeoutMs: bootTimeoutMs });
+  const state = started.stdout.trim();
+  if (state !== 'running' && state !== 'degraded') throw new Error(`systemd is "${state}": ${started.stderr}`);
+}
+
+function quote(path: string): string {
+  return `'${path.replaceAll("'", `'\\''`)}'`;
+}

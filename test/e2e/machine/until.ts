@@ -1,0 +1,38 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** How long `until()` tries. */
+export interface UntilOptions {
+  /** Milliseconds until it gives up; default two minutes. */
+  readonly timeoutMs?: number;
+  /** Milliseconds between two tries; default 250. */
+  readonly everyMs?: number;
+}
+
+/**
+ * Tries `probe` until it returns something other than undefined or false, and returns that.
+ *
+ * @throws Error after the deadline, with `what` was waited for and what the last try threw, if it threw.
+ */
+export async function until<T>(
+  what: string,
+  probe: () => Promise<T | undefined | false>,
+  options: UntilOptions = {},
+): Promise<T> {
+  const { timeoutMs = 120_000, everyMs = 250 } = options;
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    let thrown: unknown;
+    try {
+      const value = await probe();
+      if (value !== undefined && value !== false) return value;
+    } catch (error) {
+      thrown = error;
+    }
+    if (performance.now() > deadline) {
+      const cause = thrown === undefined ? undefined : { cause: thrown };
+      const last = thrown instanceof Error ? `; last: ${thrown.message}` : '';
+      throw new Error(`waited for ${timeoutMs} ms in vain: ${what}${last}`, cause);
+    }
+    await delay(everyMs);
+  }
+}
