@@ -1,0 +1,74 @@
+import type { Unsubscribe } from '../engine/ports.ts';
+import { BusErrorReply, type BusSignal, unwrapVariant } from '../platform/message-bus.ts';
+import type { SystemBus } from './system-bus.ts';
+import { MANAGER, MANAGER_SIGNALS, PROPERTIES, SYSTEMD } from './systemd-names.ts';
+import { unitObjectPath, unitOfObjectPath } from './unit-object.ts';
+
+/** A unit that came into memory, left it, or changed. `resync`: signals may have been missed, look at everything again. */
+export type UnitEvent =
+  | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
+  | { readonly kind: 'resync' };
+
+/** The calls below end with the connection; nobody else has a reason to stop them. */
+const forever = new AbortController().signal;
+
+/** Device units that come, go and change; `resync` after each connection. */
+export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) => void): Unsubscribe {
+  const byName = (kind: 'new' | 'removed') => (signal: BusSignal) => {
+    const unit = String(signal.body[0]);
+    if (unit.endsWith('.device')) listener({ kind, unit });
+  };
+  const stops = [
+    bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitNew' }, byName('new')),
+    bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitRemoved' }, byName('removed')),
+    // A unit that something else keeps in memory announces a new device by this alone.
+    bus.onSignal(
+      { sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${SYSTEMD}.Device` },
+      (signal) => listener({ kind: 'changed', unit: unitOfObjectPath(signal.path) }),
+    ),
+    bus.onConnected(() => {
+      subscribeToSignals(bus, forever).then(
+        () => listener({ kind: 'resync' }),
+        () => undefined, // the connection broke again; the next one starts over
+      );
+    }),
+  ];
+  return () => {
+    for (const stop of stops) stop();
+  };
+}
+
+/** Asks systemd to send signals, which it does only while somebody wants them. Idempotent. */
+export async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): Promise<void> {
+  try {
+    await bus.call({ ...MANAGER, member: 'Subscribe' }, signal);
+  } catch (error) {
+    if (!(error instanceof BusErrorReply && error.errorName === `${SYSTEMD}.AlreadySubscribed`)) throw error;
+  }
+}
+
+/** Calls `listener` when `ActiveState` or `MainPID` of the unit changed, and after each connection. */
+export function watchUnit(bus: SystemBus, unit: string, listener: () => void): Unsubscribe {
+  const path = unitObjectPath(unit);
+  const last = new Map<string, unknown>();
+  const onProperties = (signal: BusSignal): void => {
+    const changed = signal.body[1] as Readonly<Record<string, unknown>>;
+    let differs = false;
+    for (const name of ['ActiveState', 'MainPID']) {
+      if (!(name in changed)) continue;
+      const value = unwrapVariant(changed[name]);
+      differs ||= last.get(name) !== value;
+      last.set(name, value);
+    }
+    if (differs) listener();
+  };
+  const stops = [
+    bus.onSignal({ sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', path }, onProperties),
+    bus.onConnected(() => {
+      subscribeToSignals(bus, forever).then(listener, () => undefined);
+    }),
+  ];
+  return () => {
+    for (const stop of stops) stop();
+  };
+}

@@ -1,0 +1,195 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createSystemBus, type SystemBus } from '../../../src/host/system-bus.ts';
+import { createSystemdManager, type SystemdManager } from '../../../src/host/systemd-manager.ts';
+import type { UnitEvent } from '../../../src/host/unit-events.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { connectMessageBus } from '../../../src/platform/message-bus.ts';
+import { eventually } from '../../support/eventually.ts';
+import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+import { have } from '../../support/requirements.ts';
+import { type SystemdDouble, startSystemdDouble } from '../../support/systemd-double.ts';
+
+const never = new AbortController().signal;
+const STICK = 'dev-sdb1.device';
+const SYSFS = '/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1:1.0/host6/target6:0:0/6:0:0:0/block/sdb/sdb1';
+
+describe.runIf(have('dbus-daemon'))('systemd manager', () => {
+  let daemon: PrivateBus;
+  let systemd: SystemdDouble;
+  let bus: SystemBus;
+  let manager: SystemdManager;
+  let events: UnitEvent[];
+  const log = createRecordingLog();
+
+  beforeAll(async () => {
+    daemon = await startPrivateBus();
+  });
+  afterAll(async () => {
+    await daemon[Symbol.asyncDispose]();
+  });
+  beforeEach(async () => {
+    systemd = await startSystemdDouble(daemon.address);
+    bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
+    manager = createSystemdManager({ bus });
+    events = [];
+    manager.onDeviceUnit((event) => events.push(event));
+    await bus.start(never);
+    await eventually(() => expect(events).toEqual([{ kind: 'resync' }]));
+  });
+  afterEach(() => {
+    bus.close();
+    systemd.stop();
+  });
+
+  it('tells of devices that come, change and go, and of no other unit', async () => {
+    systemd.addUnit('some.service', {});
+    systemd.plug(STICK, SYSFS);
+    systemd.changeProperties(STICK, 'Device', { SysFSPath: SYSFS });
+    systemd.changeProperties(STICK, 'Unit', { ActiveState: 'active' });
+    systemd.removeUnit(STICK);
+    await eventually(() =>
+      expect(events.slice(1)).toEqual([
+        { kind: 'new', unit: STICK },
+        { kind: 'changed', unit: STICK },
+        { kind: 'removed', unit: STICK },
+      ]),
+    );
+  });
+
+  it('lists what is there and reads properties, without loading what is gone', async () => {
+    systemd.plug(STICK, SYSFS);
+    expect(await manager.listUnits(['dev-*.device'], never)).toEqual([STICK]);
+    expect(await manager.unitProperty(STICK, 'Device', 'SysFSPath', never)).toBe(SYSFS);
+    const before = systemd.calls.length;
+    expect(await manager.unitProperty('dev-sdz1.device', 'Device', 'SysFSPath', never)).toBeUndefined();
+    expect(systemd.calls.slice(before)).toEqual(['GetUnit']);
+  });
+
+  it('mounts by a transient unit and waits until the job is over', async () => {
+    const asked: unknown[] = [];
+    systemd.hooks = {
+      mount: async (unit, properties) => {
+        asked.push([unit, properties]);
+        return 'done';
+      },
+    };
+    const unit = 'run-stickpin-media-7\\x2dsdb1.mount';
+    const where = '/run/stickpin/media/7-sdb1';
+    await manager.mount(
+      { unit, description: 'Medium sdb1', what: '/dev/sdb1', where, type: 'vfat', options: 'ro,nosuid' },
+      never,
+    );
+    expect(asked).toEqual([
+      [
+        unit,
+        {
+          Description: 'Medium sdb1',
+          What: '/dev/sdb1',
+          Where: where,
+          Type: 'vfat',
+          Options: 'ro,nosuid',
+          LazyUnmount: true,
+          CollectMode: 'inactive-or-failed',
+        },
+      ],
+    ]);
+  });
+
+  it('turns a failed job into an error that names the unit', async () => {
+    systemd.hooks = { reload: async () => 'failed' };
+    systemd.addUnit('crio.service', {});
+    await expect(manager.reloadUnit('crio.service', never)).rejects.toMatchObject({
+      code: 'host/unit',
+      disposition: 'retry',
+      message: expect.stringMatching(/crio\.service.*"failed"/),
+    });
+  });
+
+  it('turns a refusal into an error with the words of systemd', async () => {
+    await expect(manager.reloadUnit('no.service', never)).rejects.toMatchObject({
+      code: 'host/no-such-unit',
+      message: expect.stringContaining('Unit no.service not found.'),
+    });
+  });
+
+  it('takes the stop of a unit that is not there as done', async () => {
+    await expect(manager.stopUnit('no.mount', never)).resolves.toBeUndefined();
+  });
+
+  it('stops waiting for a job when asked to', async () => {
+    systemd.hooks = { reload: () => new Promise(() => undefined) };
+    systemd.addUnit('crio.service', {});
+    const stop = new AbortController();
+    const waiting = manager.reloadUnit('crio.service', stop.signal);
+    await eventually(() => expect(systemd.calls).toContain('ReloadUnit'));
+    stop.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+  });
+
+  it('watches a unit for a new state or a new main process only', async () => {
+    let changes = 0;
+    const off = manager.onUnitChange('crio.service', () => {
+      changes += 1;
+    });
+    systemd.addUnit('crio.service', {});
+    systemd.changeProperties('crio.service', 'Service', { MainPID: 10 });
+    systemd.changeProperties('crio.service', 'Service', { MainPID: 10 });
+    systemd.changeProperties('crio.service', 'Service', { StatusText: 'x' });
+    systemd.changeProperties('crio.service', 'Unit', { ActiveState: 'active' });
+    systemd.changeProperties('other.service', 'Unit', { ActiveState: 'active' });
+    systemd.plug(STICK, SYSFS); // comes after the others, in order
+    await eventually(() => expect(events).toContainEqual({ kind: 'new', unit: STICK }));
+    expect(changes).toBe(2);
+    off();
+  });
+
+  it('believes nobody but the owner of the name of systemd', async () => {
+    const stranger = await connectMessageBus(daemon.address, never);
+    const path = '/org/freedesktop/systemd1';
+    const member = 'UnitRemoved';
+    stranger.emit({
+      path,
+      interface: 'org.freedesktop.systemd1.Manager',
+      member,
+      signature: 'so',
+      body: [STICK, path],
+    });
+    await stranger.call(
+      { destination: 'org.freedesktop.DBus', path: '/', interface: 'org.freedesktop.DBus', member: 'GetId' },
+      never,
+    );
+    stranger.close();
+    systemd.plug('dev-sdc1.device', SYSFS);
+    await eventually(() => expect(events).toContainEqual({ kind: 'new', unit: 'dev-sdc1.device' }));
+    expect(events).not.toContainEqual({ kind: 'removed', unit: STICK });
+  });
+
+  it('connects again when the bus comes back, and asks for everything anew when systemd is on it', async () => {
+    await daemon.restart();
+    await expect(manager.listUnits(['dev-*.device'], never)).rejects.toMatchObject({
+      code: 'platform/bus-unreachable',
+    });
+    await eventually(() => expect(log.lines.at(-1)?.message).toContain('again'), 10_000);
+    systemd = await startSystemdDouble(daemon.address);
+    await eventually(() => expect(events).toEqual([{ kind: 'resync' }, { kind: 'resync' }]));
+    systemd.plug(STICK, SYSFS);
+    await eventually(() => expect(events).toContainEqual({ kind: 'new', unit: STICK }));
+    expect(log.lines.map(({ level }) => level)).toContain('warn');
+  });
+
+  it('goes on trying when the bus was not there at first', async () => {
+    const other = await startPrivateBus();
+    await other.stop();
+    const late = createSystemBus({ clock: systemClock, log, address: other.address });
+    let connected = 0;
+    late.onConnected(() => {
+      connected += 1;
+    });
+    await expect(late.start(never)).rejects.toMatchObject({ code: 'platform/bus-unreachable' });
+    await other.restart();
+    await eventually(() => expect(connected).toBe(1), 10_000);
+    late.close();
+    await other[Symbol.asyncDispose]();
+  });
+});
