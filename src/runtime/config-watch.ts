@@ -1,0 +1,23 @@
+import { watch } from 'chokidar';
+import type { Unsubscribe } from '../engine/ports.ts';
+import type { Log } from '../platform/log.ts';
+
+/**
+ * Calls `listener` when a file at or below one of `paths` comes, goes or changes; paths that don't exist yet are waited for. Links are watched as
+ * links. `ownPaths` (files that we write ourselves) count for nothing.
+ */
+export function watchConfig(
+  paths: readonly string[],
+  { ownPaths, log }: { readonly ownPaths: readonly string[]; readonly log: Log },
+  listener: () => void,
+): Unsubscribe {
+  const own = new Set(ownPaths);
+  const watcher = watch([...paths], {
+    ignoreInitial: true,
+    followSymlinks: false,
+    ignored: (path) => own.has(path),
+  });
+  watcher.on('all', listener);
+  watcher.on('error', (error) => log.warn({ err: error, paths }, 'Configuration of the runtime can not be watched'));
+  return () => void watcher.close();
+}

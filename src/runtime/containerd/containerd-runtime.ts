@@ -1,0 +1,80 @@
+import type { UnitControl } from '../../engine/ports.ts';
+import { createCriClient } from '../cri-client.ts';
+import { createListeners } from '../listeners.ts';
+import type { MirrorAddress } from '../mirror-address.ts';
+import { observeOverCri } from '../observe.ts';
+import type { RuntimeAdapter } from '../runtime-adapter.ts';
+import { configError } from '../runtime-error.ts';
+import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
+import { createImagesClient } from './images-client.ts';
+import { labelChanges, labelledPins, MARK_LABEL } from './pin-label.ts';
+import { registryConfigPath } from './registry-config-path.ts';
+
+/** What the containerd adapter is made of. */
+export interface ContainerdRuntimeOptions {
+  /** Default `/run/containerd/containerd.sock`. */
+  readonly socketPath?: string;
+  /** Units that run it; default `containerd.service` alone. */
+  readonly unitNames?: readonly string[];
+  readonly units: UnitControl;
+  readonly mirror: MirrorAddress;
+  /** Default: what containerd says its `config_path` is, or `/etc/containerd/certs.d` when it doesn't say. */
+  readonly certsDirectory?: string;
+  /** Deadline of an observation, default 15 s. */
+  readonly observeTimeoutMs?: number;
+  readonly protoRoot?: string;
+}
+
+const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
+
+/** containerd: mirrors by `hosts.toml`, read at each pull; pins by label; images over CRI. It needs no reload, so `force` means nothing. */
+export function createContainerdRuntime(options: ContainerdRuntimeOptions): RuntimeAdapter {
+  const { socketPath = '/run/containerd/containerd.sock', unitNames = ['containerd.service'], protoRoot } = options;
+  const client = { socketPath, ...(protoRoot && { protoRoot }) };
+  const cri = createCriClient(client);
+  const images = createImagesClient(client);
+  const listeners = createListeners((notify) => {
+    const stops = unitNames.map((unit) => options.units.onUnitChange(unit, notify));
+    return () => {
+      for (const stop of stops) stop();
+    };
+  });
+  const hosts = async (signal: AbortSignal): Promise<HostsDirectory | undefined> => {
+    const configured = registryConfigPath(await cri.statusInfo(signal));
+    if (configured.kind === 'unset') return undefined;
+    const directory = configured.kind === 'set' ? configured.directory : DEFAULT_CERTS_DIRECTORY;
+    return createHostsDirectory(options.certsDirectory ?? directory, options.mirror);
+  };
+  return {
+    close: () => {
+      cri.close();
+      images.close();
+    },
+    onChange: listeners.add,
+    observe: (signal) =>
+      observeOverCri(cri, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
+        renderedPins: labelledPins(await images.list(inner, MARK_LABEL)),
+        renderedMirrors: (await (await hosts(inner))?.rendered()) ?? [],
+      })),
+    applyPins: async (references, _options, signal) => {
+      for (const change of labelChanges(await images.list(signal), references))
+        await images.changeLabels(change, signal);
+    },
+    applyMirrors: async (mirrors, signal) => {
+      const directory = await hosts(signal);
+      if (directory === undefined && mirrors.length > 0) throw configPathMissing();
+      await directory?.apply(mirrors.map(({ repository }) => repository));
+    },
+    pull: async (reference, signal) => {
+      await cri.pullImage(reference, signal);
+    },
+    removeTag: (tag, signal) => images.remove(tag, signal),
+  };
+}
+
+function configPathMissing() {
+  return configError(
+    'containerd reads no mirrors: its configuration sets no config_path. Add to /etc/containerd/config.toml ' +
+      `[plugins."io.containerd.grpc.v1.cri".registry] config_path = "${DEFAULT_CERTS_DIRECTORY}" and restart containerd`,
+  );
+}

@@ -1,0 +1,169 @@
+import { link, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+import { isTable, parseToml, type TomlTable } from '../config-file.ts';
+import { readIfPresent, syncDirectory, writeDurably } from '../durable-file.ts';
+import type { MirrorAddress } from '../mirror-address.ts';
+import { configError, writeError } from '../runtime-error.ts';
+import { parseHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
+
+/** Mirrors in one `certs.d` directory. */
+export interface HostsDirectory {
+  /**
+   * Makes our registry the first host of the registries of exactly these repositories; every other `hosts.toml` of ours is taken away and what was
+   * there before put back, the same file. @throws AppError `runtime/config`, `runtime/write`
+   */
+  apply(repositories: readonly string[]): Promise<void>;
+  /** Repositories mirrored to our registry now, sorted. Those mirrored to another address appear as `stale …`. */
+  rendered(): Promise<string[]>;
+}
+
+const FILE = 'hosts.toml';
+const SAVED = 'hosts.toml.stickpin-saved';
+const SCRATCH = '.stickpin-';
+
+/**
+ * {@link HostsDirectory} on `certsDirectory`.
+ *
+ * INVARIANTS: a user's file gets its second name (a hard link) before ours takes its first one, and loses it only when it has its first one back;
+ * so at no moment, crash or not, is there no complete copy, and owner, mode and times stay.
+ */
+export function createHostsDirectory(certsDirectory: string, address: MirrorAddress): HostsDirectory {
+  return {
+    apply: async (repositories) => {
+      const wanted = groupByRegistry(repositories);
+      try {
+        for (const name of await subdirectories(certsDirectory))
+          await restoreUnless(join(certsDirectory, name), wanted, address);
+        for (const [registry, names] of wanted) await put(certsDirectory, registry, names, address);
+      } catch (error) {
+        throw error instanceof AppError ? error : writeError(certsDirectory, error);
+      }
+    },
+    rendered: async () => {
+      const found: string[] = [];
+      for (const name of await subdirectories(certsDirectory)) {
+        const ours = parseHostsToml((await readIfPresent(join(certsDirectory, name, FILE))) ?? '', address);
+        found.push(...(ours?.repositories ?? []).map((each) => (ours?.current ? each : `stale ${each}`)));
+      }
+      return found.sort();
+    },
+  };
+}
+
+async function restoreUnless(
+  directory: string,
+  wanted: ReadonlyMap<string, readonly string[]>,
+  address: MirrorAddress,
+): Promise<void> {
+  const ours = parseHostsToml((await readIfPresent(join(directory, FILE))) ?? '', address);
+  if (ours !== undefined && wanted.has(ours.registry)) return;
+  const hasSaved = (await readIfPresent(join(directory, SAVED))) !== undefined;
+  if (ours === undefined) {
+    // Somebody put a file of their own over ours, or a crash came before ours was in place: the first name has the newer truth.
+    if (hasSaved) await unlink(join(directory, SAVED));
+    return;
+  }
+  if (hasSaved) await rename(join(directory, SAVED), join(directory, FILE));
+  else if (ours.madeDirectory && (await readdir(directory)).length === 1) await removeDirectory(directory);
+  else await unlink(join(directory, FILE));
+  if (hasSaved) await syncDirectory(directory);
+}
+
+/** At one stroke, since containerd takes an empty directory for a host without mirrors and then doesn't look at `_default`. */
+async function removeDirectory(directory: string): Promise<void> {
+  const doomed = join(dirname(directory), `${SCRATCH}gone`);
+  await rm(doomed, { recursive: true, force: true });
+  await rename(directory, doomed);
+  await rm(doomed, { recursive: true });
+}
+
+async function put(
+  certsDirectory: string,
+  registry: string,
+  repositories: readonly string[],
+  address: MirrorAddress,
+): Promise<void> {
+  const names = await subdirectories(certsDirectory);
+  // containerd looks at host_port_ before host:port.
+  const name = [registry.replace(/:(\d+)$/, '_$1_'), registry].find((each) => names.includes(each));
+  if (name === undefined) {
+    const configured = await defaultTable(certsDirectory);
+    const text = renderHostsToml({ registry, repositories, madeDirectory: true }, address, configured);
+    await putDirectory(join(certsDirectory, registry), text);
+    return;
+  }
+  const directory = join(certsDirectory, name);
+  const present = await readIfPresent(join(directory, FILE));
+  const ours = parseHostsToml(present ?? '', address);
+  if (present !== undefined && ours === undefined) await saveOriginal(directory);
+  const madeDirectory = ours?.madeDirectory ?? false;
+  const configured = madeDirectory ? await defaultTable(certsDirectory) : await ownTable(directory);
+  await writeDurably(
+    { path: join(directory, FILE) },
+    renderHostsToml({ registry, repositories, madeDirectory }, address, configured),
+  );
+}
+
+async function putDirectory(directory: string, text: string): Promise<void> {
+  const staged = join(dirname(directory), `${SCRATCH}new`);
+  await rm(staged, { recursive: true, force: true });
+  await mkdir(staged, { recursive: true });
+  await writeDurably({ path: join(staged, FILE) }, text);
+  await rename(staged, directory);
+  await syncDirectory(dirname(directory));
+}
+
+async function saveOriginal(directory: string): Promise<void> {
+  await rm(join(directory, SAVED), { force: true });
+  await link(join(directory, FILE), join(directory, SAVED));
+  await syncDirectory(directory);
+}
+
+/** What the user configured in a directory that was there before us: the saved file, or else certificates lying in it. */
+async function ownTable(directory: string): Promise<TomlTable> {
+  const saved = await tableAt(join(directory, SAVED));
+  if (saved !== undefined) return saved;
+  const files = (await readdir(directory)).sort();
+  const ca = files.filter((name) => name.endsWith('.crt')).map((name) => join(directory, name));
+  const client = files
+    .filter((name) => name.endsWith('.cert') && files.includes(name.replace(/cert$/, 'key')))
+    .map((name) => [join(directory, name), join(directory, name.replace(/cert$/, 'key'))]);
+  return { ...(ca.length > 0 && { ca }), ...(client.length > 0 && { client }) };
+}
+
+/** `_default` holds for every registry without a directory of its own; ours would hide it. */
+async function defaultTable(certsDirectory: string): Promise<TomlTable> {
+  const directory = join(certsDirectory, '_default');
+  return withAbsolutePaths((await tableAt(join(directory, FILE))) ?? {}, directory);
+}
+
+async function tableAt(path: string): Promise<TomlTable | undefined> {
+  const text = await readIfPresent(path);
+  if (text === undefined) return undefined;
+  const parsed = parseToml(text);
+  if (parsed.kind === 'fault')
+    throw configError(`${path} is broken: ${parsed.reason}. No mirror can be put before it until it is mended`);
+  if ('host' in parsed.table && !isTable(parsed.table.host))
+    throw configError(`${path} is broken: host must be a table`);
+  return parsed.table;
+}
+
+function groupByRegistry(repositories: readonly string[]): Map<string, string[]> {
+  const groups = new Map<string, string[]>();
+  for (const repository of repositories) {
+    const registry = repository.slice(0, repository.indexOf('/'));
+    groups.set(registry, [...(groups.get(registry) ?? []), repository]);
+  }
+  return groups;
+}
+
+async function subdirectories(directory: string): Promise<string[]> {
+  try {
+    const entries = await readdir(directory, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith(SCRATCH)).map((entry) => entry.name);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}

@@ -1,0 +1,53 @@
+import { createGrpcClient } from '../grpc-client.ts';
+import { toRuntimeError } from '../runtime-error.ts';
+import type { ImageRecord, LabelChange } from './pin-label.ts';
+
+/** containerd's own Images service in the namespace of Kubernetes. Every call has a deadline and throws AppError with a `PullErrorCode`. */
+export interface ImagesClient {
+  /** Records of every name; with `label` only those that carry it. */
+  list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
+  /** Sets and takes away single labels; the others stay. A record that is gone by now is no error. */
+  changeLabels(change: LabelChange, signal: AbortSignal): Promise<void>;
+  /** Takes one name away; one that isn't there is no error. */
+  remove(name: string, signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+const GRPC_NOT_FOUND = 5;
+
+/** An {@link ImagesClient} on containerd's socket. `timeoutMs` is each call's deadline, default 10 s. */
+export function createImagesClient(options: {
+  readonly socketPath: string;
+  readonly timeoutMs?: number;
+  readonly protoRoot?: string;
+}): ImagesClient {
+  const { socketPath, timeoutMs = 10_000, protoRoot } = options;
+  const protoFile = 'containerd/services/images/v1/images.proto';
+  const grpc = createGrpcClient({ socketPath, protoFile, ...(protoRoot && { protoRoot }) });
+  const call = async (method: string, request: object, signal: AbortSignal): Promise<unknown> => {
+    try {
+      const headers = { 'containerd-namespace': 'k8s.io' };
+      return await grpc.call('containerd.services.images.v1.Images', method, request, { signal, timeoutMs, headers });
+    } catch (error) {
+      if (method !== 'List' && error instanceof Error && 'code' in error && error.code === GRPC_NOT_FOUND)
+        return undefined;
+      throw toRuntimeError(error, `containerd Images.${method} on ${socketPath}`, signal);
+    }
+  };
+  return {
+    close: grpc.close,
+    list: async (signal, label) => {
+      const filters = label === undefined ? [] : [`labels.${JSON.stringify(label)}`];
+      return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images;
+    },
+    changeLabels: async ({ name, labels }, signal) => {
+      // A label that the mask names and the record lacks is taken away.
+      const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
+      const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
+      await call('Update', { image: { name, labels: set }, updateMask }, signal);
+    },
+    remove: async (name, signal) => {
+      await call('Delete', { name, sync: false }, signal);
+    },
+  };
+}

@@ -1,0 +1,42 @@
+/** The label by which containerd's CRI plugin knows a pinned image (fact 22). */
+export const PINNED_LABEL = 'io.cri-containerd.pinned';
+/** Value of {@link PINNED_LABEL} that means pinned. */
+export const PINNED_VALUE = 'pinned';
+/** Our own label: `true` when we pinned the image, `kept` when it was pinned before us and stays so after us. */
+export const MARK_LABEL = 'io.stickpin.pinned';
+
+/** A name of an image as containerd records it. */
+export interface ImageRecord {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Labels of one record to set (a value) or to take away (undefined). */
+export interface LabelChange {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string | undefined>>;
+}
+
+/** What to change so that exactly the records named in `references` carry our pin; pins that others set are left as they are. Pure. */
+export function labelChanges(records: readonly ImageRecord[], references: readonly string[]): LabelChange[] {
+  const wanted = new Set(references);
+  return records.flatMap(({ name, labels }): LabelChange[] => {
+    const isPinned = labels[PINNED_LABEL] === PINNED_VALUE;
+    const mark = labels[MARK_LABEL];
+    if (wanted.has(name)) {
+      if (isPinned) return mark === undefined ? [{ name, labels: { [MARK_LABEL]: 'kept' } }] : [];
+      return [{ name, labels: { [PINNED_LABEL]: PINNED_VALUE, [MARK_LABEL]: mark ?? 'true' } }];
+    }
+    if (mark === undefined) return [];
+    if (mark === 'kept') return [{ name, labels: { [MARK_LABEL]: undefined } }];
+    return [{ name, labels: { [PINNED_LABEL]: undefined, [MARK_LABEL]: undefined } }];
+  });
+}
+
+/** The names that are pinned and carry our mark, sorted. */
+export function labelledPins(records: readonly ImageRecord[]): string[] {
+  return records
+    .filter(({ labels }) => labels[PINNED_LABEL] === PINNED_VALUE && labels[MARK_LABEL] !== undefined)
+    .map(({ name }) => name)
+    .sort();
+}

@@ -1,0 +1,87 @@
+import {
+  type ConfigFault,
+  type ConfigFile,
+  isTable,
+  parseToml,
+  readConfigFile,
+  type TomlTable,
+  walkFiles,
+} from '../config-file.ts';
+import type { ForeignPin } from './pins-drop-in.ts';
+
+/** Where CRI-O reads its configuration, and which file in it is ours. */
+export interface CrioConfigPaths {
+  /** `/etc/crio/crio.conf` */
+  readonly configPath: string;
+  /** `/etc/crio/crio.conf.d` */
+  readonly configDirectory: string;
+  /** Our link in that directory. */
+  readonly linkPath: string;
+}
+
+/** CRI-O's configuration without our own file, as far as pins go. */
+export interface CrioPins {
+  /** What would be effective without us. */
+  readonly pins: readonly ForeignPin[];
+  /** Files behind ours that set `pinned_images`: the last of them takes all our pins away (fact 4). */
+  readonly shadowing: readonly string[];
+  /** Files over which CRI-O stumbles, which makes every reload fail as a whole (facts 2, 5). */
+  readonly faults: readonly ConfigFault[];
+}
+
+/**
+ * Reads every file in the order in which CRI-O does (fact 1): crio.conf, then everything below the directory, hidden files too. Our own link is
+ * left out, and so is a crio.conf that doesn't exist. A link to nowhere or to a directory is `unreadable`.
+ */
+export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
+  const main = await readConfigFile(paths.configPath, signal);
+  const files = main.kind === 'read' || !main.reason.startsWith('ENOENT') ? [main] : [];
+  for (const path of await walkFiles(paths.configDirectory, { recursive: true })) {
+    if (path !== paths.linkPath) files.push(await readConfigFile(path, signal));
+  }
+  return files;
+}
+
+/** Which pins the files amount to: the list of the last one that sets `[crio.image] pinned_images` (facts 3, 4). Pure. */
+export function effectivePins(files: readonly ConfigFile[], { configDirectory, linkPath }: CrioConfigPaths): CrioPins {
+  const faults: ConfigFault[] = [];
+  const shadowing: string[] = [];
+  let pins: readonly ForeignPin[] = [];
+  for (const file of files) {
+    const found = pinsOf(file);
+    if (found === undefined) continue;
+    if (found.kind === 'fault') {
+      faults.push({ file: file.path, reason: found.reason });
+      continue;
+    }
+    pins = found.pins.map((pin) => ({ pin, file: file.path }));
+    if (file.path.startsWith(`${configDirectory}/`) && comesBehind(file.path, linkPath)) shadowing.push(file.path);
+  }
+  return { pins, shadowing, faults };
+}
+
+type FoundPins =
+  | { readonly kind: 'pins'; readonly pins: readonly string[] }
+  | { readonly kind: 'fault'; readonly reason: string };
+
+function pinsOf(file: ConfigFile): FoundPins | undefined {
+  if (file.kind === 'unreadable') return { kind: 'fault', reason: file.reason };
+  const parsed = parseToml(file.text);
+  if (parsed.kind === 'fault') return parsed;
+  const list = imageTable(parsed.table)?.pinned_images;
+  if (list === undefined) return undefined;
+  if (Array.isArray(list) && list.every((pin) => typeof pin === 'string')) return { kind: 'pins', pins: list };
+  return { kind: 'fault', reason: 'pinned_images must be a list of strings' };
+}
+
+function imageTable(table: TomlTable): TomlTable | undefined {
+  const { crio } = table;
+  return isTable(crio) && isTable(crio.image) ? crio.image : undefined;
+}
+
+/** Order of a walk: part by part in byte order, since a directory's files stand in the directory's place. */
+function comesBehind(path: string, other: string): boolean {
+  const [a, b] = [path.split('/'), other.split('/')];
+  const at = a.findIndex((part, index) => part !== b[index]);
+  return at >= 0 && Buffer.compare(Buffer.from(a[at] ?? ''), Buffer.from(b[at] ?? '')) > 0;
+}

@@ -1,0 +1,123 @@
+import { mkdir, readlink, symlink } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import type { ConfigFault } from '../config-file.ts';
+import { readIfPresent, writeDurably } from '../durable-file.ts';
+import type { MirrorAddress } from '../mirror-address.ts';
+import { configError } from '../runtime-error.ts';
+import { effectivePins, readCrioConfig } from './crio-config-walk.ts';
+import type { CrioPaths } from './crio-paths.ts';
+import { parsePinsDropIn, renderPinsDropIn } from './pins-drop-in.ts';
+import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
+import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
+
+/** The two drop-ins on disk. Writing is idempotent; nothing here talks to CRI-O. */
+export interface CrioFiles {
+  /**
+   * Renders the pins beside those of others, to the persistent copy first.
+   *
+   * @returns whether bytes changed, and files of others that take our pins away.
+   * @throws AppError `runtime/config` when a file of others is broken: ours is withheld, since any reload would fail.
+   */
+  writePins(
+    references: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ changed: boolean; shadowing: readonly string[] }>;
+  /** The same for mirrors. */
+  writeMirrors(
+    repositories: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ changed: boolean; shadowing: readonly string[] }>;
+  /**
+   * The references of ours that both copies hold; none when a copy isn't what would be rendered now (lost, changed, or others changed their
+   * pins), so that it is rendered again.
+   */
+  renderedPins(signal: AbortSignal): Promise<string[]>;
+  /** Repositories that the drop-in mirrors to our registry now. */
+  renderedMirrors(): Promise<string[]>;
+}
+
+/** {@link CrioFiles} below the given paths. */
+export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioFiles {
+  const pinsPaths = { ...paths, linkPath: paths.pinsLink };
+  const registriesPaths = {
+    configPath: paths.registriesPath,
+    configDirectory: paths.registriesDirectory,
+    linkPath: paths.mirrorsLink,
+  };
+  const foreignPins = async (signal: AbortSignal) => effectivePins(await readCrioConfig(pinsPaths, signal), pinsPaths);
+  return {
+    writePins: async (ours, signal) => {
+      const { pins: foreign, shadowing, faults } = await foreignPins(signal);
+      refuse(faults, 'CRI-O would fail to reload, so the pins stay as they are');
+      const text = renderPinsDropIn({ ours, foreign });
+      const persistent = await writeDurably({ path: paths.persistentPinsFile }, text);
+      // CRI-O's own directory is staged into from its parent, so that no half-written file ever shows up in it.
+      const running = await writeDurably(
+        { path: paths.pinsFile, stagingDirectory: dirname(dirname(paths.pinsFile)) },
+        text,
+      );
+      const linked = await ensureLink(paths.pinsLink, paths.pinsFile);
+      return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
+    },
+    writeMirrors: async (repositories, signal) => {
+      const config = mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
+      if (repositories.length > 0) refuse(config.faults, 'No image could be pulled');
+      const text = renderRegistriesDropIn(repositories, address, config.entries);
+      const written = await writeDurably({ path: paths.mirrorsFile }, text);
+      const linked = repositories.length > 0 && (await ensureLink(paths.mirrorsLink, paths.mirrorsFile));
+      const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
+      return { changed: written || linked, shadowing: behind.map(({ file }) => file) };
+    },
+    renderedPins: async (signal) => {
+      const [persistent, running] = await Promise.all([
+        readIfPresent(paths.persistentPinsFile),
+        readIfPresent(paths.pinsFile),
+      ]);
+      const found = parsePinsDropIn(running ?? '');
+      if (found === undefined || found.ours.length === 0 || running !== persistent) return [];
+      const { pins: foreign, faults } = await foreignPins(signal);
+      const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: found.ours, foreign }) === running;
+      return isCurrent ? [...found.ours] : [];
+    },
+    renderedMirrors: async () => {
+      const text = await readIfPresent(paths.mirrorsFile);
+      return text === undefined ? [] : (parseRegistriesDropIn(text, address) ?? [`unreadable ${paths.mirrorsFile}`]);
+    },
+  };
+}
+
+function refuse(faults: readonly ConfigFault[], consequence: string): void {
+  const [first] = faults;
+  if (first === undefined) return;
+  const more = faults.length === 1 ? '' : ` (and ${faults.length - 1} more files)`;
+  throw configError(`${first.file} is broken: ${first.reason}${more}. ${consequence} until it is mended`);
+}
+
+/** Makes `link` point to `target`, which exists already: a link to nowhere would stop CRI-O (fact 2). Returns whether it was missing. */
+async function ensureLink(link: string, target: string): Promise<boolean> {
+  try {
+    const found = resolve(dirname(link), await readlink(link));
+    if (found === target) return false;
+    throw configError(
+      `${link} points to ${found} and should point to ${target}: remove it, then run systemd-tmpfiles --create`,
+    );
+  } catch (error) {
+    if (systemCodeOf(error) === 'EINVAL') {
+      throw configError(
+        `${link} is a file and should be a link to ${target}: move it away, then run systemd-tmpfiles --create`,
+      );
+    }
+    if (systemCodeOf(error) !== 'ENOENT') throw error;
+  }
+  try {
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(target, link);
+    return true;
+  } catch (error) {
+    throw configError(
+      `${link} is missing and could not be made (${reasonOf(error)}): run systemd-tmpfiles --create`,
+      error,
+    );
+  }
+}

@@ -1,0 +1,97 @@
+import type { UnitControl } from '../../engine/ports.ts';
+import type { Log } from '../../platform/log.ts';
+import { watchConfig } from '../config-watch.ts';
+import { type CriClient, createCriClient } from '../cri-client.ts';
+import { createListeners } from '../listeners.ts';
+import type { MirrorAddress } from '../mirror-address.ts';
+import { observeOverCri } from '../observe.ts';
+import type { RuntimeAdapter } from '../runtime-adapter.ts';
+import { configError } from '../runtime-error.ts';
+import { createCrioFiles } from './crio-files.ts';
+import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
+
+/** What the CRI-O adapter is made of. */
+export interface CrioRuntimeOptions {
+  /** Default `/var/run/crio/crio.sock`. */
+  readonly socketPath?: string;
+  /** Default `crio.service`. */
+  readonly unit?: string;
+  readonly units: UnitControl;
+  readonly mirror: MirrorAddress;
+  readonly log: Log;
+  /** Each path that differs from {@link CRIO_PATHS}. */
+  readonly paths?: Partial<CrioPaths>;
+  /** Deadline of an observation, default 15 s. */
+  readonly observeTimeoutMs?: number;
+  readonly protoRoot?: string;
+}
+
+/**
+ * CRI-O: pins and mirrors by drop-ins, images over CRI.
+ *
+ * INVARIANTS: a drop-in is complete on disk before the reload is asked for; a reload that was owed and failed is owed still, whether or not bytes
+ * change the next time; a reload says nothing about pins, only `observe` does (fact 5).
+ */
+export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
+  const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, log, protoRoot } = options;
+  const paths = { ...CRIO_PATHS, ...options.paths };
+  const cri: CriClient = createCriClient({ socketPath, ...(protoRoot && { protoRoot }) });
+  const files = createCrioFiles(paths, options.mirror);
+  const reload = createReload((signal) => units.reloadUnit(unit, signal));
+  const listeners = createListeners((notify) => {
+    const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
+    const stops = [
+      units.onUnitChange(unit, notify),
+      watchConfig(watched, { ownPaths: [paths.pinsLink, paths.mirrorsLink], log }, notify),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  });
+  return {
+    close: cri.close,
+    onChange: listeners.add,
+    observe: (signal) =>
+      observeOverCri(cri, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
+        renderedPins: await files.renderedPins(inner),
+        renderedMirrors: await files.renderedMirrors(),
+      })),
+    applyPins: async (references, { force }, signal) => {
+      const { changed, shadowing } = await files.writePins(references, signal);
+      await reload.run(changed || force, references.length > 0, signal);
+      refuseShadowing(shadowing, 'set pinned_images, which takes the pins of bundles away');
+    },
+    applyMirrors: async (mirrors, signal) => {
+      const { changed, shadowing } = await files.writeMirrors(
+        mirrors.map(({ repository }) => repository),
+        signal,
+      );
+      await reload.run(changed, mirrors.length > 0, signal);
+      refuseShadowing(shadowing, 'configure the same repositories, which takes our mirrors away');
+    },
+    pull: async (reference, signal) => {
+      await cri.pullImage(reference, signal);
+    },
+    removeTag: (tag, signal) => cri.removeImage(tag, signal),
+  };
+}
+
+/** Reloads when something changed, and when an earlier one failed or may never have been asked for (the daemon died in between). */
+function createReload(ask: (signal: AbortSignal) => Promise<void>) {
+  let owed: 'no' | 'yes' | 'unknown' = 'unknown';
+  return {
+    run: async (wanted: boolean, hasContent: boolean, signal: AbortSignal): Promise<void> => {
+      if (!wanted && owed !== 'yes' && !(owed === 'unknown' && hasContent)) return;
+      owed = 'yes';
+      await ask(signal);
+      owed = 'no';
+    },
+  };
+}
+
+function refuseShadowing(files: readonly string[], what: string): void {
+  if (files.length === 0) return;
+  throw configError(
+    `${files.join(', ')} sort behind 99-stickpin.conf and ${what}: give them a name that sorts before it`,
+  );
+}

@@ -1,0 +1,71 @@
+import { parse } from 'toml';
+import { tomlString } from '../toml-text.ts';
+
+/** A pin that others configured, and the file that sets it. */
+export interface ForeignPin {
+  readonly pin: string;
+  readonly file: string;
+}
+
+/** What the drop-in holds: our pins, and those that would be effective without it. */
+export interface PinsDropIn {
+  readonly ours: readonly string[];
+  readonly foreign: readonly ForeignPin[];
+}
+
+const HEADER = `# Written by stickpin. Don't edit: it is written anew whenever a bundle comes or goes, or the configuration of CRI-O changes.
+# CRI-O takes pinned_images from the last file that sets it, so pins set elsewhere are repeated here. A file sorted behind this
+# one must not set pinned_images.
+`;
+const OURS = '  # from bundles';
+const FOREIGN = '  # set in ';
+
+/**
+ * The text of `99-stickpin.conf` (fact 3: `pinned_images` in `[crio.image]`), sorted, each pin once. Without pins of ours nothing is set, so that
+ * the other files' list holds.
+ */
+export function renderPinsDropIn({ ours, foreign }: PinsDropIn): string {
+  const own = [...new Set(ours)].sort();
+  if (own.length === 0) return HEADER;
+  const lines = [OURS, ...own.map(item)];
+  const seen = new Set(own);
+  let file: string | undefined;
+  for (const entry of foreign) {
+    if (seen.has(entry.pin)) continue;
+    seen.add(entry.pin);
+    if (entry.file !== file) lines.push(`${FOREIGN}${tomlString(entry.file)}`);
+    file = entry.file;
+    lines.push(item(entry.pin));
+  }
+  return `${HEADER}\n[crio.image]\npinned_images = [\n${lines.join('\n')}\n]\n`;
+}
+
+/** The inverse of {@link renderPinsDropIn}. Undefined when the text isn't one that it writes; the empty file of tmpfiles.d counts as no pins. */
+export function parsePinsDropIn(text: string): PinsDropIn | undefined {
+  if (text === '') return { ours: [], foreign: [] };
+  const ours: string[] = [];
+  const foreign: ForeignPin[] = [];
+  let file: string | undefined;
+  for (const line of text.split('\n')) {
+    if (line.startsWith(FOREIGN)) file = unquote(line.slice(FOREIGN.length));
+    if (!line.startsWith('  "')) continue;
+    const pin = unquote(line.trim().replace(/,$/, ''));
+    if (pin === undefined) return undefined;
+    if (file === undefined) ours.push(pin);
+    else foreign.push({ pin, file });
+  }
+  const content = { ours, foreign };
+  return renderPinsDropIn(content) === text ? content : undefined;
+}
+
+function item(pin: string): string {
+  return `  ${tomlString(pin)},`;
+}
+
+function unquote(text: string): string | undefined {
+  try {
+    return (parse(`text = ${text}`) as { text: string }).text;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,149 @@
+import {
+  type ConfigFault,
+  type ConfigFile,
+  isTable,
+  parseToml,
+  readConfigFile,
+  type TomlTable,
+  walkFiles,
+} from '../config-file.ts';
+
+/** Where containers-registries.conf(5) is read, and which file in it is ours. */
+export interface RegistriesConfigPaths {
+  /** `/etc/containers/registries.conf` */
+  readonly configPath: string;
+  /** `/etc/containers/registries.conf.d` */
+  readonly configDirectory: string;
+  /** Our link in that directory. */
+  readonly linkPath: string;
+}
+
+/** A `[[registry.mirror]]` as configured. */
+export interface RegistryMirror {
+  readonly location: string;
+  readonly insecure: boolean;
+  readonly pullFromMirror?: string;
+}
+
+/** A `[[registry]]` as configured. An empty `location` stands for the name itself. */
+export interface RegistryEntry {
+  readonly file: string;
+  readonly prefix: string;
+  readonly location: string;
+  readonly insecure: boolean;
+  readonly blocked: boolean;
+  readonly mirrorByDigestOnly: boolean;
+  readonly mirrors: readonly RegistryMirror[];
+}
+
+/** The registries configuration without our own file. */
+export interface RegistriesConfig {
+  /** One for each prefix: a later file's replaces an earlier one's whole (fact 12). */
+  readonly entries: readonly RegistryEntry[];
+  /** Entries in files behind ours, which replace ours where the prefix is the same. */
+  readonly behindOurs: readonly RegistryEntry[];
+  /** Files over which containers/image stumbles: then no image can be pulled at all. */
+  readonly faults: readonly ConfigFault[];
+}
+
+/** Reads registries.conf, then `*.conf` of the directory itself in byte order. Our link, and a link to nowhere (harmless: fact 12), are left out. */
+export async function readRegistriesConfig(paths: RegistriesConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
+  const dropIns = await walkFiles(paths.configDirectory, { recursive: false });
+  const wanted = dropIns.filter((path) => path.endsWith('.conf') && path !== paths.linkPath);
+  const files: ConfigFile[] = [];
+  for (const path of [paths.configPath, ...wanted]) {
+    const file = await readConfigFile(path, signal);
+    if (file.kind === 'read' || !file.reason.startsWith('ENOENT')) files.push(file);
+  }
+  return files;
+}
+
+/** What the files amount to. Pure. */
+export function mergeRegistries(
+  files: readonly ConfigFile[],
+  { configPath, linkPath }: RegistriesConfigPaths,
+): RegistriesConfig {
+  const faults: ConfigFault[] = [];
+  const byPrefix = new Map<string, RegistryEntry>();
+  const behindOurs: RegistryEntry[] = [];
+  for (const file of files) {
+    const found = entriesOf(file);
+    if (found.kind === 'fault') {
+      faults.push({ file: file.path, reason: found.reason });
+      continue;
+    }
+    for (const entry of found.entries) byPrefix.set(entry.prefix, entry);
+    const isBehind = file.path !== configPath && Buffer.compare(Buffer.from(file.path), Buffer.from(linkPath)) > 0;
+    if (isBehind) behindOurs.push(...found.entries);
+  }
+  return { entries: [...byPrefix.values()], behindOurs, faults };
+}
+
+/** The entry that holds for a repository: the longest prefix that matches, `*.example.com` included. */
+export function entryFor(repository: string, entries: readonly RegistryEntry[]): RegistryEntry | undefined {
+  let best: { entry: RegistryEntry; length: number } | undefined;
+  for (const entry of entries) {
+    const length = matchedLength(repository, entry.prefix);
+    if (length > (best?.length ?? 0)) best = { entry, length };
+  }
+  return best?.entry;
+}
+
+/** What `repository` is called at a location of the entry that holds for it: the matched part replaced. An empty location changes nothing. */
+export function locate(repository: string, prefix: string, location: string): string {
+  return location === '' ? repository : location + repository.slice(matchedLength(repository, prefix));
+}
+
+/** How many leading characters of `repository` the prefix covers, 0 for none. */
+function matchedLength(repository: string, prefix: string): number {
+  if (prefix.startsWith('*.')) {
+    const suffix = prefix.slice(1);
+    const start = repository.indexOf(suffix);
+    const isSubdomain = start > 0 && !repository.slice(0, start).includes('/');
+    return isSubdomain && covers(repository.slice(start), suffix) ? start + suffix.length : 0;
+  }
+  return covers(repository, prefix) ? prefix.length : 0;
+}
+
+function covers(repository: string, prefix: string): boolean {
+  if (prefix === '' || !repository.startsWith(prefix)) return false;
+  const next = repository[prefix.length];
+  return next === undefined || next === '/' || next === ':';
+}
+
+type FoundEntries =
+  | { readonly kind: 'entries'; readonly entries: readonly RegistryEntry[] }
+  | { readonly kind: 'fault'; readonly reason: string };
+
+function entriesOf(file: ConfigFile): FoundEntries {
+  if (file.kind === 'unreadable') return { kind: 'fault', reason: file.reason };
+  const parsed = parseToml(file.text);
+  if (parsed.kind === 'fault') return parsed;
+  const { registry = [] } = parsed.table;
+  if (!Array.isArray(registry) || !registry.every(isTable))
+    return { kind: 'fault', reason: 'registry must be [[registry]] tables' };
+  return { kind: 'entries', entries: registry.map((table) => entryOf(table, file.path)) };
+}
+
+function entryOf(table: TomlTable, file: string): RegistryEntry {
+  const location = textOf(table.location);
+  const mirrors = Array.isArray(table.mirror) ? table.mirror.filter(isTable) : [];
+  return {
+    file,
+    prefix: textOf(table.prefix) || location,
+    location,
+    insecure: table.insecure === true,
+    blocked: table.blocked === true,
+    mirrorByDigestOnly: table['mirror-by-digest-only'] === true,
+    mirrors: mirrors.map((mirror) => ({
+      location: textOf(mirror.location),
+      insecure: mirror.insecure === true,
+      ...(typeof mirror['pull-from-mirror'] === 'string' && { pullFromMirror: mirror['pull-from-mirror'] }),
+    })),
+  };
+}
+
+/** containers/image takes one slash at the end of a name away. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value.replace(/\/$/, '') : '';
+}

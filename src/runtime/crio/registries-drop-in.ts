@@ -1,0 +1,75 @@
+import { mirrorPathOf } from '../../domain/mirror-path.ts';
+import { isTable, parseToml } from '../config-file.ts';
+import type { MirrorAddress } from '../mirror-address.ts';
+import { tomlString } from '../toml-text.ts';
+import { entryFor, locate, type RegistryEntry } from './registries-config.ts';
+
+const HEADER = `# Written by stickpin while images are loaded from a bundle, and emptied when they are. Don't edit.
+# Each repository is looked for in stickpin's own registry first; what was configured for it before is kept behind that.
+`;
+
+/**
+ * The text of our registries drop-in (containers-registries.conf(5), fact 12): one `[[registry]]` for each repository, the most specific prefix
+ * there is. Since it replaces what holds for the repository so far, that is carried over: its location, its flags and its mirrors, with names
+ * worked out for this repository.
+ */
+export function renderRegistriesDropIn(
+  repositories: readonly string[],
+  address: MirrorAddress,
+  configured: readonly RegistryEntry[],
+): string {
+  const blocks = [...new Set(repositories)].sort().map((repository) => block(repository, address, configured));
+  return blocks.length === 0 ? HEADER : `${HEADER}\n${blocks.join('\n')}`;
+}
+
+/**
+ * The repositories that the text mirrors to `address`, sorted. One that it mirrors to another address (of an earlier run) appears with that
+ * location instead of its name, so that it is never taken for up to date. Undefined when it is not TOML.
+ */
+export function parseRegistriesDropIn(text: string, address: MirrorAddress): string[] | undefined {
+  const parsed = parseToml(text);
+  if (parsed.kind === 'fault') return undefined;
+  const { registry = [] } = parsed.table;
+  if (!Array.isArray(registry)) return undefined;
+  return registry
+    .filter(isTable)
+    .map(({ prefix, mirror }) => {
+      const first = Array.isArray(mirror) && isTable(mirror[0]) ? String(mirror[0].location) : '';
+      return first === ourLocation(String(prefix), address) ? String(prefix) : first;
+    })
+    .sort();
+}
+
+function block(repository: string, address: MirrorAddress, configured: readonly RegistryEntry[]): string {
+  const entry = entryFor(repository, configured);
+  const lines = [
+    ...(entry === undefined ? [] : [`# behind our mirror: as configured in ${tomlString(entry.file)}`]),
+    '[[registry]]',
+    `prefix = ${tomlString(repository)}`,
+    `location = ${tomlString(entry === undefined ? repository : locate(repository, entry.prefix, entry.location))}`,
+    ...(entry?.insecure ? ['insecure = true'] : []),
+    ...(entry?.blocked ? ['blocked = true'] : []),
+    '',
+    '[[registry.mirror]]',
+    `location = ${tomlString(ourLocation(repository, address))}`,
+    'insecure = true',
+    ...(entry === undefined ? [] : entry.mirrors.flatMap((mirror) => keptMirror(repository, entry, mirror))),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function keptMirror(repository: string, entry: RegistryEntry, mirror: RegistryEntry['mirrors'][number]): string[] {
+  // mirror-by-digest-only would hold for our mirror too, which must serve tags; it means the same as digest-only on each other mirror.
+  const pullFrom = entry.mirrorByDigestOnly ? 'digest-only' : mirror.pullFromMirror;
+  return [
+    '',
+    '[[registry.mirror]]',
+    `location = ${tomlString(locate(repository, entry.prefix, mirror.location))}`,
+    ...(mirror.insecure ? ['insecure = true'] : []),
+    ...(pullFrom === undefined ? [] : [`pull-from-mirror = ${tomlString(pullFrom)}`]),
+  ];
+}
+
+function ourLocation(repository: string, { authority, token }: MirrorAddress): string {
+  return `${authority}/${token}/${mirrorPathOf(repository)}`;
+}

@@ -1,0 +1,91 @@
+import { join } from 'node:path';
+import { Client, credentials, Metadata, type ServiceDefinition } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { findProtoRoot } from './proto-root.ts';
+
+/** Largest message either way, in bytes. kubelet uses the same limit for CRI. */
+const MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024;
+
+/** How one call is made. Without `timeoutMs` there is no deadline. `headers` go out as gRPC metadata. */
+export interface CallOptions {
+  readonly signal: AbortSignal;
+  readonly timeoutMs?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Unary calls of one or more services over one Unix socket. */
+export interface GrpcClient {
+  /**
+   * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the `ServiceError` of grpc-js as it is; the caller converts it. An abort
+   * of `signal` cancels the call on the wire.
+   */
+  call(service: string, method: string, request: object, options: CallOptions): Promise<unknown>;
+  close(): void;
+}
+
+/** Where the services are and what describes them. */
+export interface GrpcClientOptions {
+  readonly socketPath: string;
+  /** Relative to the proto root. */
+  readonly protoFile: string;
+  /** Default: the `proto/` directory of this package. */
+  readonly protoRoot?: string;
+}
+
+/** A {@link GrpcClient}. Connects at the first call, and again by itself at most 2 s after the socket is back. */
+export function createGrpcClient({
+  socketPath,
+  protoFile,
+  protoRoot = findProtoRoot(),
+}: GrpcClientOptions): GrpcClient {
+  const definition = loadSync(join(protoRoot, protoFile), {
+    includeDirs: [protoRoot],
+    longs: Number,
+    enums: String,
+    defaults: true,
+  });
+  const client = new Client(`unix:${socketPath}`, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': MESSAGE_LIMIT_BYTES,
+    'grpc.max_send_message_length': MESSAGE_LIMIT_BYTES,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 2_000,
+    'grpc.enable_http_proxy': 0,
+  });
+  return {
+    close: () => client.close(),
+    call: (service, method, request, options) => {
+      const rpc = (definition[service] as ServiceDefinition | undefined)?.[method];
+      if (rpc === undefined) throw new TypeError(`${protoFile} has no ${service}/${method}`);
+      return unary(client, rpc, request, options);
+    },
+  };
+}
+
+function unary(
+  client: Client,
+  rpc: ServiceDefinition[string],
+  request: object,
+  { signal, timeoutMs, headers = {} }: CallOptions,
+): Promise<unknown> {
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
+  const deadline = timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs };
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const call = client.makeUnaryRequest(
+      rpc.path,
+      rpc.requestSerialize,
+      rpc.responseDeserialize,
+      request,
+      metadata,
+      deadline,
+      (error, response) => {
+        signal.removeEventListener('abort', cancel);
+        if (error === null) resolve(response);
+        else reject(error);
+      },
+    );
+    const cancel = () => call.cancel();
+    signal.addEventListener('abort', cancel, { once: true });
+  });
+}

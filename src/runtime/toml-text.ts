@@ -1,0 +1,38 @@
+import { isTable, type TomlTable } from './config-file.ts';
+
+/** A TOML basic string (TOML 1.0, "String"): quotes, backslashes and control characters escaped, lone surrogates replaced by U+FFFD. */
+export function tomlString(text: string): string {
+  const escaped = Array.from(Buffer.from(text).toString(), (character) => {
+    if (character === '"' || character === '\\') return `\\${character}`;
+    const code = character.codePointAt(0) ?? 0;
+    return code < 0x20 || code === 0x7f ? `\\u${code.toString(16).padStart(4, '0')}` : character;
+  });
+  return `"${escaped.join('')}"`;
+}
+
+/** Any TOML value on one line, tables inline. `value` is what the parser gives: no other types occur. */
+export function tomlValue(value: unknown): string {
+  if (typeof value === 'string') return tomlString(value);
+  if (Array.isArray(value)) return `[${value.map(tomlValue).join(', ')}]`;
+  if (value instanceof Date) return value.toISOString();
+  if (!isTable(value)) return String(value);
+  const members = Object.entries(value).map(([key, member]) => `${tomlString(key)} = ${tomlValue(member)}`);
+  return `{ ${members.join(', ')} }`;
+}
+
+/** The lines of a table: its own values, then each table in it under `[path.key]`. The root table has the path ''. */
+export function tomlTableLines(table: TomlTable, path = ''): string[] {
+  const entries = Object.entries(table);
+  const values = entries
+    .filter(([, value]) => !isTable(value))
+    .map(([key, value]) => `${tomlKey(key)} = ${tomlValue(value)}`);
+  const tables = entries.flatMap(([key, value]) => {
+    const name = path === '' ? tomlKey(key) : `${path}.${tomlKey(key)}`;
+    return isTable(value) ? ['', `[${name}]`, ...tomlTableLines(value, name)] : [];
+  });
+  return [...values, ...tables];
+}
+
+function tomlKey(key: string): string {
+  return /^[A-Za-z0-9_-]+$/.test(key) ? key : tomlString(key);
+}
