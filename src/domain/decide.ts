@@ -74,10 +74,11 @@ function mirrorEffects(observed: Observed, { bundles }: Assessment): Effect[] {
   return [{ kind: 'apply-mirrors', repositories: wanted }];
 }
 
+/** All repositories of a bundle while any of its images is to be pulled: the set stays the same over a preload, so CRI-O reloads but twice. */
 function repositoriesWanted(entry: BundleAssessment, { running }: Observed): string[] {
   const { bundle } = entry;
   if (entry.pullableImages.length > 0 && isPreloading(entry)) {
-    return entry.pullableImages.map((image) => repositoryOf(image.reference));
+    return bundle.contents.images.map((image) => repositoryOf(image.reference));
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
   if (isActivating || isReadyToActivate(entry))

@@ -103,17 +103,6 @@ export interface TransferMeter {
   waiting(): number;
 }
 
-/** What one repository offers on our registry. */
-export interface CatalogEntry {
-  /** Manifests and indexes that may be asked for by digest. */
-  readonly manifests: ReadonlySet<Digest>;
-  /** Tags that name one of them now; empty but while a release is activated. */
-  readonly tags: ReadonlyMap<string, Digest>;
-}
-
-/** What the registry may serve, by repository (`quay.io/coreos/etcd`). Anything else is answered 404. */
-export type RegistryCatalog = ReadonlyMap<string, CatalogEntry>;
-
 /** One line of the history. */
 export interface EventRow {
   readonly at: number;
@@ -142,6 +131,20 @@ export interface StateStore {
 export interface DocumentStore extends BlobSource {
   /** Idempotent; crash-safe. @throws AppError `store/no-space` or `store/blob` (`retry`) */
   put(digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void>;
+}
+
+/** The keys that count now. */
+export interface TrustPort {
+  /** Changes whenever the set of trusted keys or the threshold does. */
+  revision(): string;
+}
+
+/** What the node is. */
+export interface NodePort {
+  /** GOARCH: `amd64`, `arm64`, `ppc64le`, `s390x`. */
+  readonly arch: string;
+  /** Whether the clock is synchronised with an outside source; false when that can't be found out. */
+  clockSynchronised(signal: AbortSignal): Promise<boolean>;
 }
 
 /** Tells systemd how it goes: sd_notify(3). Without `NOTIFY_SOCKET` every call does nothing. */

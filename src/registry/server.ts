@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Catalog } from '../domain/catalog.ts';
 import { type Digest, isDigest } from '../domain/digest.ts';
 import { mirrorPathOf } from '../domain/mirror-path.ts';
-import type { CatalogEntry, RegistryCatalog, TransferMeter } from '../engine/ports.ts';
+import type { TransferMeter } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { readManifest } from './manifest.ts';
@@ -29,7 +30,7 @@ export type ListenTarget = { readonly fd: number } | { readonly host: string; re
 export interface Registry {
   readonly meter: TransferMeter;
   /** Replaces what may be served. */
-  setCatalog(catalog: RegistryCatalog): void;
+  setCatalog(catalog: Catalog): void;
   /** Starts to listen and returns the port. @throws AppError `registry/listen` (`fatal`) */
   listen(target: ListenTarget): Promise<number>;
   /** Stops listening and drops every connection. */
@@ -40,7 +41,7 @@ export interface Registry {
 export function createRegistry(options: RegistryOptions): Registry {
   const meter = createMeter();
   const admissions = new WeakMap<Socket, Promise<boolean>>();
-  let catalog: ReadonlyMap<string, CatalogEntry> = new Map();
+  let catalog: Catalog = new Map();
   const server = createServer((request, response) => {
     void serve(request, response).catch((error: unknown) => {
       options.log.warn({ err: error }, 'Registry: a request failed');

@@ -1,0 +1,42 @@
+import type { Assessment } from './assess.ts';
+import type { Digest } from './digest.ts';
+import { parseReference } from './reference.ts';
+
+/** What one repository offers on our registry. */
+export interface CatalogEntry {
+  /** Manifests and indexes that may be asked for by digest. */
+  readonly manifests: ReadonlySet<Digest>;
+  /** Tags that name one of them now; empty but while a release is activated. */
+  readonly tags: ReadonlyMap<string, Digest>;
+}
+
+/** What the registry may serve, by repository (`quay.io/coreos/etcd`). Anything else is answered 404. */
+export type Catalog = ReadonlyMap<string, CatalogEntry>;
+
+/**
+ * The catalog of all adopted bundles. Tags are offered of the one bundle whose activation is due, since a tag names one image and an earlier
+ * move would be an upgrade that nobody asked for.
+ */
+export function catalogOf({ bundles }: Assessment): Catalog {
+  const catalog = new Map<string, { manifests: Set<Digest>; tags: Map<string, Digest> }>();
+  const entryOf = (repository: string) => {
+    const entry = catalog.get(repository) ?? { manifests: new Set<Digest>(), tags: new Map<string, Digest>() };
+    catalog.set(repository, entry);
+    return entry;
+  };
+  for (const { bundle } of bundles) {
+    for (const image of bundle.contents.images) {
+      entryOf(parseReference(image.reference).repository).manifests.add(image.digest);
+    }
+  }
+  const due = bundles.find((entry) => entry.activationDue);
+  for (const image of due?.bundle.contents.images ?? []) {
+    for (const text of image.tags) {
+      const { repository, tag } = parseReference(text);
+      const entry = entryOf(repository);
+      entry.manifests.add(image.digest);
+      if (tag !== undefined) entry.tags.set(tag, image.digest);
+    }
+  }
+  return catalog;
+}

@@ -1,0 +1,101 @@
+import { formatBytes } from '../platform/sizes.ts';
+import type { Assessment, BundleAssessment } from './assess.ts';
+import { bundleTitle } from './bundle.ts';
+import type { News } from './event.ts';
+import type { Medium } from './medium.ts';
+import type { Observed } from './state.ts';
+
+/** What a round saw and concluded. */
+export interface Snapshot {
+  readonly observed: Observed;
+  readonly assessment: Assessment;
+}
+
+/**
+ * What changed from one round to the next that an operator would ask about. Before the first round nothing is known: bundles then are not
+ * told again, media and faults are.
+ */
+export function newsBetween(before: Snapshot | undefined, after: Snapshot): News[] {
+  return [
+    ...runtimeNews(before, after),
+    ...mediaNews(before?.observed.media ?? [], after.observed.media),
+    ...rejectionNews(before, after),
+    ...(before === undefined ? [] : bundleNews(before, after)),
+  ];
+}
+
+function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+  const was = before?.observed.runtime;
+  const is = observed.runtime;
+  if (is.kind === 'unreachable') {
+    if (was?.kind === 'unreachable') return [];
+    const message = `The container runtime does not answer: ${is.reason}. Preloads wait for it.`;
+    return [{ kind: 'runtime-unreachable', level: 'warn', message }];
+  }
+  if (was?.kind === 'reachable') return [];
+  return [{ kind: 'runtime-back', level: 'info', message: `The container runtime answers: ${is.name}` }];
+}
+
+function mediaNews(before: readonly Medium[], after: readonly Medium[]): News[] {
+  const known = new Map(before.map((medium) => [medium.mediumId, medium.state]));
+  const gone = before
+    .filter((medium) => after.every((other) => other.mediumId !== medium.mediumId))
+    .map(({ label }): News => ({ kind: 'medium-gone', level: 'info', medium: label, message: `${label} was removed` }));
+  return [
+    ...gone,
+    ...after.filter((medium) => known.get(medium.mediumId) !== medium.state).flatMap((medium) => stateNews(medium)),
+  ];
+}
+
+function stateNews({ label, state }: Medium): News[] {
+  if (state.kind === 'failed') {
+    const message = `${label} can't be read: ${state.reason.message}`;
+    return [{ kind: 'medium-failed', level: 'warn', medium: label, message }];
+  }
+  if (state.kind !== 'read') return [];
+  const count = state.bundles.length;
+  const found =
+    count === 0
+      ? 'no bundle (no folder stickpin/NAME with a bundle.dsse.json)'
+      : `${count} ${count === 1 ? 'bundle' : 'bundles'}`;
+  const message = `${label} found, with ${found} on it`;
+  return [{ kind: 'medium-found', level: 'info', medium: label, message }];
+}
+
+function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
+  const key = (entry: { mediumId: string; path: string; reason: { message: string } }) =>
+    `${entry.mediumId}\n${entry.path}\n${entry.reason.message}`;
+  const known = new Set((before?.assessment.rejections ?? []).map(key));
+  return assessment.rejections
+    .filter((rejection) => !known.has(key(rejection)))
+    .map(({ label, path, reason, bundleId }) => ({
+      kind: 'bundle-rejected',
+      level: 'warn',
+      medium: label,
+      message: `Rejected ${path} on ${label}: ${reason.message}`,
+      ...(bundleId !== undefined && { bundleId }),
+    }));
+}
+
+function bundleNews(before: Snapshot, { assessment }: Snapshot): News[] {
+  const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
+  return assessment.bundles.flatMap((entry) => {
+    const old = was.get(entry.bundle.bundleId);
+    const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
+    return isSame ? [] : phaseNews(entry);
+  });
+}
+
+function phaseNews(entry: BundleAssessment): News[] {
+  const { bundle, phase, reason, media, absentImages } = entry;
+  const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
+  if (phase === 'preloading' && absentImages.length > 0) {
+    const { totals } = bundle.payload;
+    const message = `Preloading ${bundleTitle(bundle.payload)} from ${media.join(', ')}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
+    return [{ kind: 'preload-started', level: 'info', message, ...about }];
+  }
+  // A runtime that is away has been told once for all bundles.
+  if (reason === undefined || reason.code === 'runtime/unreachable' || reason.code === 'runtime/pins-pending')
+    return [];
+  return [{ kind: 'bundle-held', level: 'warn', message: reason.message, ...about }];
+}

@@ -1,0 +1,91 @@
+import type { Assessment, BundleAssessment } from './assess.ts';
+import type { Observed } from './state.ts';
+import { type Progress, statusLine } from './status-line.ts';
+
+/** One bundle in a {@link StatusReport}. Times are RFC 3339. */
+export interface BundleReport {
+  readonly bundleId: string;
+  readonly name: string;
+  readonly version: string;
+  readonly sequence: number;
+  readonly phase: string;
+  readonly hold?: string;
+  readonly reason?: { readonly code: string; readonly message: string };
+  readonly signedBy: readonly string[];
+  readonly media: readonly string[];
+  readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
+  readonly sizeBytes: number;
+  readonly adoptedAt?: string;
+  readonly readyAt?: string;
+  readonly activatedAt?: string;
+}
+
+/** The whole state for programs: `stickpin status --json`, D-Bus `GetStatus`. */
+export interface StatusReport {
+  readonly status: string;
+  readonly runtime: { readonly reachable: boolean; readonly name?: string; readonly reason?: string };
+  readonly media: readonly { readonly medium: string; readonly state: string; readonly bundles: number }[];
+  readonly bundles: readonly BundleReport[];
+  readonly rejected: readonly {
+    readonly medium: string;
+    readonly path: string;
+    readonly name?: string;
+    readonly reason: { readonly code: string; readonly message: string };
+  }[];
+  /** Of the preload that runs, or of the last one. */
+  readonly progress: { readonly doneBytes: number; readonly totalBytes: number; readonly bytesPerSecond?: number };
+}
+
+/** Makes the report of one round. */
+export function reportOf(observed: Observed, assessment: Assessment, progress: Progress): StatusReport {
+  const { runtime } = observed;
+  return {
+    status: statusLine(observed, assessment, progress),
+    runtime:
+      runtime.kind === 'reachable'
+        ? { reachable: true, name: runtime.name }
+        : { reachable: false, reason: runtime.reason },
+    media: observed.media.map(({ label, state }) => ({
+      medium: label,
+      state: state.kind,
+      bundles: state.kind === 'read' ? state.bundles.length : 0,
+    })),
+    bundles: assessment.bundles.map(bundleReport),
+    rejected: assessment.rejections.map(({ label, path, name, reason }) => ({
+      medium: label,
+      path,
+      reason,
+      ...(name !== undefined && { name }),
+    })),
+    progress: {
+      doneBytes: progress.doneBytes,
+      totalBytes: progress.totalBytes,
+      ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
+    },
+  };
+}
+
+function bundleReport(entry: BundleAssessment): BundleReport {
+  const { bundle, phase, hold, media, absentImages, unpinnedImages } = entry;
+  const { payload, contents } = bundle;
+  const total = contents.images.length;
+  const present = total - absentImages.length;
+  const reason = entry.reason ?? entry.degraded;
+  const wantPinned = contents.images.filter((image) => image.pin && !absentImages.includes(image)).length;
+  return {
+    bundleId: bundle.bundleId,
+    name: payload.name,
+    version: payload.version,
+    sequence: payload.sequence,
+    phase,
+    ...(hold !== undefined && { hold }),
+    ...(reason !== undefined && { reason }),
+    signedBy: bundle.signedBy,
+    media,
+    images: { total, present, pinned: wantPinned - unpinnedImages.length },
+    sizeBytes: payload.totals.sizeBytes,
+    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
+    ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),
+    ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
+  };
+}

@@ -1,0 +1,179 @@
+import type { Assessment } from '../domain/assess.ts';
+import { bundleTitle } from '../domain/bundle.ts';
+import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
+import type { Effect } from '../domain/effect.ts';
+import type { PinsRequested, RunningTask, StoredBundle } from '../domain/state.ts';
+import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
+import { formatBytes } from '../platform/sizes.ts';
+import { activateBundle } from './activate-task.ts';
+import type { FailureLedger } from './failures.ts';
+import type { Narrator, NarratorDependencies } from './narrator.ts';
+import type { ChangingBlobSource, DocumentStore, MediaPort, RuntimePort, StateStore, TransferMeter } from './ports.ts';
+import { pullImage } from './pull-task.ts';
+import type { Tasks } from './tasks.ts';
+
+/** What the executors act on. */
+export interface EffectDependencies extends NarratorDependencies {
+  readonly clock: Clock;
+  readonly media: MediaPort;
+  readonly runtime: RuntimePort;
+  readonly store: StateStore;
+  /** Where manifests and configs of adopted bundles are kept. */
+  readonly documents: DocumentStore;
+  /** Where blobs are found: media and local store together. */
+  readonly source: ChangingBlobSource;
+  readonly meter: TransferMeter;
+  readonly tasks: Tasks;
+  readonly narrator: Narrator;
+}
+
+/** Performs effects. Each is idempotent. */
+export interface Effects {
+  /** @throws AppError of the adapter that did it */
+  execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void>;
+  /** What was last asked of the runtime in terms of pins. */
+  pinsRequested(): PinsRequested | undefined;
+}
+
+/** Executors over the given adapters. */
+export function createEffects(deps: EffectDependencies & { readonly failures: FailureLedger }): Effects {
+  const { clock, media, runtime, store, narrator, failures, tasks } = deps;
+  let pinsRequested: PinsRequested | undefined;
+
+  async function execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void> {
+    switch (effect.kind) {
+      case 'mount-medium':
+        return media.mount(effect.mediumId, signal);
+      case 'read-medium':
+        return media.read(effect.mediumId, signal);
+      case 'adopt-bundle':
+        return adopt(effect.bundleId, assessment, signal);
+      case 'apply-pins':
+        return applyPins(effect, signal);
+      case 'apply-mirrors':
+        return runtime.applyMirrors(
+          effect.repositories.map((repository) => ({ repository })),
+          signal,
+        );
+      case 'record-ready':
+        return recordReady(effect.bundleId);
+      case 'start':
+        return start(effect.task, assessment);
+      default:
+        return assertNever(effect);
+    }
+  }
+
+  async function adopt(bundleId: BundleId, assessment: Assessment, signal: AbortSignal): Promise<void> {
+    const adoption = assessment.adoptions.find((entry) => entry.found.bundle.bundleId === bundleId);
+    if (adoption === undefined) return;
+    const { bundle, documents } = adoption.found;
+    for (const digest of documents) await keepDocument(digest, signal);
+    const { payload, signedBy } = bundle;
+    const news = {
+      kind: 'bundle-verified',
+      level: 'info',
+      bundleId,
+      medium: adoption.label,
+      message: `${bundleTitle(payload)} on ${adoption.label} verified: signature by ${signedBy.join(', ')} ok, ${payload.totals.blobs - adoption.found.missing.length} of ${payload.totals.blobs} blobs found, ${payload.totals.images} images, ${formatBytes(payload.totals.sizeBytes)}, bundle ${shortDigest(bundleId)}`,
+    } as const;
+    store.adopt(bundle, narrator.row(news));
+    narrator.log(news);
+  }
+
+  async function keepDocument(digest: Digest, signal: AbortSignal): Promise<void> {
+    if ((await deps.documents.sizeOf(digest, signal)) !== undefined) return;
+    const chunks: Buffer[] = [];
+    for await (const chunk of deps.source.read(digest, 0, signal)) chunks.push(chunk);
+    await deps.documents.put(digest, Buffer.concat(chunks), signal);
+  }
+
+  async function applyPins(effect: Extract<Effect, { kind: 'apply-pins' }>, signal: AbortSignal): Promise<void> {
+    const { references, unpinned, force } = effect;
+    await runtime.applyPins(references, { force }, signal);
+    const isSame = pinsRequested?.unpinned === unpinned && unpinned !== '';
+    const attempts = isSame ? (pinsRequested?.attempts ?? 0) + 1 : 1;
+    pinsRequested = { references, unpinned, attempts, at: clock.now() };
+  }
+
+  function recordReady(bundleId: BundleId): void {
+    const bundle = bundleOf(bundleId);
+    if (bundle === undefined || bundle.readyAt !== undefined) return;
+    const news = {
+      kind: 'bundle-ready',
+      level: 'info',
+      bundleId,
+      message: `${bundleTitle(bundle.payload)} is ready: ${bundle.contents.images.length} images present and pinned`,
+    } as const;
+    store.mark(bundleId, 'readyAt', narrator.row(news));
+    narrator.log(news);
+  }
+
+  function start(task: RunningTask, assessment: Assessment): void {
+    const bundle = bundleOf(task.bundleId);
+    if (bundle === undefined) return;
+    const work = task.kind === 'pull' ? pull(task, bundle, assessment) : activate(task, bundle);
+    tasks.start(task, async (signal) => {
+      try {
+        await work(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        const code = error instanceof AppError ? error.code : 'engine/task';
+        failures.note(task, { code, message: reasonOf(error) }, 'backoff', clock.now());
+        deps.log.error({ err: error, bundleId: task.bundleId }, `A ${task.kind} failed: ${reasonOf(error)}`);
+      }
+    });
+  }
+
+  function pull(task: Extract<RunningTask, { kind: 'pull' }>, bundle: StoredBundle, assessment: Assessment) {
+    return async (signal: AbortSignal): Promise<void> => {
+      const image = bundle.contents.images.find((candidate) => candidate.reference === task.reference);
+      if (image === undefined) return;
+      const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
+      const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
+      const fault = await pullImage(image, bundle, deps, signal);
+      if (fault === undefined) {
+        failures.succeeded(task);
+        narrator.tell({ kind: 'image-pulled', level: 'info', message: `Pulled ${image.reference}`, ...about });
+        return;
+      }
+      const failure = failures.note(task, fault.reason, fault.retry, clock.now());
+      const isSettling = fault.retry === 'settling' && failure.attempts < 10;
+      if (isSettling) return;
+      const kind = fault.reason.code === 'media/blob-damaged' ? 'blob-damaged' : 'pull-failed';
+      const again =
+        fault.retry === 'backoff' || fault.retry === 'settling'
+          ? ` (try ${failure.attempts}, tried again by itself)`
+          : '';
+      narrator.tell({ kind, level: 'warn', message: `${fault.reason.message}${again}`, ...about });
+    };
+  }
+
+  function activate(task: Extract<RunningTask, { kind: 'activate' }>, bundle: StoredBundle) {
+    return async (signal: AbortSignal): Promise<void> => {
+      const title = bundleTitle(bundle.payload);
+      try {
+        const tags = await activateBundle(bundle, runtime, signal);
+        failures.succeeded(task);
+        const message = `${title} is activated: ${tags} tags name its images now`;
+        const news = { kind: 'bundle-activated', level: 'info', bundleId: bundle.bundleId, message } as const;
+        store.mark(bundle.bundleId, 'activatedAt', narrator.row(news));
+        narrator.log(news);
+      } catch (error) {
+        signal.throwIfAborted();
+        const code = error instanceof AppError ? error.code : 'engine/activation';
+        const message = `${title} could not be activated: ${reasonOf(error)}`;
+        const failure = failures.note(task, { code, message }, 'backoff', clock.now());
+        if (failure.attempts > 1 && failure.attempts % 5 !== 0) return;
+        narrator.tell({ kind: 'activation-failed', level: 'warn', bundleId: bundle.bundleId, message });
+      }
+    };
+  }
+
+  function bundleOf(bundleId: BundleId): StoredBundle | undefined {
+    return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
+  }
+
+  return { execute, pinsRequested: () => pinsRequested };
+}

@@ -1,0 +1,205 @@
+import { type Assessment, assess } from '../domain/assess.ts';
+import { bundleName, bundleTitle } from '../domain/bundle.ts';
+import type { Catalog } from '../domain/catalog.ts';
+import { catalogOf } from '../domain/catalog.ts';
+import { decide } from '../domain/decide.ts';
+import type { Effect } from '../domain/effect.ts';
+import { newsBetween, type Snapshot } from '../domain/news.ts';
+import { bytesDone } from '../domain/progress.ts';
+import { reportOf, type StatusReport } from '../domain/report.ts';
+import type { Policy, StoredBundle } from '../domain/state.ts';
+import type { Progress } from '../domain/status-line.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import { createEffects, type EffectDependencies } from './effects.ts';
+import { createFailureLedger } from './failures.ts';
+import { createNarrator } from './narrator.ts';
+import { observe } from './observe.ts';
+import type { EventRow, MediaPort, NodePort, ServiceNotifier, TrustPort } from './ports.ts';
+import { createRateGauge } from './rate.ts';
+import { createTasks } from './tasks.ts';
+import { createWake } from './wake.ts';
+
+/** What the engine is wired to. */
+export interface EngineDependencies extends Omit<EffectDependencies, 'tasks' | 'narrator' | 'assessment'> {
+  readonly media: MediaPort;
+  readonly trust: TrustPort;
+  readonly node: NodePort;
+  readonly notifier: ServiceNotifier;
+  readonly policy: Policy;
+  /** Tells the registry what it may serve. */
+  readonly setCatalog: (catalog: Catalog) => void;
+  /** Called with every new STATUS line. */
+  readonly onStatus: (report: StatusReport) => void;
+}
+
+/** The daemon's heart: observes, decides, acts and records until it is told to stop. */
+export interface Engine {
+  /** Runs until `signal` aborts; then cancels what runs and returns. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Asks for a round now. */
+  kick(): void;
+  /** Monotonic milliseconds since the last round ended, for the watchdog. */
+  idleMs(): number;
+  report(): StatusReport | undefined;
+  history(bundle: string | undefined, limit: number): readonly EventRow[];
+  /** Asks for activation of `name@version` or a bundle digest. @throws AppError `engine/no-bundle`, `engine/not-ready` (`reject`) */
+  activate(bundle: string): void;
+}
+
+/** A round at least this often, whether anything was signalled or not. */
+const ROUND_MS = 30_000;
+/** How often the STATUS line is made anew while something runs. */
+const STATUS_MS = 1_000;
+/** Pause after a round that failed or that wanted the very same as the one before. */
+const REPEAT_PAUSE_MS = 1_000;
+
+/** An engine that has not seen anything yet. */
+export function createEngine(deps: EngineDependencies): Engine {
+  const { clock, store, media, policy } = deps;
+  const wake = createWake(clock);
+  const failures = createFailureLedger();
+  const narrator = createNarrator(deps);
+  const tasks = createTasks(wake.kick);
+  const rate = createRateGauge();
+  const effects = createEffects({ ...deps, tasks, failures, narrator });
+  let snapshot: Snapshot | undefined;
+  let lastWanted = '';
+  let lastRoundAt = clock.monotonic();
+
+  async function round(signal: AbortSignal): Promise<number> {
+    const observed = await observe({ ...deps, failures }, tasks.running(), effects.pinsRequested(), signal);
+    const assessment = assess(observed, store.load(), policy);
+    for (const news of newsBetween(snapshot, { observed, assessment })) narrator.tell(news);
+    if (hasNewMedium(snapshot, { observed, assessment })) failures.forgetAll();
+    snapshot = { observed, assessment };
+    deps.setCatalog(catalogOf(assessment));
+    publish();
+    const decision = decide({ ...observed, failures: failures.list() }, assessment, policy);
+    const failed = await act(decision.effects, assessment, signal);
+    const wanted = JSON.stringify(decision.effects);
+    const isRepeated = wanted === lastWanted;
+    lastWanted = wanted;
+    if (decision.effects.length > 0 && !isRepeated && !failed) return 0;
+    if (decision.effects.length > 0) return REPEAT_PAUSE_MS;
+    return Math.min(ROUND_MS, Math.max(0, (decision.wakeAt ?? Number.MAX_SAFE_INTEGER) - clock.now()));
+  }
+
+  /** Does the effects in their order. One that fails is told and ends the round, since those after it may lean on it. */
+  async function act(wanted: readonly Effect[], assessment: Assessment, signal: AbortSignal): Promise<boolean> {
+    for (const effect of wanted) {
+      try {
+        await effects.execute(effect, assessment, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        narrator.tellFailure(effect, error);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  function progress(): Progress {
+    const entry = snapshot?.assessment.bundles.find((bundle) => bundle.absentImages.length > 0);
+    rate.sample(deps.meter.totalBytes(), clock.monotonic());
+    const { doneBytes, totalBytes } =
+      snapshot === undefined || entry === undefined
+        ? { doneBytes: 0, totalBytes: 0 }
+        : bytesDone(entry, snapshot.assessment, deps.meter.sentBytes());
+    const isMoving = entry !== undefined && tasks.running().length > 0;
+    if (!isMoving) rate.reset();
+    return {
+      doneBytes,
+      totalBytes,
+      bytesPerSecond: isMoving ? rate.bytesPerSecond() : undefined,
+      waitingTransfers: deps.meter.waiting(),
+    };
+  }
+
+  function report(): StatusReport | undefined {
+    if (snapshot === undefined) return undefined;
+    return reportOf({ ...snapshot.observed, running: tasks.running() }, snapshot.assessment, progress());
+  }
+
+  function publish(): void {
+    const current = report();
+    if (current === undefined) return;
+    deps.notifier.status(current.status);
+    deps.onStatus(current);
+  }
+
+  async function run(signal: AbortSignal): Promise<void> {
+    const ticker = setInterval(() => {
+      if (tasks.running().length > 0) publish();
+    }, STATUS_MS);
+    const unsubscribe = [media.onChange(wake.kick), deps.runtime.onChange(wake.kick)];
+    try {
+      while (!signal.aborted) {
+        const pauseMs = await safeRound(signal);
+        lastRoundAt = clock.monotonic();
+        if (pauseMs > 0) await wake.wait(pauseMs, signal);
+      }
+    } finally {
+      clearInterval(ticker);
+      for (const stop of unsubscribe) stop();
+      await tasks.cancelAll();
+    }
+  }
+
+  /** A round must never end the daemon: what it throws is a bug or a full disk; it is told, and the next round tries anew. */
+  async function safeRound(signal: AbortSignal): Promise<number> {
+    try {
+      return await round(signal);
+    } catch (error) {
+      if (signal.aborted) return 0;
+      deps.log.error({ err: error }, `A round failed: ${reasonOf(error)}; it is tried again`);
+      return REPEAT_PAUSE_MS * 5;
+    }
+  }
+
+  return {
+    run,
+    kick: wake.kick,
+    idleMs: () => clock.monotonic() - lastRoundAt,
+    report,
+    history: (bundle, limit) =>
+      store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
+    activate: (name) => {
+      const bundle = findBundle(store.load().bundles, name);
+      const entry = snapshot?.assessment.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
+      requireReady(bundle, entry);
+      store.mark(bundle.bundleId, 'activationRequestedAt', {
+        at: clock.now(),
+        kind: 'activation-requested',
+        bundleId: bundle.bundleId,
+        message: `Activation of ${bundleTitle(bundle.payload)} was asked for`,
+      });
+      wake.kick();
+    },
+  };
+}
+
+function hasNewMedium(before: Snapshot | undefined, after: Snapshot): boolean {
+  const known = new Set((before?.observed.media ?? []).map((medium) => medium.state));
+  return after.observed.media.some((medium) => medium.state.kind === 'read' && !known.has(medium.state));
+}
+
+function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {
+  const found = bundles.filter((bundle) => bundle.bundleId === name || bundleName(bundle.payload) === name).at(-1);
+  if (found !== undefined) return found;
+  const known = bundles.map((bundle) => bundleName(bundle.payload)).join(', ');
+  throw new AppError({
+    code: 'engine/no-bundle',
+    message: `no bundle ${name} is known here; ${known === '' ? 'none is, plug in a stick' : `known are ${known}`}`,
+    disposition: 'reject',
+  });
+}
+
+function requireReady(bundle: StoredBundle, entry: Assessment['bundles'][number] | undefined): void {
+  if (entry !== undefined && entry.absentImages.length === 0 && entry.unpinnedImages.length === 0) return;
+  const why = entry?.reason?.message ?? `it is ${entry?.phase ?? 'not looked at yet'}`;
+  throw new AppError({
+    code: 'engine/not-ready',
+    message: `${bundleTitle(bundle.payload)} can't be activated yet: ${why}`,
+    disposition: 'reject',
+  });
+}

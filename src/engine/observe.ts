@@ -1,0 +1,56 @@
+import type { RuntimeObservation } from '../domain/runtime-image.ts';
+import type { Observed, PinsRequested, RunningTask } from '../domain/state.ts';
+import { withDeadline } from '../platform/abort.ts';
+import { reasonOf } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { FailureLedger } from './failures.ts';
+import type { MediaPort, NodePort, RuntimePort, TrustPort } from './ports.ts';
+
+/** What a round looks at. */
+export interface ObserveDependencies {
+  readonly clock: Clock;
+  readonly media: MediaPort;
+  readonly runtime: RuntimePort;
+  readonly trust: TrustPort;
+  readonly node: NodePort;
+  readonly failures: FailureLedger;
+}
+
+/** How long the runtime may take to answer before it counts as unreachable. */
+const RUNTIME_DEADLINE_MS = 15_000;
+
+/**
+ * One observation. A part that can't be observed is itself an observation ("runtime unreachable"), never a hang and never an error; only an
+ * abort of `signal` throws.
+ */
+export async function observe(
+  deps: ObserveDependencies,
+  running: readonly RunningTask[],
+  pinsRequested: PinsRequested | undefined,
+  signal: AbortSignal,
+): Promise<Observed> {
+  const [runtime, clockSynchronised] = await Promise.all([
+    observeRuntime(deps.runtime, signal),
+    deps.node.clockSynchronised(signal),
+  ]);
+  return {
+    now: deps.clock.now(),
+    clockSynchronised,
+    arch: deps.node.arch,
+    trustRevision: deps.trust.revision(),
+    media: deps.media.list(),
+    runtime,
+    running,
+    failures: deps.failures.list(),
+    pinsRequested,
+  };
+}
+
+async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promise<RuntimeObservation> {
+  try {
+    return await withDeadline('the container runtime', RUNTIME_DEADLINE_MS, signal, (inner) => runtime.observe(inner));
+  } catch (error) {
+    signal.throwIfAborted();
+    return { kind: 'unreachable', reason: reasonOf(error) };
+  }
+}
