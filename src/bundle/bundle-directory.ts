@@ -1,0 +1,114 @@
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Digest, hexOf } from '../domain/digest.ts';
+import { systemCodeOf } from '../platform/app-error.ts';
+import { bundleError } from './bundle-error.ts';
+import type { BundleFile, BundleReader } from './bundle-reader.ts';
+import { mediaError, openRegularFile, streamFile } from './open-file.ts';
+
+/**
+ * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched exactly first and then without regard to
+ * case, for vfat and copies from it. No link below `path` is followed. Its methods throw as {@link BundleReader} says.
+ */
+export function openBundleDirectory(path: string): BundleReader {
+  let blobFolder: Promise<string | undefined> | undefined;
+  const blobPath = async (digest: Digest): Promise<string | undefined> => {
+    blobFolder ??= findBlobFolder(path);
+    // A folder that could not be found may be there next time: a medium that comes back, a copy that goes on.
+    const folder = await blobFolder.catch((error: unknown) => {
+      blobFolder = undefined;
+      throw error;
+    });
+    if (folder === undefined) blobFolder = undefined;
+    return folder === undefined ? undefined : join(folder, hexOf(digest));
+  };
+  return {
+    path,
+    readFile: (name, maxBytes, signal) => readSmallFile(path, name, maxBytes, signal),
+    sizeOf: async (digest, signal) => {
+      signal.throwIfAborted();
+      const file = await blobPath(digest);
+      return file === undefined ? undefined : sizeOfFile(file);
+    },
+    async *read(digest, startByte, signal) {
+      signal.throwIfAborted();
+      const file = (await blobPath(digest)) ?? join(path, 'blobs', 'sha256', hexOf(digest));
+      yield* streamFile(file, startByte, signal);
+    },
+  };
+}
+
+/**
+ * The entry of a directory called `name`, by exact name or else regardless of case, as a full path; undefined when there is none.
+ *
+ * @throws AppError `media/read`, `media/gone`
+ */
+export async function findEntry(directory: string, name: string): Promise<string | undefined> {
+  try {
+    const exact = join(directory, name);
+    if (await exists(exact)) return exact;
+    const other = (await readdir(directory)).sort().find((entry) => entry.toLowerCase() === name.toLowerCase());
+    return other === undefined ? undefined : join(directory, other);
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return undefined;
+    throw mediaError(directory, error);
+  }
+}
+
+/** Whether `path` is a directory and no link to one. @throws AppError `media/read`, `media/gone` */
+export async function isPlainDirectory(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isDirectory();
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return false;
+    throw mediaError(path, error);
+  }
+}
+
+async function findBlobFolder(path: string): Promise<string | undefined> {
+  let folder = path;
+  for (const name of ['blobs', 'sha256']) {
+    const found = await findEntry(folder, name);
+    if (found === undefined) return undefined;
+    if (!(await isPlainDirectory(found))) {
+      throw bundleError('bundle/link', `${found} is not a directory; links are not followed: copy the bundle itself`);
+    }
+    folder = found;
+  }
+  return folder;
+}
+
+async function sizeOfFile(file: string): Promise<number | undefined> {
+  try {
+    const found = await lstat(file);
+    return found.isFile() ? found.size : undefined;
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return undefined;
+    throw mediaError(file, error);
+  }
+}
+
+async function readSmallFile(path: string, name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
+  const file = await findEntry(path, name);
+  const opened = file === undefined ? undefined : await openRegularFile(file);
+  if (file === undefined || opened === undefined) {
+    throw bundleError('bundle/absent', `${join(path, name)} is not there: the bundle is incomplete, copy it again`);
+  }
+  await opened.handle.close();
+  if (opened.sizeBytes > maxBytes) {
+    throw bundleError('bundle/digest', `${file} has ${opened.sizeBytes} bytes, and ${maxBytes} are allowed`);
+  }
+  const chunks: Buffer[] = [];
+  for await (const chunk of streamFile(file, 0, signal, opened.sizeBytes)) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await lstat(path);
+    return true;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}

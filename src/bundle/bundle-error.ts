@@ -1,0 +1,47 @@
+import { AppError, type Disposition } from '../platform/app-error.ts';
+
+/**
+ * What can be wrong with a bundle, its trust or its creation.
+ *
+ * `media/read` (`retry`) and `media/gone` (`wait`) are thrown by whatever reads a bundle from a medium.
+ */
+export type BundleErrorCode =
+  | 'bundle/absent'
+  | 'bundle/incomplete'
+  | 'bundle/misplaced'
+  | 'bundle/link'
+  | 'bundle/envelope'
+  | 'bundle/payload'
+  | 'bundle/schema-version'
+  | 'bundle/digest'
+  | 'bundle/index'
+  | 'bundle/contents'
+  | 'bundle/inconsistent'
+  | 'bundle/no-key'
+  | 'bundle/unsigned'
+  | 'bundle/unknown-key'
+  | 'bundle/bad-signature'
+  | 'bundle/threshold'
+  | 'bundle/key-file'
+  | 'bundle/option'
+  | 'bundle/source'
+  | 'bundle/tar'
+  | 'bundle/target'
+  | 'bundle/no-space'
+  | 'bundle/skopeo'
+  | 'media/read'
+  | 'media/gone';
+
+/** An {@link AppError} of this room. `disposition` is `reject` unless stated. */
+export function bundleError(
+  code: BundleErrorCode,
+  message: string,
+  more: { readonly disposition?: Disposition; readonly cause?: unknown } = {},
+): AppError<BundleErrorCode> {
+  return new AppError({
+    code,
+    message,
+    disposition: more.disposition ?? 'reject',
+    ...(more.cause !== undefined && { cause: more.cause }),
+  });
+}

@@ -1,0 +1,25 @@
+import type { Digest } from '../domain/digest.ts';
+
+/** The files of a bundle that lie beside its blobs. */
+export type BundleFile = 'bundle.dsse.json' | 'index.json';
+
+/** Read access to one bundle as it lies on its medium; a blob source of its blobs. Nothing is kept open between calls. */
+export interface BundleReader {
+  /** Where it lies, for messages. */
+  readonly path: string;
+  /**
+   * The whole of a small file.
+   *
+   * @throws AppError `bundle/absent` when there is none, `bundle/link` when it is no regular file, `bundle/digest` when it is larger than
+   *   `maxBytes`, `media/read`, `media/gone`.
+   */
+  readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
+  /** Size in bytes of a blob, or undefined when there is none. @throws AppError `media/read`, `media/gone` */
+  sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
+  /**
+   * The bytes of a blob from `startByte` to its end in chunks of at most 1 MiB, unchecked. An abort closes its file at once.
+   *
+   * @throws AppError `media/gone` (`wait`) the medium or the blob is not there (any more); `media/read` (`retry`) a read failed.
+   */
+  read(digest: Digest, startByte: number, signal: AbortSignal): AsyncIterable<Buffer>;
+}

@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import type { Layer } from '../../domain/bundle.ts';
+import { digestFromHex } from '../../domain/digest.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { bundleError } from '../bundle-error.ts';
+import type { Descriptor } from '../oci-schema.ts';
+import { sourceError } from './layout-source.ts';
+import { createTarMeter } from './tar-meter.ts';
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/**
+ * Copies a layer blob from file to file and measures it on the way, in one pass: digest and size of the blob, `diffId`, size and content of
+ * the tar inside. Gzip and plain tar; the copy is synced to disk.
+ *
+ * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or compressed otherwise; system errors of the target
+ *   (`ENOSPC`, …) as they are.
+ */
+export async function copyLayer(from: string, to: string, expected: Descriptor, signal: AbortSignal): Promise<Layer> {
+  const target = await open(to, 'wx', 0o644);
+  try {
+    const copied = await copyAndMeasure(from, target, expected, signal);
+    await target.sync();
+    return copied;
+  } finally {
+    await target.close();
+  }
+}
+
+async function copyAndMeasure(
+  from: string,
+  target: FileHandle,
+  expected: Descriptor,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const blobHash = createHash('sha256');
+  const diffHash = createHash('sha256');
+  const meter = createTarMeter();
+  let sizeBytes = 0;
+  let uncompressedBytes = 0;
+  const copy = async function* (chunks: AsyncIterable<Buffer>) {
+    for await (const chunk of chunks) {
+      blobHash.update(chunk);
+      sizeBytes += chunk.length;
+      await target.writeFile(chunk);
+      yield chunk;
+    }
+  };
+  const measure = async (chunks: AsyncIterable<Buffer>) => {
+    for await (const chunk of chunks) {
+      diffHash.update(chunk);
+      uncompressedBytes += chunk.length;
+      meter.write(chunk);
+    }
+  };
+  try {
+    const { compression, chunks } = await detectCompression(from, signal);
+    const copied = copy(chunks);
+    if (compression === 'gzip') await pipeline(copied, createGunzip({ chunkSize: CHUNK_BYTES }), measure, { signal });
+    else await measure(copied);
+    const digest = digestFromHex(blobHash.digest('hex'));
+    if (digest !== expected.digest || sizeBytes !== expected.size) {
+      throw damaged(
+        from,
+        `its digest is ${digest}, ${sizeBytes} bytes; ${expected.digest} with ${expected.size} was expected`,
+      );
+    }
+    return { digest, sizeBytes, diffId: digestFromHex(diffHash.digest('hex')), uncompressedBytes, ...meter.end() };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw layerError(from, error);
+  }
+}
+
+/** Looks at the first bytes, as runtimes do: media types are often wrong about compression. */
+async function detectCompression(from: string, signal: AbortSignal) {
+  const stream = createReadStream(from, { highWaterMark: CHUNK_BYTES, signal });
+  const iterator = readFrom(stream, from);
+  const first = await iterator.next();
+  const head = first.done ? Buffer.alloc(0) : first.value;
+  const chunks = (async function* () {
+    try {
+      if (!first.done) yield first.value;
+      yield* iterator;
+    } finally {
+      stream.destroy();
+    }
+  })();
+  if (head[0] === 0x1f && head[1] === 0x8b) return { compression: 'gzip' as const, chunks };
+  if (head.subarray(0, 4).equals(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]))) {
+    stream.destroy();
+    throw bundleError(
+      'bundle/source',
+      `layer ${from} is compressed with zstd, which can't be measured here: push the image with gzip layers (buildah/podman push --compression-format gzip)`,
+    );
+  }
+  return { compression: 'none' as const, chunks };
+}
+
+async function* readFrom(stream: AsyncIterable<Buffer>, path: string): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    yield* stream;
+  } catch (error) {
+    throw sourceError(path, error);
+  }
+}
+
+function layerError(from: string, error: unknown): unknown {
+  if (error instanceof AppError) return error.code === 'bundle/tar' ? damaged(from, error.message, error) : error;
+  return systemCodeOf(error)?.startsWith('Z_')
+    ? damaged(from, `its gzip can't be unpacked: ${reasonOf(error)}`, error)
+    : error;
+}
+
+function damaged(from: string, why: string, cause?: unknown) {
+  return bundleError('bundle/source', `layer ${from} is damaged: ${why}`, { cause });
+}

@@ -1,0 +1,147 @@
+import { join } from 'node:path';
+import type { BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
+import { type BundleId, digestFromHex } from '../../domain/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { openBundleDirectory } from '../bundle-directory.ts';
+import { bundleError } from '../bundle-error.ts';
+import { formatEnvelope } from '../dsse.ts';
+import { readUntrusted } from '../judge-bundle.ts';
+import type { PrivateKey } from '../keys.ts';
+import { limits } from '../limits.ts';
+import { parsePayload } from '../schema.ts';
+import { bundleIdOf } from '../verify-envelope.ts';
+import type { ImageRequest } from './image-request.ts';
+import { type Plan, planImages } from './plan-images.ts';
+import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
+import { fetchImages } from './skopeo.ts';
+import { buildDirectory, writeSynced } from './staging.ts';
+import { jsonBytes, type LayerProgress, type WrittenTree, writeTree } from './write-bundle.ts';
+
+/** What a new bundle is made of. Texts are as in the payload; they are validated before anything is read. */
+export interface CreateOptions {
+  /** The directory that becomes the bundle; must not be there, or be empty. */
+  readonly out: string;
+  readonly name: string;
+  readonly version: string;
+  /** GOARCH. */
+  readonly arch: string;
+  readonly sequence: number;
+  /** RFC 3339. */
+  readonly created: string;
+  readonly expires?: string;
+  readonly update?: UpdateRules;
+  readonly schedule?: Schedule;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** In load order. */
+  readonly images: readonly ImageRequest[];
+  /** Each adds a signature; without one the bundle must be signed later. */
+  readonly keys: readonly PrivateKey[];
+  readonly onLayer?: LayerProgress;
+}
+
+/** A bundle that was made. */
+export interface CreatedBundle {
+  readonly path: string;
+  readonly bundleId: BundleId;
+  readonly payload: Payload;
+  readonly contents: Contents;
+}
+
+/**
+ * Makes a bundle directory, all or nothing. The same options over the same images give the same payload.
+ *
+ * @throws AppError `bundle/option` an option is wrong; `bundle/source` an image is; `bundle/skopeo` it can't be fetched; `bundle/target`,
+ *   `bundle/no-space` (`wait`) it can't be written.
+ */
+export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
+  checkOptions(options);
+  let made: Omit<CreatedBundle, 'path'> | undefined;
+  await buildDirectory(options.out, async (staging) => {
+    const fetched = await fetchImages(options.images, options.arch, join(staging, '.fetched'), signal);
+    const plan = await planImages(fetched.requests, options.arch, signal);
+    const tree = await writeTree(staging, plan, options.onLayer ?? (() => undefined), signal);
+    await fetched.remove();
+    made = await writeEnvelope(staging, options, plan, tree);
+    await checkResult(staging, signal);
+  });
+  if (made === undefined) throw new TypeError('buildDirectory() returned before it built');
+  return { path: options.out, ...made };
+}
+
+async function writeEnvelope(staging: string, options: CreateOptions, plan: Plan, tree: WrittenTree) {
+  const payload = payloadOf(options, tree, totalsOf(plan, tree.contents), plan.warnings);
+  const bytes = jsonBytes(payload);
+  if (bytes.length > limits.payloadBytes) {
+    throw bundleError(
+      'bundle/option',
+      `the payload would have ${bytes.length} bytes, and ${limits.payloadBytes} are allowed`,
+    );
+  }
+  const envelope = options.keys.reduce(signEnvelope, unsignedEnvelope(bytes));
+  await writeSynced(join(staging, 'bundle.dsse.json'), formatEnvelope(envelope));
+  return { bundleId: bundleIdOf(bytes), payload, contents: tree.contents };
+}
+
+function payloadOf(
+  options: CreateOptions,
+  tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer'>,
+  totals: BundleTotals,
+  warnings: readonly string[],
+): Payload {
+  return {
+    schemaVersion: 1,
+    name: options.name,
+    version: options.version,
+    arch: options.arch,
+    sequence: options.sequence,
+    created: options.created,
+    ...(options.expires !== undefined && { expires: options.expires }),
+    index: tree.indexPointer,
+    contents: tree.contentsPointer,
+    totals,
+    ...(options.update !== undefined && { update: options.update }),
+    ...(options.schedule !== undefined && { schedule: options.schedule }),
+    ...(warnings.length > 0 && { warnings: warnings.map((text) => text.slice(0, limits.textLength)) }),
+    ...(options.annotations !== undefined && { annotations: options.annotations }),
+  };
+}
+
+function totalsOf(plan: Plan, { layers, images }: Contents): BundleTotals {
+  const documents = [...plan.documents.values()].map((bytes) => bytes.length);
+  const sizes = [...documents, ...layers.map((layer) => layer.sizeBytes)];
+  return {
+    images: images.length,
+    blobs: sizes.length,
+    sizeBytes: sizes.reduce((sum, size) => sum + size, 0),
+    diskBytes: layers.reduce((sum, layer) => sum + layer.diskBytes, 0),
+    inodes: layers.reduce((sum, layer) => sum + layer.inodes, 0),
+  };
+}
+
+/** Runs the reader's own checks over a payload with empty sums, so that a wrong option shows before gigabytes are copied. */
+function checkOptions(options: CreateOptions): void {
+  const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
+  const totals = { images: options.images.length, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 };
+  const draft = payloadOf(options, { indexPointer: nothing, contentsPointer: nothing }, totals, []);
+  try {
+    parsePayload(jsonBytes(draft));
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw bundleError('bundle/option', cause.message.replace(/^payload: /, ''), { cause });
+  }
+  if (options.expires !== undefined && Date.parse(options.expires) <= Date.parse(options.created)) {
+    throw bundleError('bundle/option', `expires: ${options.expires} is not after created, ${options.created}`);
+  }
+  if (options.images.length === 0) throw bundleError('bundle/option', 'no image is given: a bundle needs at least one');
+}
+
+/** Reads the new bundle as a node would, so that none leaves here that a node would turn down. */
+async function checkResult(staging: string, signal: AbortSignal): Promise<void> {
+  const { missing } = await readUntrusted(openBundleDirectory(staging), signal);
+  const [first] = missing;
+  if (first === undefined) return;
+  throw bundleError(
+    'bundle/target',
+    `the new bundle can't be read back: blob ${first.digest} is ${first.why}; is the medium bad?`,
+  );
+}

@@ -1,0 +1,211 @@
+import type { Image } from '../../domain/bundle.ts';
+import type { Digest } from '../../domain/digest.ts';
+import { formatReference, lastPathPart } from '../../domain/reference.ts';
+import { bundleError } from '../bundle-error.ts';
+import { limits } from '../limits.ts';
+import {
+  configMediaTypes,
+  type Descriptor,
+  entryForPlatform,
+  indexMediaTypes,
+  parseConfig,
+  parseIndex,
+  parseManifest,
+} from '../oci-schema.ts';
+import type { ImageRequest, LayoutSelector } from './image-request.ts';
+import { findInLayout, layoutBlobPath, readLayoutDocument } from './layout-source.ts';
+
+/** A request whose source is an OCI image layout on disk. */
+export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
+  readonly directory: string;
+  readonly selector: LayoutSelector;
+}
+
+/** A layer that is to be copied, and what it must unpack to. */
+export interface PlannedLayer extends Descriptor {
+  readonly path: string;
+  readonly diffId: Digest;
+}
+
+/** An image as it will stand in `contents.json`, with the size of what its digest names. */
+export interface PlannedImage extends Image {
+  readonly sizeBytes: number;
+}
+
+/** All that a bundle will hold. Documents are manifests, indexes and configs with their bytes; each blob is there once. */
+export interface Plan {
+  readonly images: readonly PlannedImage[];
+  readonly documents: ReadonlyMap<Digest, Buffer>;
+  readonly layers: readonly PlannedLayer[];
+  readonly warnings: readonly string[];
+}
+
+interface Draft {
+  readonly images: Map<string, PlannedImage>;
+  readonly documents: Map<Digest, Buffer>;
+  /** Each layer with its place in {@link Plan.layers}. */
+  readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
+  readonly warnings: string[];
+}
+
+/**
+ * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must be copied. An index keeps its digest; the
+ * manifests of other platforms stay behind. The same reference twice becomes one image with both tags.
+ *
+ * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image.
+ */
+export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
+  const draft: Draft = { images: new Map(), documents: new Map(), layers: new Map(), warnings: [] };
+  for (const request of requests) {
+    const image = await planImage(draft, request, arch, signal);
+    addImage(draft, image, request);
+  }
+  if (draft.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
+  return {
+    images: nameComponents([...draft.images.values()], draft.warnings),
+    documents: draft.documents,
+    layers: [...draft.layers.values()].map(({ at: _, ...layer }) => layer),
+    warnings: draft.warnings,
+  };
+}
+
+async function planImage(
+  draft: Draft,
+  request: LayoutRequest,
+  arch: string,
+  signal: AbortSignal,
+): Promise<PlannedImage> {
+  const { reference, directory } = request;
+  const name = formatReference(reference);
+  const top = await findInLayout(directory, selectorOf(request), signal);
+  if (reference.digest !== undefined && reference.digest !== top.digest) {
+    throw bundleError('bundle/source', `${name}: oci:${directory} holds ${top.digest} instead`);
+  }
+  const read = async (of: Descriptor) => {
+    const bytes = await readLayoutDocument(directory, of, signal);
+    draft.documents.set(of.digest, bytes);
+    return bytes;
+  };
+  const manifest = parseManifest(await manifestBytes(top, name, arch, read), `manifest of ${name}`, 'bundle/source');
+  if (!configMediaTypes.has(manifest.config.mediaType)) {
+    throw bundleError(
+      'bundle/source',
+      `${name} is no container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
+    );
+  }
+  const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
+  if (config.architecture !== undefined && config.architecture !== arch) {
+    throw bundleError('bundle/source', `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`);
+  }
+  return {
+    reference: formatReference({ repository: reference.repository, digest: top.digest }),
+    digest: top.digest,
+    mediaType: top.mediaType,
+    sizeBytes: top.size,
+    tags:
+      reference.tag === undefined ? [] : [formatReference({ repository: reference.repository, tag: reference.tag })],
+    ...(request.component !== undefined && { component: request.component }),
+    pin: request.pin ?? true,
+    layers: planLayers(draft, directory, name, manifest.layers, config.rootfs.diff_ids),
+  };
+}
+
+function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
+  if (selector.kind !== 'only' || reference.digest === undefined) return selector;
+  return { kind: 'digest', digest: reference.digest };
+}
+
+async function manifestBytes(
+  top: Descriptor,
+  name: string,
+  arch: string,
+  read: (of: Descriptor) => Promise<Buffer>,
+): Promise<Buffer> {
+  const bytes = await read(top);
+  if (!indexMediaTypes.has(top.mediaType)) return bytes;
+  const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
+  const child = entryForPlatform(index, arch);
+  if (child !== undefined) return read(child);
+  const platforms = index.manifests.map(({ platform }) => `${platform?.os}/${platform?.architecture}`).join(', ');
+  throw bundleError('bundle/source', `${name} has no image for linux/${arch}, only for ${platforms}`);
+}
+
+function planLayers(
+  draft: Draft,
+  directory: string,
+  name: string,
+  layers: readonly Descriptor[],
+  diffIds: readonly Digest[],
+): number[] {
+  if (layers.length > limits.layersPerImage) {
+    throw bundleError(
+      'bundle/source',
+      `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`,
+    );
+  }
+  if (layers.length !== diffIds.length) {
+    throw bundleError(
+      'bundle/source',
+      `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`,
+    );
+  }
+  return layers.map((layer, at) => {
+    const diffId = diffIds[at] ?? layer.digest;
+    const known = draft.layers.get(layer.digest);
+    if (known !== undefined) return known.at;
+    if (layer.size > limits.blobBytes) {
+      throw bundleError(
+        'bundle/source',
+        `${name}: layer ${layer.digest} has ${layer.size} bytes; a stick with FAT holds files up to ${limits.blobBytes} only: rebuild the image with smaller layers`,
+      );
+    }
+    const planned = { ...layer, path: layoutBlobPath(directory, layer.digest), diffId, at: draft.layers.size };
+    draft.layers.set(layer.digest, planned);
+    return planned.at;
+  });
+}
+
+function addImage(draft: Draft, image: PlannedImage, { reference }: LayoutRequest): void {
+  const name = formatReference(reference);
+  if (reference.tag === undefined) draft.warnings.push(`${name} has no tag: activation can't make a tag name it`);
+  if (reference.tag === 'latest')
+    draft.warnings.push(`${name}: the tag 'latest' names another image tomorrow; use a version`);
+  const taken = [...draft.images.values()].find(
+    (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
+  );
+  if (taken !== undefined) throw bundleError('bundle/option', `${name} is asked for twice with different digests`);
+  const known = draft.images.get(image.reference);
+  if (known?.component !== undefined && image.component !== undefined && known.component !== image.component) {
+    throw bundleError('bundle/option', `${name} has two components: ${known.component} and ${image.component}`);
+  }
+  draft.images.set(
+    image.reference,
+    known === undefined
+      ? image
+      : {
+          ...image,
+          ...known,
+          ...(image.component !== undefined && { component: image.component }),
+          tags: [...new Set([...known.tags, ...image.tags])],
+        },
+  );
+}
+
+/** Gives each image without one the last part of its path as component, unless two images would have the same. */
+function nameComponents(images: readonly PlannedImage[], warnings: string[]): PlannedImage[] {
+  const wanted = images.map((image) => image.component ?? lastPathPart(image.reference.split('@')[0] ?? ''));
+  const named = images.map((image, at) => {
+    const component = wanted[at] ?? '';
+    if (wanted.indexOf(component) === wanted.lastIndexOf(component)) return { ...image, component };
+    if (image.component === undefined) {
+      warnings.push(
+        `${image.reference} has no component: another image is called '${component}' too; name it with COMPONENT=REF`,
+      );
+    }
+    return image;
+  });
+  const explicit = named.flatMap((image) => image.component ?? []);
+  const twice = explicit.find((component, at) => explicit.indexOf(component) !== at);
+  if (twice !== undefined) throw bundleError('bundle/option', `two images have the component '${twice}'`);
+  return named;
+}

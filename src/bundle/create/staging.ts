@@ -1,0 +1,112 @@
+import { chmod, mkdir, mkdtemp, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import { bundleError } from '../bundle-error.ts';
+
+/**
+ * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which then takes its name. Whatever goes wrong or
+ * aborts leaves nothing behind. Everything is on disk when this returns.
+ *
+ * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty or can't be written; `bundle/no-space` (`wait`);
+ *   whatever `build` throws.
+ */
+export async function buildDirectory(target: string, build: (staging: string) => Promise<void>): Promise<void> {
+  const path = resolve(target);
+  let staging: string | undefined;
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    await refuseOccupied(path);
+    staging = await mkdtemp(join(dirname(path), `.${basename(path)}.partial-`));
+    await build(staging);
+    await chmod(staging, 0o755);
+    await syncDirectory(staging);
+    await rename(staging, path);
+    staging = undefined;
+    await syncDirectory(dirname(path));
+  } catch (error) {
+    throw targetError(path, error);
+  } finally {
+    if (staging !== undefined) await rm(staging, { recursive: true, force: true });
+  }
+}
+
+/** Refuses early when the filesystem of `directory` has less than `neededBytes` free. @throws AppError `bundle/no-space` (`wait`) */
+export async function checkSpace(directory: string, neededBytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(directory);
+  const freeBytes = bavail * bsize;
+  if (freeBytes >= neededBytes) return;
+  throw bundleError(
+    'bundle/no-space',
+    `not enough space in ${dirname(directory)}: the bundle needs ${formatBytes(neededBytes)}, ${formatBytes(freeBytes)} are free`,
+    { disposition: 'wait' },
+  );
+}
+
+/** Writes a new file and syncs it to disk. System errors come as they are. */
+export async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
+  const file = await open(path, 'wx', 0o644);
+  try {
+    await file.writeFile(bytes);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Replaces or makes a file atomically and syncs it. @throws AppError `bundle/target`, `bundle/no-space` */
+export async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path)}.partial-${process.pid}`);
+  try {
+    await rm(temporary, { force: true });
+    await writeSynced(temporary, bytes);
+    await rename(temporary, path);
+    await syncDirectory(dirname(path));
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw targetError(path, error);
+  }
+}
+
+/** Syncs the entries of a directory, where its filesystem can do so. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } catch (error) {
+    // Some FUSE filesystems don't know fsync on directories.
+    if (!['EINVAL', 'ENOTSUP', 'EPERM', 'ENOSYS'].includes(systemCodeOf(error) ?? '')) throw error;
+  } finally {
+    await directory.close();
+  }
+}
+
+async function refuseOccupied(path: string): Promise<void> {
+  try {
+    if ((await readdir(path)).length === 0) return;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return;
+    if (systemCodeOf(error) !== 'ENOTDIR') throw error;
+  }
+  throw bundleError(
+    'bundle/target',
+    `${path} is there already and not an empty directory: choose another name or take it away`,
+  );
+}
+
+function targetError(path: string, error: unknown): unknown {
+  const code = systemCodeOf(error);
+  if (error instanceof AppError || code === undefined) return error;
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return bundleError(
+      'bundle/no-space',
+      `no space left while writing ${path}: free some, or choose another place; nothing was left behind`,
+      {
+        disposition: 'wait',
+        cause: error,
+      },
+    );
+  }
+  if (code === 'ABORT_ERR') return error;
+  return bundleError('bundle/target', `${path} can't be written: ${reasonOf(error)}`, { cause: error });
+}

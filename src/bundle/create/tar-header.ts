@@ -1,0 +1,92 @@
+import { bundleError } from '../bundle-error.ts';
+
+/** Tar archives consist of blocks of this many bytes (POSIX pax, "ustar Interchange Format"). */
+export const TAR_BLOCK_BYTES = 512;
+
+/** What is read of a tar header. `storedBytes` is the size of the data behind it, without padding. */
+export interface TarHeader {
+  /** The typeflag, with NUL as `0`. */
+  readonly type: string;
+  readonly storedBytes: number;
+  /** Size of the file once unpacked; more than `storedBytes` for an old GNU sparse file. */
+  readonly unpackedBytes: number;
+  /** Whether blocks of GNU's sparse map follow before the data. */
+  readonly hasSparseMap: boolean;
+}
+
+/** Types without data, whatever their size field says (as Go's archive/tar and libarchive read them). */
+const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
+
+/**
+ * Reads a header block.
+ *
+ * @returns undefined for a block of zeros, which ends the archive.
+ * @throws AppError `bundle/tar` (`reject`) when the checksum or a number is wrong.
+ */
+export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
+  if (block.every((byte) => byte === 0)) return undefined;
+  if (!hasGoodChecksum(block)) throw notTar('a header has a wrong checksum');
+  const type = block[156] === 0 ? '0' : String.fromCharCode(block[156] ?? 0);
+  const storedBytes = HEADER_ONLY.has(type) ? 0 : readNumber(block.subarray(124, 136));
+  const isSparse = type === 'S';
+  return {
+    type,
+    storedBytes,
+    unpackedBytes: isSparse ? readNumber(block.subarray(483, 495)) : storedBytes,
+    hasSparseMap: isSparse && block[482] !== 0,
+  };
+}
+
+/** Whether another block of GNU's sparse map follows this one. */
+export function hasMoreSparseMap(block: Uint8Array): boolean {
+  return block[504] !== 0;
+}
+
+/** The records of a pax extended header: `LENGTH KEY=VALUE\n` each. @throws AppError `bundle/tar` (`reject`) */
+export function parsePaxRecords(body: Buffer): Map<string, string> {
+  const records = new Map<string, string>();
+  for (let at = 0; at < body.length; ) {
+    const space = body.indexOf(0x20, at);
+    const length = space < 0 ? Number.NaN : Number(body.toString('latin1', at, space));
+    const record =
+      Number.isSafeInteger(length) && length > space - at ? body.toString('utf8', space + 1, at + length) : '';
+    const equals = record.indexOf('=');
+    if (equals < 1 || at + length > body.length || !record.endsWith('\n')) throw notTar('a pax header is malformed');
+    records.set(record.slice(0, equals), record.slice(equals + 1, -1));
+    at += length;
+  }
+  return records;
+}
+
+/** `bundle/tar` (`reject`) for bytes that are no tar archive. */
+export function notTar(why: string) {
+  return bundleError('bundle/tar', `not a tar archive: ${why}`);
+}
+
+function hasGoodChecksum(block: Uint8Array): boolean {
+  let unsigned = 0;
+  let signed = 0;
+  block.forEach((byte, at) => {
+    const counted = at >= 148 && at < 156 ? 0x20 : byte;
+    unsigned += counted;
+    signed += counted > 127 ? counted - 256 : counted;
+  });
+  const said = readNumber(block.subarray(148, 156));
+  // Old tars summed signed bytes.
+  return said === unsigned || said === signed;
+}
+
+/** An octal number, or GNU's base-256 when the first bit is set. */
+function readNumber(field: Uint8Array): number {
+  const first = field[0] ?? 0;
+  if (first & 0x80) {
+    const value = field.reduce((sum, byte, at) => sum * 256 + (at === 0 ? byte & 0x7f : byte), 0);
+    if (first & 0x40 || !Number.isSafeInteger(value)) throw notTar('a number is out of range');
+    return value;
+  }
+  const text = String.fromCharCode(...field)
+    .replace(/[\0 ]+$/, '')
+    .trimStart();
+  if (!/^[0-7]*$/.test(text)) throw notTar('a number is not octal');
+  return text === '' ? 0 : Number.parseInt(text, 8);
+}

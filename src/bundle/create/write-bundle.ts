@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContentPointer, Contents, Layer } from '../../domain/bundle.ts';
+import { type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
+import { bundleError } from '../bundle-error.ts';
+import { mediaTypes } from '../oci-schema.ts';
+import { copyLayer } from './copy-layer.ts';
+import type { Plan, PlannedImage, PlannedLayer } from './plan-images.ts';
+import { checkSpace, syncDirectory, writeSynced } from './staging.ts';
+
+/** What was written of a bundle but its envelope. */
+export interface WrittenTree {
+  readonly contents: Contents;
+  readonly contentsPointer: ContentPointer;
+  readonly indexPointer: ContentPointer;
+}
+
+/** A layer that has been copied: `done` of `total` so far. */
+export type LayerProgress = (done: number, total: number) => void;
+
+/**
+ * Writes `blobs/`, `contents.json` among them, `index.json` and `oci-layout` into an empty directory.
+ *
+ * @throws AppError `bundle/source`, `bundle/no-space`; system errors of the target as they are.
+ */
+export async function writeTree(
+  directory: string,
+  plan: Plan,
+  onLayer: LayerProgress,
+  signal: AbortSignal,
+): Promise<WrittenTree> {
+  await checkSpace(directory, neededBytes(plan));
+  const blobs = join(directory, 'blobs', 'sha256');
+  await mkdir(blobs, { recursive: true });
+  const layers: Layer[] = [];
+  for (const layer of plan.layers) {
+    signal.throwIfAborted();
+    layers.push(await copyChecked(layer, join(blobs, hexOf(layer.digest)), signal));
+    onLayer(layers.length, plan.layers.length);
+  }
+  for (const [digest, bytes] of plan.documents) {
+    signal.throwIfAborted();
+    await writeSynced(join(blobs, hexOf(digest)), bytes);
+  }
+  const contents = { layers, images: plan.images.map(({ sizeBytes: _, ...image }) => image) };
+  const contentsBytes = jsonBytes(contents);
+  const contentsPointer = pointerTo(contentsBytes);
+  await writeSynced(join(blobs, hexOf(contentsPointer.digest)), contentsBytes);
+  const indexBytes = jsonBytes(indexOf(plan.images));
+  await writeSynced(join(directory, 'index.json'), indexBytes);
+  await writeSynced(join(directory, 'oci-layout'), jsonBytes({ imageLayoutVersion: '1.0.0' }));
+  for (const folder of [blobs, join(directory, 'blobs')]) await syncDirectory(folder);
+  return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
+}
+
+async function copyChecked(layer: PlannedLayer, to: string, signal: AbortSignal): Promise<Layer> {
+  const copied = await copyLayer(layer.path, to, layer, signal);
+  if (copied.diffId === layer.diffId) return copied;
+  throw bundleError(
+    'bundle/source',
+    `layer ${layer.path} unpacks to ${copied.diffId}, and the image's config says ${layer.diffId}`,
+  );
+}
+
+/** The layout's index: an entry for each name, so that any OCI tool finds the images by the names people use. */
+function indexOf(images: readonly PlannedImage[]) {
+  const manifests = images.flatMap(({ reference, digest, mediaType, sizeBytes, tags }) =>
+    (tags.length === 0 ? [reference] : tags).map((name) => ({
+      mediaType,
+      digest,
+      size: sizeBytes,
+      annotations: { 'org.opencontainers.image.ref.name': name },
+    })),
+  );
+  return { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests };
+}
+
+function neededBytes(plan: Plan): number {
+  const documents = [...plan.documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
+  return plan.layers.reduce((sum, layer) => sum + layer.size, documents);
+}
+
+function pointerTo(bytes: Buffer): { digest: Digest; size: number } {
+  return { digest: digestFromHex(createHash('sha256').update(bytes).digest('hex')), size: bytes.length };
+}
+
+/** JSON with one newline at its end, members in the order in which they were made. */
+export function jsonBytes(value: unknown): Buffer {
+  return Buffer.from(`${JSON.stringify(value)}\n`);
+}

@@ -1,0 +1,96 @@
+import { createHash } from 'node:crypto';
+import type { ContentPointer, Contents, Payload, VerifiedBundle } from '../domain/bundle.ts';
+import { digestFromHex } from '../domain/digest.ts';
+import { bundleError } from './bundle-error.ts';
+import type { BundleReader } from './bundle-reader.ts';
+import { checkContents } from './check-contents.ts';
+import { type Envelope, parseEnvelope } from './dsse.ts';
+import { limits } from './limits.ts';
+import { type ImageIndex, parseIndex } from './oci-schema.ts';
+import { readBlob } from './read-blob.ts';
+import { parseContents, parsePayload } from './schema.ts';
+import type { Trust } from './trust.ts';
+import { bundleIdOf, verifyEnvelope } from './verify-envelope.ts';
+import { type WalkedImages, walkImages } from './walk-images.ts';
+
+/** A bundle that was judged and found good; what it lacks is in `missing`. */
+export interface JudgedBundle extends WalkedImages {
+  readonly bundle: VerifiedBundle;
+}
+
+/**
+ * Proves that a bundle may be trusted, and finds what of it is there.
+ *
+ * INVARIANTS: the order is law. (1) The envelope's size, then its form; (2) signatures over the raw payload bytes; only then (3) the payload is
+ * parsed; (4) the digests and sizes of contents.json and index.json; only then (5) these are parsed; (6) documents, each parsed only after
+ * its digest. So nothing that is not signed is parsed but the size-limited envelope.
+ *
+ * @throws AppError with a `BundleErrorCode`: `reject` when the bundle is bad, `wait` when no key is installed or the medium is gone,
+ *   `retry` when the medium can't be read.
+ */
+export async function judgeBundle(reader: BundleReader, trust: Trust, signal: AbortSignal): Promise<JudgedBundle> {
+  const verified = verifyEnvelope(await readEnvelope(reader, signal), trust);
+  const payload = parsePayload(verified.payload);
+  const tree = await readTree(reader, payload, signal);
+  const walked = await walkImages(reader, { payload, ...tree }, signal);
+  const { bundleId, signedBy } = verified;
+  return { bundle: { bundleId, payload, contents: tree.contents, signedBy }, ...walked };
+}
+
+/** A bundle as it describes itself. Its digests fit together; nobody has said that it may be trusted. */
+export interface UntrustedBundle extends WalkedImages {
+  readonly envelope: Envelope;
+  readonly bundle: VerifiedBundle;
+}
+
+/** As {@link judgeBundle} without step 2: for people who look at a bundle. `signedBy` is empty. */
+export async function readUntrusted(reader: BundleReader, signal: AbortSignal): Promise<UntrustedBundle> {
+  const envelope = await readEnvelope(reader, signal);
+  const payload = parsePayload(envelope.payload);
+  const tree = await readTree(reader, payload, signal);
+  const walked = await walkImages(reader, { payload, ...tree }, signal);
+  const bundleId = bundleIdOf(envelope.payload);
+  return { envelope, bundle: { bundleId, payload, contents: tree.contents, signedBy: [] }, ...walked };
+}
+
+/** Reads and parses `bundle.dsse.json`. @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/schema-version`, `media/…` */
+export async function readEnvelope(reader: BundleReader, signal: AbortSignal): Promise<Envelope> {
+  return parseEnvelope(await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal));
+}
+
+async function readTree(
+  reader: BundleReader,
+  payload: Payload,
+  signal: AbortSignal,
+): Promise<{ contents: Contents; index: ImageIndex }> {
+  const contentsBytes = await readContents(reader, payload.contents, signal);
+  const indexBytes = await reader.readFile('index.json', limits.indexBytes, signal);
+  checkDigest('index.json', indexBytes, payload.index);
+  const contents = parseContents(contentsBytes);
+  checkContents(contents, payload);
+  return { contents, index: parseIndex(indexBytes, 'index.json', 'bundle/index') };
+}
+
+async function readContents(reader: BundleReader, pointer: ContentPointer, signal: AbortSignal): Promise<Buffer> {
+  const { digest, size } = pointer;
+  const read = await readBlob(reader, { digest, sizeBytes: size }, signal);
+  if (read.kind === 'read') return read.bytes;
+  const how = {
+    absent: 'is absent',
+    truncated: `has not the ${size} bytes that were signed`,
+    damaged: 'has another digest',
+  };
+  throw bundleError(
+    'bundle/digest',
+    `contents.json (blobs/sha256/${digest.slice('sha256:'.length)}) ${how[read.missing.why]}: copy the bundle again`,
+  );
+}
+
+function checkDigest(what: string, bytes: Buffer, pointer: ContentPointer): void {
+  const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  if (bytes.length === pointer.size && found === pointer.digest) return;
+  throw bundleError(
+    'bundle/digest',
+    `${what} has digest ${found} and ${bytes.length} bytes, and ${pointer.digest} with ${pointer.size} bytes was signed: copy the bundle again`,
+  );
+}

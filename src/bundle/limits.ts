@@ -1,0 +1,38 @@
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+/** Every limit of the bundle format, version 1, stated once. Sizes in bytes, the others are counts. */
+export const limits = {
+  /** `bundle.dsse.json` as it lies on the medium. */
+  envelopeBytes: MiB,
+  /** The payload after base64. */
+  payloadBytes: 256 * KiB,
+  /** Signatures of one envelope. */
+  signatures: 64,
+  /** Keys in a folder of trusted keys. */
+  keys: 64,
+  /** One key file. */
+  keyFileBytes: 16 * KiB,
+  /** `contents.json`. */
+  contentsBytes: 64 * MiB,
+  /** `index.json` of the layout: one entry for each tag of 2,000 images fits several times. */
+  indexBytes: 16 * MiB,
+  /** An image manifest, an image index within the layout, or an image config. */
+  manifestBytes: 4 * MiB,
+  /** Images of a bundle. */
+  images: 2000,
+  /** Layers of one image, as overlay mounts allow. */
+  layersPerImage: 127,
+  /** A repository, a component, an attachment. */
+  nameBytes: 255,
+  /** One attachment. */
+  attachmentBytes: 16 * MiB,
+  /** Attachments, advisories, warnings and annotations of a payload, each. */
+  payloadItems: 256,
+  /** A free text of the payload. */
+  textLength: 1024,
+  /** A blob of a bundle that is made: the largest file that FAT can hold. */
+  blobBytes: 4 * 1024 * MiB - 1,
+  /** Directory entries looked at in one folder of a medium. */
+  folderEntries: 1000,
+} as const;

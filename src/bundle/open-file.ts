@@ -1,0 +1,123 @@
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open } from 'node:fs/promises';
+import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { bundleError } from './bundle-error.ts';
+
+/** The largest chunk that is read at once, in bytes. */
+const CHUNK_BYTES = 1024 * 1024;
+
+/** System errors that mean that the device behind a path is no longer there. */
+const GONE = new Set(['ENODEV', 'ENXIO', 'ENOTCONN', 'ESTALE', 'ENOMEDIUM', 'ESHUTDOWN']);
+
+/**
+ * Opens a regular file for reading, not following a link and not waiting for a pipe.
+ *
+ * @returns undefined when there is no such file.
+ * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`, `media/gone` as {@link mediaError}.
+ */
+export async function openRegularFile(path: string): Promise<{ handle: FileHandle; sizeBytes: number } | undefined> {
+  try {
+    // Looking first keeps a device or a pipe from being opened at all; O_NOFOLLOW holds against a change in between.
+    if (!(await lstat(path)).isFile()) throw notRegular(path);
+    const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      const { size } = await handle.stat();
+      return { handle, sizeBytes: size };
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    if (code === 'ELOOP') throw notRegular(path);
+    throw mediaError(path, error);
+  }
+}
+
+/**
+ * Streams `path` from `startByte` up to `endByte` (default: its size when it was opened) in chunks of at most 1 MiB. The file is closed at
+ * the end, when the consumer stops, and at once when `signal` aborts, even while the consumer holds a chunk.
+ *
+ * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file; `media/read` (`retry`) when a read fails or
+ *   the file ends early; the signal's reason after an abort.
+ */
+export async function* streamFile(
+  path: string,
+  startByte: number,
+  signal: AbortSignal,
+  endByte?: number,
+): AsyncGenerator<Buffer, void, undefined> {
+  signal.throwIfAborted();
+  const opened = await openRegularFile(path);
+  if (opened === undefined) throw gone(path);
+  const { handle, sizeBytes } = opened;
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= handle.close().catch(() => undefined);
+  };
+  signal.addEventListener('abort', close, { once: true });
+  try {
+    const end = endByte ?? sizeBytes;
+    for (let at = startByte; at < end; ) {
+      signal.throwIfAborted();
+      const chunk = await readChunk(handle, path, at, Math.min(CHUNK_BYTES, end - at), signal);
+      at += chunk.length;
+      yield chunk;
+    }
+  } finally {
+    signal.removeEventListener('abort', close);
+    close();
+    await closing;
+  }
+}
+
+async function readChunk(
+  handle: FileHandle,
+  path: string,
+  at: number,
+  sizeBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  let filled: { bytesRead: number; buffer: Buffer };
+  try {
+    filled = await handle.read(Buffer.allocUnsafeSlow(sizeBytes), 0, sizeBytes, at);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw mediaError(path, error);
+  }
+  signal.throwIfAborted();
+  if (filled.bytesRead > 0) return filled.buffer.subarray(0, filled.bytesRead);
+  throw bundleError(
+    'media/read',
+    `${path} ended at byte ${at}, before its end: it is being changed or the medium is bad`,
+    {
+      disposition: 'retry',
+    },
+  );
+}
+
+/** A failed system call on a medium as `media/gone` (`wait`) or `media/read` (`retry`). What is an AppError already stays as it is. */
+export function mediaError(path: string, error: unknown): unknown {
+  const code = systemCodeOf(error);
+  // Our own errors carry a code with a slash, system errors never do.
+  if (code === undefined || code.includes('/')) return error;
+  if (GONE.has(code)) return gone(path, error);
+  return bundleError(
+    'media/read',
+    `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`,
+    { disposition: 'retry', cause: error },
+  );
+}
+
+/** `media/gone` (`wait`) for a path that is not there any more. */
+export function gone(path: string, cause?: unknown) {
+  return bundleError('media/gone', `${path} is not there any more: plug the medium in again to continue`, {
+    disposition: 'wait',
+    cause,
+  });
+}
+
+function notRegular(path: string) {
+  return bundleError('bundle/link', `${path} is not a regular file; links are not followed: copy the bundle itself`);
+}

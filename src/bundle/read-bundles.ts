@@ -1,0 +1,41 @@
+import { join } from 'node:path';
+import type { FoundBundle } from '../domain/medium.ts';
+import { AppError } from '../platform/app-error.ts';
+import { openBundleDirectory } from './bundle-directory.ts';
+import { type BundleLayout, findBundles } from './find-bundles.ts';
+import { judgeBundle } from './judge-bundle.ts';
+import type { Trust } from './trust.ts';
+
+/**
+ * Finds and judges every bundle below `root`: the root of a mounted medium, or the drop folder. A bundle that may not be trusted, is malformed
+ * or can't be read is `rejected` with its reason and hides no other one.
+ *
+ * @throws AppError `media/gone` (`wait`) when the medium went away meanwhile; `media/read` (`retry`) when its folders can't be listed.
+ */
+export async function readBundles(
+  root: string,
+  options: { readonly trust: Trust; readonly layout: BundleLayout },
+  signal: AbortSignal,
+): Promise<FoundBundle[]> {
+  const found: FoundBundle[] = [];
+  for (const candidate of await findBundles(root, options.layout, signal)) {
+    const { path } = candidate;
+    found.push(
+      candidate.kind === 'bundle'
+        ? await judgeAt(root, path, options.trust, signal)
+        : { kind: 'rejected', path, reason: candidate.reason },
+    );
+  }
+  return found;
+}
+
+async function judgeAt(root: string, path: string, trust: Trust, signal: AbortSignal): Promise<FoundBundle> {
+  try {
+    const { bundle, documents, missing } = await judgeBundle(openBundleDirectory(join(root, path)), trust, signal);
+    return { kind: 'verified', path, bundle, documents, missing };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof AppError) || error.code === 'media/gone') throw error;
+    return { kind: 'rejected', path, reason: { code: error.code, message: error.message } };
+  }
+}

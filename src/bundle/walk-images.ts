@@ -1,0 +1,162 @@
+import type { Contents, Image, Payload } from '../domain/bundle.ts';
+import type { Digest } from '../domain/digest.ts';
+import type { MissingBlob } from '../domain/medium.ts';
+import { bundleError } from './bundle-error.ts';
+import type { BundleReader } from './bundle-reader.ts';
+import { limits } from './limits.ts';
+import {
+  configMediaTypes,
+  type Descriptor,
+  entryForPlatform,
+  type ImageIndex,
+  type ImageManifest,
+  indexMediaTypes,
+  parseConfig,
+  parseIndex,
+  parseManifest,
+} from './oci-schema.ts';
+import { type ExpectedBlob, readBlob, sizeMisfit } from './read-blob.ts';
+
+/** What the images of a bundle consist of. */
+export interface WalkedImages {
+  /** Manifests, indexes and configs, each once, in the order of the images. */
+  readonly documents: readonly Digest[];
+  /** What is not there as it should be, each once. */
+  readonly missing: readonly MissingBlob[];
+  /** Every blob whose size is known: documents, layers, attachments. */
+  readonly blobs: ReadonlyMap<Digest, number>;
+}
+
+/**
+ * Walks from `index.json` over every image to its layers, reading and checking manifests, indexes and configs, and looking at the sizes of
+ * layers and attachments. A missing document ends the walk below it only.
+ *
+ * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json` says other than the manifests;
+ *   `media/read`, `media/gone`.
+ */
+export async function walkImages(
+  reader: BundleReader,
+  bundle: { readonly payload: Payload; readonly contents: Contents; readonly index: ImageIndex },
+  signal: AbortSignal,
+): Promise<WalkedImages> {
+  const walk = createWalk(reader, signal);
+  const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
+  for (const image of bundle.contents.images) {
+    const entry = listed.get(image.digest);
+    if (entry === undefined || entry.mediaType !== image.mediaType) {
+      throw bundleError('bundle/index', `index.json does not list ${image.reference} as ${image.mediaType}`);
+    }
+    const manifest = await walkToManifest(walk, image, entry, bundle.payload.arch);
+    if (manifest === undefined) continue;
+    checkLayers(image, manifest, bundle.contents);
+    await walkConfig(walk, image, manifest, bundle.contents);
+  }
+  for (const layer of bundle.contents.layers) await walk.look(layer);
+  for (const { digest, size } of bundle.payload.attachments ?? []) await walk.look({ digest, sizeBytes: size });
+  const result = walk.result();
+  checkTotals(result, bundle.payload);
+  return result;
+}
+
+interface Walk {
+  /** Reads a document; undefined when it is missing, which has then been noted. */
+  document(of: Descriptor, what: string): Promise<Buffer | undefined>;
+  /** Notes a blob as missing if it is absent or has another size. */
+  look(blob: ExpectedBlob): Promise<void>;
+  result(): WalkedImages;
+}
+
+function createWalk(reader: BundleReader, signal: AbortSignal): Walk {
+  const documents = new Set<Digest>();
+  const missing = new Map<Digest, MissingBlob>();
+  const blobs = new Map<Digest, number>();
+  return {
+    document: async (of, what) => {
+      if (of.size > limits.manifestBytes) {
+        throw bundleError(
+          'bundle/inconsistent',
+          `${what} has ${of.size} bytes, and ${limits.manifestBytes} are allowed`,
+        );
+      }
+      documents.add(of.digest);
+      blobs.set(of.digest, of.size);
+      const read = await readBlob(reader, { digest: of.digest, sizeBytes: of.size }, signal);
+      if (read.kind === 'read') return read.bytes;
+      missing.set(of.digest, read.missing);
+      return undefined;
+    },
+    look: async (blob) => {
+      blobs.set(blob.digest, blob.sizeBytes);
+      const misfit = await sizeMisfit(reader, blob, signal);
+      if (misfit !== undefined) missing.set(blob.digest, misfit);
+    },
+    result: () => ({ documents: [...documents], missing: [...missing.values()], blobs }),
+  };
+}
+
+async function walkToManifest(
+  walk: Walk,
+  image: Image,
+  entry: Descriptor,
+  arch: string,
+): Promise<ImageManifest | undefined> {
+  const what = `manifest ${entry.digest} of ${image.reference}`;
+  const bytes = await walk.document(entry, what);
+  if (bytes === undefined) return undefined;
+  if (!indexMediaTypes.has(entry.mediaType)) return parseManifest(bytes, what, 'bundle/inconsistent');
+  const child = entryForPlatform(parseIndex(bytes, what, 'bundle/inconsistent'), arch);
+  if (child === undefined) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
+  const childName = `manifest ${child.digest} of ${image.reference}`;
+  const childBytes = await walk.document(child, childName);
+  return childBytes === undefined ? undefined : parseManifest(childBytes, childName, 'bundle/inconsistent');
+}
+
+function checkLayers(image: Image, manifest: ImageManifest, contents: Contents): void {
+  if (manifest.layers.length !== image.layers.length) {
+    throw disagrees(image, `${image.layers.length} layers, its manifest ${manifest.layers.length}`);
+  }
+  manifest.layers.forEach((layer, at) => {
+    const said = contents.layers[image.layers[at] ?? -1];
+    if (said?.digest !== layer.digest || said.sizeBytes !== layer.size) {
+      throw disagrees(
+        image,
+        `layer ${at} is ${said?.digest} of ${said?.sizeBytes} bytes, its manifest ${layer.digest} of ${layer.size}`,
+      );
+    }
+  });
+}
+
+async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, contents: Contents): Promise<void> {
+  const what = `config ${manifest.config.digest} of ${image.reference}`;
+  if (!configMediaTypes.has(manifest.config.mediaType)) {
+    throw bundleError(
+      'bundle/inconsistent',
+      `${what} is no image config but ${JSON.stringify(manifest.config.mediaType)}`,
+    );
+  }
+  const bytes = await walk.document(manifest.config, what);
+  if (bytes === undefined) return;
+  const { diff_ids: diffIds } = parseConfig(bytes, what, 'bundle/inconsistent').rootfs;
+  const said = image.layers.map((at) => contents.layers[at]?.diffId);
+  if (diffIds.length !== said.length || diffIds.some((diffId, at) => diffId !== said[at])) {
+    throw disagrees(image, 'other diffIds than its config');
+  }
+}
+
+/** Blobs and bytes can be summed only when no document is missing, since documents lead to others. */
+function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, attachments }: Payload): void {
+  if (missing.some((blob) => documents.includes(blob.digest))) return;
+  const attached = new Set((attachments ?? []).map((attachment) => attachment.digest));
+  const sizes = [...blobs].filter(([digest]) => !attached.has(digest)).map(([, sizeBytes]) => sizeBytes);
+  const sizeBytes = sizes.reduce((sum, size) => sum + size, 0);
+  if (sizes.length !== totals.blobs || sizeBytes !== totals.sizeBytes) {
+    throw bundleError(
+      'bundle/inconsistent',
+      `the payload says totals of ${totals.blobs} blobs with ${totals.sizeBytes} bytes, the images make ${sizes.length} with ${sizeBytes}`,
+    );
+  }
+}
+
+function disagrees(image: Image, how: string) {
+  return bundleError('bundle/inconsistent', `contents.json disagrees with ${image.reference}: it says ${how}`);
+}
