@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createServiceNotifier, type SystemdNotifier } from '../../../src/host/notify.ts';
+import { createDatagramReceiver, type DatagramReceiver } from '../../support/datagram-receiver.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+
+describe('service notifier', () => {
+  let systemd: DatagramReceiver;
+  let notifier: SystemdNotifier | undefined;
+  let healthy = true;
+  const log = createRecordingLog();
+  const texts = (): string[] => systemd.received.map(String);
+
+  const start = async (env: NodeJS.ProcessEnv, pid = 42): Promise<SystemdNotifier> => {
+    notifier = await createServiceNotifier({ env, healthy: () => healthy, log, monotonicUsec: () => 123_456n, pid });
+    return notifier;
+  };
+
+  beforeEach(() => {
+    systemd = createDatagramReceiver();
+    healthy = true;
+  });
+  afterEach(() => {
+    notifier?.dispose();
+    systemd[Symbol.dispose]();
+  });
+
+  it('says ready, status, reloading and stopping', async () => {
+    const { ready, status, reloading, stopping } = await start({ NOTIFY_SOCKET: systemd.path });
+    ready();
+    status('Idle.\nWaiting');
+    reloading();
+    stopping();
+    await eventually(() =>
+      expect(texts()).toEqual(['READY=1', 'STATUS=Idle. Waiting', 'RELOADING=1\nMONOTONIC_USEC=123456', 'STOPPING=1']),
+    );
+  });
+
+  it('sends an unchanged status once', async () => {
+    const { status } = await start({ NOTIFY_SOCKET: systemd.path });
+    for (const line of ['a', 'a', 'b', 'a']) status(line);
+    await eventually(() => expect(texts()).toEqual(['STATUS=a', 'STATUS=b', 'STATUS=a']));
+  });
+
+  it('feeds the watchdog at half of its limit, only while healthy', async () => {
+    await start({ NOTIFY_SOCKET: systemd.path, WATCHDOG_USEC: '20000', WATCHDOG_PID: '42' });
+    await eventually(() => expect(texts().filter((text) => text === 'WATCHDOG=1').length).toBeGreaterThan(2));
+    healthy = false;
+    notifier?.status('marker');
+    await eventually(() => expect(texts()).toContain('STATUS=marker'));
+    const before = texts().length;
+    const asked = Date.now();
+    await eventually(() => expect(Date.now() - asked).toBeGreaterThan(60));
+    expect(texts().length).toBe(before);
+  });
+
+  it('leaves the watchdog of another process alone', async () => {
+    const { ready } = await start({ NOTIFY_SOCKET: systemd.path, WATCHDOG_USEC: '2000', WATCHDOG_PID: '43' });
+    const asked = Date.now();
+    await eventually(() => expect(Date.now() - asked).toBeGreaterThan(30));
+    ready();
+    await eventually(() => expect(texts()).toEqual(['READY=1']));
+  });
+
+  it('hides the socket from children', async () => {
+    const env = { NOTIFY_SOCKET: systemd.path, WATCHDOG_USEC: '20000000', WATCHDOG_PID: '42', PATH: '/bin' };
+    await start(env);
+    expect(env).toEqual({ PATH: '/bin' });
+  });
+
+  it('does nothing without a socket', async () => {
+    const { ready, status } = await start({});
+    ready();
+    status('x');
+    expect(texts()).toEqual([]);
+  });
+
+  it('says once that an abstract socket is out of reach', async () => {
+    const { ready } = await start({ NOTIFY_SOCKET: '@/org/example/notify' });
+    ready();
+    expect(log.lines.at(-1)).toMatchObject({ level: 'warn', fields: { path: '@/org/example/notify' } });
+  });
+
+  it('finds the socket again when its owner was restarted, and is not hurt meanwhile', async () => {
+    const { status } = await start({ NOTIFY_SOCKET: systemd.path });
+    status('one');
+    await eventually(() => expect(texts()).toEqual(['STATUS=one']));
+    systemd.close();
+    status('lost');
+    systemd.reopen();
+    status('two');
+    await eventually(() => expect(texts()).toEqual(['STATUS=one', 'STATUS=two']));
+  });
+});
