@@ -58,6 +58,8 @@ export interface Observed {
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
   readonly pinsRequested: PinsRequested | undefined;
+  /** What kept the last round from doing all that it wanted, if anything. */
+  readonly obstacle: Reason | undefined;
 }
 
 /** The settings that decisions depend on. */

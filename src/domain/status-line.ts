@@ -15,8 +15,9 @@ export interface Progress {
 
 /** The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=` of sd_notify(3). */
 export function statusLine(observed: Observed, assessment: Assessment, progress: Progress): string {
+  const isStuck = observed.obstacle !== undefined && observed.running.length === 0;
   return (
-    workLine(observed, assessment, progress) ??
+    (isStuck ? undefined : workLine(observed, assessment, progress)) ??
     rejectionLine(assessment) ??
     troubleLine(observed, assessment) ??
     mediumLine(observed) ??
@@ -79,6 +80,7 @@ function troubleLine(observed: Observed, { bundles }: Assessment): string | unde
     const what = waiting === undefined ? '' : ` ${bundleTitle(waiting.bundle.payload)} waits for it.`;
     return `The container runtime does not answer: ${observed.runtime.reason}.${what} Start it; stickpin goes on by itself.`;
   }
+  if (observed.obstacle !== undefined) return `${observed.obstacle.message}. It is tried again by itself.`;
   const held = bundles.filter((entry) => entry.reason !== undefined).at(-1);
   if (held?.reason !== undefined) return held.reason.message;
   const failing = bundles.filter((entry) => entry.degraded !== undefined).at(-1);

@@ -4,6 +4,7 @@ import type { Catalog } from '../domain/catalog.ts';
 import { catalogOf } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
 import type { Effect } from '../domain/effect.ts';
+import type { Reason } from '../domain/medium.ts';
 import { newsBetween, type Snapshot } from '../domain/news.ts';
 import { bytesDone } from '../domain/progress.ts';
 import { reportOf, type StatusReport } from '../domain/report.ts';
@@ -64,10 +65,16 @@ export function createEngine(deps: EngineDependencies): Engine {
   const effects = createEffects({ ...deps, tasks, failures, narrator });
   let snapshot: Snapshot | undefined;
   let lastWanted = '';
+  let obstacle: Reason | undefined;
   let lastRoundAt = clock.monotonic();
 
   async function round(signal: AbortSignal): Promise<number> {
-    const observed = await observe({ ...deps, failures }, tasks.running(), effects.pinsRequested(), signal);
+    const observed = await observe(
+      { ...deps, failures },
+      tasks.running(),
+      { pinsRequested: effects.pinsRequested(), obstacle },
+      signal,
+    );
     const assessment = assess(observed, store.load(), policy);
     for (const news of newsBetween(snapshot, { observed, assessment })) narrator.tell(news);
     if (hasNewMedium(snapshot, { observed, assessment })) failures.forgetAll();
@@ -75,7 +82,8 @@ export function createEngine(deps: EngineDependencies): Engine {
     deps.setCatalog(catalogOf(assessment));
     publish();
     const decision = decide({ ...observed, failures: failures.list() }, assessment, policy);
-    const failed = await act(decision.effects, assessment, signal);
+    obstacle = await act(decision.effects, assessment, signal);
+    const failed = obstacle !== undefined;
     const wanted = JSON.stringify(decision.effects);
     const isRepeated = wanted === lastWanted;
     lastWanted = wanted;
@@ -85,17 +93,20 @@ export function createEngine(deps: EngineDependencies): Engine {
   }
 
   /** Does the effects in their order. One that fails is told and ends the round, since those after it may lean on it. */
-  async function act(wanted: readonly Effect[], assessment: Assessment, signal: AbortSignal): Promise<boolean> {
+  async function act(
+    wanted: readonly Effect[],
+    assessment: Assessment,
+    signal: AbortSignal,
+  ): Promise<Reason | undefined> {
     for (const effect of wanted) {
       try {
         await effects.execute(effect, assessment, signal);
       } catch (error) {
         signal.throwIfAborted();
-        narrator.tellFailure(effect, error);
-        return true;
+        return narrator.tellFailure(effect, error);
       }
     }
-    return false;
+    return undefined;
   }
 
   function progress(): Progress {

@@ -1,6 +1,7 @@
 import type { Effect } from '../domain/effect.ts';
 import type { EventKind, News } from '../domain/event.ts';
-import { reasonOf } from '../platform/app-error.ts';
+import type { Reason } from '../domain/medium.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import type { EventRow, StateStore } from './ports.ts';
@@ -12,8 +13,8 @@ export interface Narrator {
   /** The history row of `news`, for a transaction that records more than that; log it afterwards with {@link Narrator.log}. */
   row(news: News): EventRow;
   log(news: News): void;
-  /** An effect failed. The same failure is told once until another one comes or a minute has passed. */
-  tellFailure(effect: Effect, error: unknown): void;
+  /** An effect failed. The same failure is told once until another one comes or a minute has passed; the reason is returned. */
+  tellFailure(effect: Effect, error: unknown): Reason;
 }
 
 /** What a narrator writes to. */
@@ -56,10 +57,12 @@ export function createNarrator({ clock, log, store, messageIds }: NarratorDepend
     tell,
     tellFailure: (effect, error) => {
       const message = `${doing(effect)} failed: ${reasonOf(error)}`;
+      const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
       const now = clock.monotonic();
-      if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return;
+      if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
       lastFailure = { message, at: now };
       write({ kind: 'effect-failed', level: 'warn', message });
+      return reason;
     },
   };
 }

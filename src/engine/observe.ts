@@ -1,3 +1,4 @@
+import type { Reason } from '../domain/medium.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Observed, PinsRequested, RunningTask } from '../domain/state.ts';
 import { withDeadline } from '../platform/abort.ts';
@@ -26,7 +27,7 @@ const RUNTIME_DEADLINE_MS = 15_000;
 export async function observe(
   deps: ObserveDependencies,
   running: readonly RunningTask[],
-  pinsRequested: PinsRequested | undefined,
+  last: { readonly pinsRequested: PinsRequested | undefined; readonly obstacle: Reason | undefined },
   signal: AbortSignal,
 ): Promise<Observed> {
   const [runtime, clockSynchronised] = await Promise.all([
@@ -42,7 +43,7 @@ export async function observe(
     runtime,
     running,
     failures: deps.failures.list(),
-    pinsRequested,
+    ...last,
   };
 }
 

@@ -1,0 +1,57 @@
+import type { StatusReport } from '../domain/report.ts';
+import { formatBytes, formatBytesOf, formatDuration } from '../platform/sizes.ts';
+import { formatTable } from './output.ts';
+
+/** What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media. */
+export function renderStatus(report: StatusReport): string {
+  const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
+  const media = report.media.map(({ medium, state, bundles }) => `${medium} (${state}, ${countOf(bundles)})`);
+  return `${[
+    report.status,
+    ...progressLine(report),
+    `Runtime: ${runtime}`,
+    `Media:   ${media.length === 0 ? 'none' : media.join(', ')}`,
+  ].join('\n')}\n`;
+}
+
+/** What `stickpin list` prints: a line for each known bundle and one for each that was rejected, reasons below. */
+export function renderList(report: StatusReport): string {
+  if (report.bundles.length + report.rejected.length === 0) return 'No bundle is known and none is plugged in.\n';
+  const rows = [
+    ...report.bundles.map(({ name, version, phase, hold, images, sizeBytes, media, signedBy }) => [
+      `${name}@${version}`,
+      hold === undefined ? phase : `${phase} (${hold})`,
+      `${images.present}/${images.total}`,
+      `${images.pinned}`,
+      formatBytes(sizeBytes),
+      media.join(', ') || '-',
+      signedBy.join(', '),
+    ]),
+    ...report.rejected.map(({ name, path, medium }) => [name ?? path, 'rejected', '-', '-', '-', medium, '-']),
+  ];
+  const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
+  const reasons = [
+    ...report.bundles.flatMap(({ name, version, reason }) => (reason ? [`${name}@${version}: ${reason.message}`] : [])),
+    ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
+  ];
+  return reasons.length === 0 ? table : `${table}\n${reasons.join('\n')}\n`;
+}
+
+const BAR_WIDTH = 30;
+
+function progressLine({ progress }: StatusReport): string[] {
+  const { doneBytes, totalBytes, bytesPerSecond } = progress;
+  if (totalBytes === 0) return [];
+  const share = Math.min(1, doneBytes / totalBytes);
+  const filled = Math.round(share * BAR_WIDTH);
+  const bar = `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}]`;
+  const left =
+    bytesPerSecond === undefined || bytesPerSecond < 1
+      ? ''
+      : `, ${formatBytes(bytesPerSecond)}/s, about ${formatDuration(((totalBytes - doneBytes) / bytesPerSecond) * 1000)} left`;
+  return [`${bar} ${Math.floor(share * 100)} %  ${formatBytesOf(doneBytes, totalBytes)}${left}`];
+}
+
+function countOf(bundles: number): string {
+  return bundles === 1 ? '1 bundle' : `${bundles} bundles`;
+}
