@@ -19,7 +19,7 @@ const MODE = 0o644;
  * @returns whether anything was written.
  * @throws AppError `runtime/write` or `runtime/no-space` (`wait`).
  */
-export async function writeDurably(file: DurableFile, content: string): Promise<boolean> {
+export async function writeDurably(file: DurableFile, content: string | Buffer): Promise<boolean> {
   const directory = dirname(file.path);
   const { stagingDirectory = directory } = file;
   try {
@@ -38,12 +38,7 @@ export async function writeDurably(file: DurableFile, content: string): Promise<
 
 /** The text of a file, or undefined when there is none. @throws the system's error otherwise. */
 export async function readIfPresent(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return undefined;
-    throw error;
-  }
+  return readFile(path, 'utf8').catch(ignoreAbsent);
 }
 
 /** Makes the names in a directory outlive a power cut. */
@@ -56,13 +51,13 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-async function isAsWanted(path: string, content: string): Promise<boolean> {
-  if ((await readIfPresent(path)) !== content) return false;
-  const stat = await lstat(path);
-  return stat.isFile() && (stat.mode & 0o7777) === MODE;
+async function isAsWanted(path: string, content: string | Buffer): Promise<boolean> {
+  const stat = await lstat(path).catch(ignoreAbsent);
+  if (stat === undefined || !stat.isFile() || (stat.mode & 0o7777) !== MODE) return false;
+  return (await readFile(path)).equals(Buffer.from(content));
 }
 
-async function writeSynced(path: string, content: string): Promise<void> {
+async function writeSynced(path: string, content: string | Buffer): Promise<void> {
   const handle = await open(path, 'w', MODE);
   try {
     await handle.chmod(MODE); // the umask may have taken bits away
@@ -71,4 +66,8 @@ async function writeSynced(path: string, content: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+function ignoreAbsent(error: unknown): undefined {
+  if (systemCodeOf(error) !== 'ENOENT') throw error;
 }

@@ -1,0 +1,26 @@
+/**
+ * Runs `work` over all items, at most `limit` at once. The first failure aborts the signal that the others got, and is thrown when all have ended.
+ */
+export async function forEachLimited<T>(
+  items: readonly T[],
+  limit: number,
+  parent: AbortSignal,
+  work: (item: T, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const failure = new AbortController();
+  const signal = AbortSignal.any([parent, failure.signal]);
+  const rest = [...items];
+  let first: { readonly error: unknown } | undefined;
+  const worker = async (): Promise<void> => {
+    for (let item = rest.shift(); item !== undefined && first === undefined; item = rest.shift()) {
+      try {
+        await work(item, signal);
+      } catch (error) {
+        first ??= { error };
+        failure.abort(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: limit }, worker));
+  if (first !== undefined) throw first.error;
+}

@@ -1,0 +1,142 @@
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { type Digest, digestFromHex, shortDigest } from '../../domain/digest.ts';
+import { parseReference, type Reference } from '../../domain/reference.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { writeDurably } from '../durable-file.ts';
+import { createListeners } from '../listeners.ts';
+import { type MirrorAddress, mirrorBaseUrl } from '../mirror-address.ts';
+import { filesystemAt } from '../observe.ts';
+import type { RuntimeAdapter } from '../runtime-adapter.ts';
+import { pullError, toRuntimeError } from '../runtime-error.ts';
+import { type BlobFetch, createBlobFetch } from './blob-fetch.ts';
+import { forEachLimited } from './concurrency.ts';
+import { createHttpSource, type HttpSource } from './http-source.ts';
+import { createImageLayout } from './image-layout.ts';
+import { type Descriptor, type ParsedManifest, type Platform, parseManifest, selectPlatform } from './manifest.ts';
+
+/** What the embedded runtime is made of. */
+export interface EmbeddedRuntimeOptions {
+  /** Where the OCI image layout is kept; made when missing. One runtime at a time. */
+  readonly directory: string;
+  readonly mirror: MirrorAddress;
+  readonly platform: Platform;
+  readonly clock: Clock;
+  /** Layers of one image at once, default 3 as in containerd. */
+  readonly parallelLayers?: number;
+}
+
+/**
+ * A runtime in this process, for the demo and for rehearsals: pulls from our registry over HTTP, checks every digest, and keeps an OCI image layout.
+ * It reaches no other registry: a repository without a mirror can't be pulled. Containers it has none.
+ */
+export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
+  const { directory, mirror, clock } = options;
+  const source = createHttpSource(mirrorBaseUrl(mirror));
+  const pull: PullContext = {
+    source,
+    blobs: createBlobFetch(directory, source, clock),
+    platform: options.platform,
+    parallelLayers: options.parallelLayers ?? 3,
+  };
+  const layout = createImageLayout(directory);
+  const listeners = createListeners(() => () => undefined); // it neither comes nor goes
+  let mirrored: ReadonlySet<string> = new Set();
+  return {
+    close: source.close,
+    onChange: listeners.add,
+    observe: async (signal) => {
+      signal.throwIfAborted();
+      await mkdir(directory, { recursive: true });
+      const [images, renderedPins, filesystem] = await Promise.all([
+        layout.list(),
+        layout.pins(),
+        filesystemAt(directory),
+      ]);
+      return {
+        kind: 'reachable',
+        name: 'embedded',
+        images,
+        filesystem,
+        renderedPins,
+        renderedMirrors: [...mirrored].sort(),
+      };
+    },
+    applyPins: (references) => layout.setPins(references),
+    applyMirrors: async (mirrors) => {
+      mirrored = new Set(mirrors.map(({ repository }) => repository));
+    },
+    removeTag: (tag) => layout.removeName(tag),
+    pull: async (name, signal) => {
+      try {
+        const reference = parseReference(name);
+        if (!mirrored.has(reference.repository)) {
+          throw pullError(
+            'runtime/pull-failed',
+            `${name} can't be pulled: no mirror is set for ${reference.repository}`,
+          );
+        }
+        await layout.setName({ name, ...(await pullImage(pull, reference, signal)) });
+      } catch (error) {
+        throw toRuntimeError(error, `Pull of ${name}`, signal);
+      }
+    },
+  };
+}
+
+interface PullContext {
+  readonly source: HttpSource;
+  readonly blobs: BlobFetch;
+  readonly platform: Platform;
+  readonly parallelLayers: number;
+}
+
+/** Manifest first, then the config and the layers; what it names is complete when it resolves. */
+async function pullImage(context: PullContext, reference: Reference, signal: AbortSignal) {
+  const wanted = reference.digest ?? reference.tag ?? 'latest';
+  const target = await fetchManifest(context, reference, wanted, signal);
+  const image =
+    target.parsed.kind === 'index' ? await fetchFromIndex(context, reference, target.parsed, signal) : target;
+  if (image.parsed.kind === 'index')
+    throw pullError('runtime/pull-failed', `${image.descriptor.digest} is an index within an index`);
+  const { config, layers } = image.parsed;
+  await context.blobs.fetch(reference, config, signal);
+  await forEachLimited(layers, context.parallelLayers, signal, (layer, inner) =>
+    context.blobs.fetch(reference, layer, inner),
+  );
+  return { target: target.descriptor, manifest: image.descriptor, imageId: config.digest };
+}
+
+interface FetchedManifest {
+  readonly descriptor: Descriptor;
+  readonly parsed: ParsedManifest;
+}
+
+function fetchFromIndex(
+  context: PullContext,
+  reference: Reference,
+  index: ParsedManifest & { kind: 'index' },
+  signal: AbortSignal,
+): Promise<FetchedManifest> {
+  const { digest } = selectPlatform(index, context.platform, reference.repository);
+  return fetchManifest(context, reference, digest, signal);
+}
+
+async function fetchManifest(
+  { source, blobs }: PullContext,
+  reference: Reference,
+  wanted: Digest | string,
+  signal: AbortSignal,
+): Promise<FetchedManifest> {
+  const { mediaType, bytes } = await source.manifest(reference, wanted, signal);
+  const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  if (wanted.includes(':') && wanted !== digest) {
+    throw pullError(
+      'runtime/digest-mismatch',
+      `Manifest ${wanted} of ${reference.repository} has the digest ${shortDigest(digest)}`,
+    );
+  }
+  const parsed = parseManifest(mediaType, bytes, `${reference.repository}@${digest}`);
+  await writeDurably({ path: blobs.pathOf(digest) }, bytes);
+  return { descriptor: { mediaType, digest, size: bytes.length }, parsed };
+}

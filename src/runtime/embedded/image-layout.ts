@@ -1,0 +1,102 @@
+import { join } from 'node:path';
+import { parseReference } from '../../domain/reference.ts';
+import type { RuntimeImage } from '../../domain/runtime-image.ts';
+import { readIfPresent, writeDurably } from '../durable-file.ts';
+import { configError } from '../runtime-error.ts';
+import type { Descriptor } from './manifest.ts';
+
+/** Name of an entry of `index.json`, after image-spec's annotations.md. */
+const NAME = 'org.opencontainers.image.ref.name';
+/** Digest of the image's configuration: what makes two names the same image. */
+const IMAGE_ID = 'io.stickpin.image.id';
+/** Digest of the manifest that was taken out of an index. */
+const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
+
+/** A name and the image that it belongs to. */
+export interface NamedImage {
+  readonly name: string;
+  /** What the name resolves to: a manifest or an index. */
+  readonly target: Descriptor;
+  readonly manifest: Descriptor;
+  readonly imageId: string;
+}
+
+/** The names of an OCI image layout, and which of them are pinned. Changes are on disk when they return. */
+export interface ImageLayout {
+  list(): Promise<RuntimeImage[]>;
+  /** Gives an image a name; the name leaves the image that had it. */
+  setName(image: NamedImage): Promise<void>;
+  removeName(name: string): Promise<void>;
+  pins(): Promise<readonly string[]>;
+  setPins(names: readonly string[]): Promise<void>;
+}
+
+interface IndexEntry extends Descriptor {
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** The {@link ImageLayout} at `directory`, made when the first name is set. */
+export function createImageLayout(directory: string): ImageLayout {
+  const indexPath = join(directory, 'index.json');
+  const pinsPath = join(directory, 'pins.json');
+  let last: Promise<unknown> = Promise.resolve();
+  /** One change at a time, since each reads the whole list and writes it back. */
+  const exclusively = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = last.then(work);
+    last = result.catch(() => undefined);
+    return result;
+  };
+  const entries = async () => (await readJson<{ manifests: IndexEntry[] }>(indexPath))?.manifests ?? [];
+  const pins = async () => (await readJson<string[]>(pinsPath)) ?? [];
+  const replace = async (name: string, added: readonly IndexEntry[]) => {
+    const others = (await entries()).filter(({ annotations }) => annotations[NAME] !== name);
+    await writeDurably({ path: join(directory, 'oci-layout') }, JSON.stringify({ imageLayoutVersion: '1.0.0' }));
+    const mediaType = 'application/vnd.oci.image.index.v1+json';
+    await writeDurably(
+      { path: indexPath },
+      JSON.stringify({ schemaVersion: 2, mediaType, manifests: [...others, ...added] }),
+    );
+  };
+  return {
+    pins,
+    list: async () => listImages(await entries(), new Set(await pins())),
+    setName: (image) => exclusively(() => replace(image.name, [entryOf(image)])),
+    removeName: (name) => exclusively(() => replace(name, [])),
+    setPins: (names) =>
+      exclusively(async () => {
+        await writeDurably({ path: pinsPath }, JSON.stringify([...new Set(names)].sort()));
+      }),
+  };
+}
+
+function entryOf({ name, target, manifest, imageId }: NamedImage): IndexEntry {
+  return { ...target, annotations: { [NAME]: name, [IMAGE_ID]: imageId, [PLATFORM_MANIFEST]: manifest.digest } };
+}
+
+function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): RuntimeImage[] {
+  const byId = new Map<string, { repoTags: Set<string>; repoDigests: Set<string> }>();
+  for (const { digest, annotations } of entries) {
+    const { [NAME]: name = '', [IMAGE_ID]: id = digest, [PLATFORM_MANIFEST]: manifest = digest } = annotations;
+    const image = byId.get(id) ?? { repoTags: new Set(), repoDigests: new Set() };
+    byId.set(id, image);
+    const { repository, tag } = parseReference(name);
+    if (tag !== undefined) image.repoTags.add(name);
+    // An image out of an index goes by both digests, as CRI-O lists it (fact 19).
+    for (const each of [digest, manifest]) image.repoDigests.add(`${repository}@${each}`);
+  }
+  return [...byId].map(([imageId, { repoTags, repoDigests }]) => ({
+    imageId,
+    repoTags: [...repoTags].sort(),
+    repoDigests: [...repoDigests].sort(),
+    pinned: [...repoTags, ...repoDigests].some((name) => pins.has(name)),
+  }));
+}
+
+async function readJson<T>(path: string): Promise<T | undefined> {
+  const text = await readIfPresent(path);
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as T);
+  } catch (error) {
+    throw configError(`${path} is damaged: remove the directory it lies in and load the images again`, error);
+  }
+}
