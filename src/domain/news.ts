@@ -30,17 +30,17 @@ function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News
   if (is.kind === 'unreachable') {
     if (was?.kind === 'unreachable') return [];
     const message = `The container runtime does not answer: ${is.reason}. Preloads wait for it.`;
-    return [{ kind: 'runtime-unreachable', level: 'warn', message }];
+    return [{ kind: 'runtimeUnreachable', level: 'warn', message }];
   }
   if (was?.kind === 'reachable') return [];
-  return [{ kind: 'runtime-back', level: 'info', message: `The container runtime answers: ${is.name}` }];
+  return [{ kind: 'runtimeBack', level: 'info', message: `The container runtime answers: ${is.name}` }];
 }
 
 function mediaNews(before: readonly Medium[], after: readonly Medium[]): News[] {
   const known = new Map(before.map((medium) => [medium.mediumId, medium.state]));
   const gone = before
     .filter((medium) => after.every((other) => other.mediumId !== medium.mediumId))
-    .map(({ label }): News => ({ kind: 'medium-gone', level: 'info', medium: label, message: `${label} was removed` }));
+    .map(({ label }): News => ({ kind: 'mediumGone', level: 'info', medium: label, message: `${label} was removed` }));
   return [
     ...gone,
     ...after.filter((medium) => known.get(medium.mediumId) !== medium.state).flatMap((medium) => stateNews(medium)),
@@ -50,7 +50,7 @@ function mediaNews(before: readonly Medium[], after: readonly Medium[]): News[] 
 function stateNews({ label, state }: Medium): News[] {
   if (state.kind === 'failed') {
     const message = `${label} can't be read: ${state.reason.message}`;
-    return [{ kind: 'medium-failed', level: 'warn', medium: label, message }];
+    return [{ kind: 'mediumFailed', level: 'warn', medium: label, message }];
   }
   if (state.kind !== 'read') return [];
   const count = state.bundles.length;
@@ -59,7 +59,7 @@ function stateNews({ label, state }: Medium): News[] {
       ? 'no bundle (no folder stickpin/NAME with a bundle.dsse.json)'
       : `${count} ${count === 1 ? 'bundle' : 'bundles'}`;
   const message = `${label} found, with ${found} on it`;
-  return [{ kind: 'medium-found', level: 'info', medium: label, message }];
+  return [{ kind: 'mediumFound', level: 'info', medium: label, message }];
 }
 
 function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
@@ -69,7 +69,7 @@ function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): 
   return assessment.rejections
     .filter((rejection) => !known.has(key(rejection)))
     .map(({ label, path, reason, bundleId }) => ({
-      kind: 'bundle-rejected',
+      kind: 'bundleRejected',
       level: 'warn',
       medium: label,
       message: `Rejected ${path} on ${label}: ${reason.message}`,
@@ -92,10 +92,10 @@ function phaseNews(entry: BundleAssessment): News[] {
   if (phase === 'preloading' && absentImages.length > 0) {
     const { totals } = bundle.payload;
     const message = `Preloading ${bundleTitle(bundle.payload)} from ${media.join(', ')}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
-    return [{ kind: 'preload-started', level: 'info', message, ...about }];
+    return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
   // A runtime that is away has been told once for all bundles.
   if (reason === undefined || reason.code === 'runtime/unreachable' || reason.code === 'runtime/pins-pending')
     return [];
-  return [{ kind: 'bundle-held', level: 'warn', message: reason.message, ...about }];
+  return [{ kind: 'bundleHeld', level: 'warn', message: reason.message, ...about }];
 }

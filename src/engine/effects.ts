@@ -72,7 +72,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     for (const digest of documents) await keepDocument(digest, signal);
     const { payload, signedBy } = bundle;
     const news = {
-      kind: 'bundle-verified',
+      kind: 'bundleVerified',
       level: 'info',
       bundleId,
       medium: adoption.label,
@@ -101,7 +101,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     const bundle = bundleOf(bundleId);
     if (bundle === undefined || bundle.readyAt !== undefined) return;
     const news = {
-      kind: 'bundle-ready',
+      kind: 'bundleReady',
       level: 'info',
       bundleId,
       message: `${bundleTitle(bundle.payload)} is ready: ${bundle.contents.images.length} images present and pinned`,
@@ -135,13 +135,13 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       const fault = await pullImage(image, bundle, deps, signal);
       if (fault === undefined) {
         failures.succeeded(task);
-        narrator.tell({ kind: 'image-pulled', level: 'info', message: `Pulled ${image.reference}`, ...about });
+        narrator.tell({ kind: 'imagePulled', level: 'info', message: `Pulled ${image.reference}`, ...about });
         return;
       }
       const failure = failures.note(task, fault.reason, fault.retry, clock.now());
       const isSettling = fault.retry === 'settling' && failure.attempts < 10;
       if (isSettling) return;
-      const kind = fault.reason.code === 'media/blob-damaged' ? 'blob-damaged' : 'pull-failed';
+      const kind = fault.reason.code === 'media/blob-damaged' ? 'blobDamaged' : 'pullFailed';
       const again =
         fault.retry === 'backoff' || fault.retry === 'settling'
           ? ` (try ${failure.attempts}, tried again by itself)`
@@ -157,7 +157,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         const tags = await activateBundle(bundle, runtime, signal);
         failures.succeeded(task);
         const message = `${title} is activated: ${tags} tags name its images now`;
-        const news = { kind: 'bundle-activated', level: 'info', bundleId: bundle.bundleId, message } as const;
+        const news = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
         store.mark(bundle.bundleId, 'activatedAt', narrator.row(news));
         narrator.log(news);
       } catch (error) {
@@ -166,7 +166,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         const message = `${title} could not be activated: ${reasonOf(error)}`;
         const failure = failures.note(task, { code, message }, 'backoff', clock.now());
         if (failure.attempts > 1 && failure.attempts % 5 !== 0) return;
-        narrator.tell({ kind: 'activation-failed', level: 'warn', bundleId: bundle.bundleId, message });
+        narrator.tell({ kind: 'activationFailed', level: 'warn', bundleId: bundle.bundleId, message });
       }
     };
   }

@@ -1,9 +1,10 @@
 import type { Effect } from '../domain/effect.ts';
-import type { EventKind, News } from '../domain/event.ts';
+import type { News } from '../domain/event.ts';
 import type { Reason } from '../domain/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
+import { messageIds } from '../platform/message-ids.ts';
 import type { EventRow, StateStore } from './ports.ts';
 
 /** Tells what happened, to the journal and to the history. */
@@ -22,14 +23,12 @@ export interface NarratorDependencies {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: StateStore;
-  /** systemd's MESSAGE_ID of each kind. */
-  readonly messageIds: Readonly<Record<EventKind, string>>;
 }
 
 const REPEAT_MS = 60_000;
 
 /** A narrator with nothing told yet. */
-export function createNarrator({ clock, log, store, messageIds }: NarratorDependencies): Narrator {
+export function createNarrator({ clock, log, store }: NarratorDependencies): Narrator {
   let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
   const row = ({ kind, message, bundleId, medium }: News): EventRow => ({
     at: clock.now(),
@@ -61,7 +60,7 @@ export function createNarrator({ clock, log, store, messageIds }: NarratorDepend
       const now = clock.monotonic();
       if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
       lastFailure = { message, at: now };
-      write({ kind: 'effect-failed', level: 'warn', message });
+      write({ kind: 'roundFailed', level: 'warn', message });
       return reason;
     },
   };
