@@ -12,7 +12,8 @@ const lockHolder = `
 use Fcntl qw(F_SETLKW F_WRLCK);
 $| = 1;
 open(my $file, '+<', $ARGV[0]) or die "$ARGV[0]: $!";
-fcntl($file, F_SETLKW, pack('s s x4 q q l x4', F_WRLCK, 0, 0, 0, 0)) or die "lock: $!";
+my $range = pack('s s x4 q q l x4', F_WRLCK, 0, 0, 0, 0);
+fcntl($file, F_SETLKW, $range) or die "lock: $!";
 print "locked\\n";
 <STDIN>;
 `;
@@ -28,9 +29,13 @@ export async function removeImageName(directory: string, id: string, name: strin
   const lockFile = join(directory, 'images.lock');
   const holder = spawn('perl', ['-e', lockHolder, lockFile], { stdio: ['pipe', 'pipe', 'pipe'] });
   const ended = once(holder, 'close');
+  let complaint = '';
+  holder.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaint += text;
+  });
   try {
     const locked = await Promise.race([once(holder.stdout, 'data'), ended.then(() => undefined)]);
-    if (locked === undefined) throw new Error(`locking ${lockFile} failed: ${String(holder.stderr.read() ?? '')}`);
+    if (locked === undefined) throw new Error(`locking ${lockFile} failed: ${complaint}`);
     const file = join(directory, 'images.json');
     const records = JSON.parse(await readFile(file, 'utf8')) as { id: string; names?: string[] }[];
     const changed = records.map((record) =>

@@ -44,10 +44,10 @@ export function createSkopeo(options: DoubleOptions): Skopeo {
     pull: (request, signal) =>
       withStaging(request.bigFilesDirectory, (staging) => {
         const credentials = request.credentials === undefined ? [] : ['--src-creds', request.credentials];
-        const trust = ['--policy', request.policyFile, '--registries.d', options.registriesD];
+        const global = ['--tmpdir', staging, '--policy', request.policyFile, '--registries.d', options.registriesD];
         const copy = [...credentials, `docker://${request.name}`, `containers-storage:${store}${request.name}`];
-        const environment = { HOME: request.home, TMPDIR: staging };
-        return run([...trust, 'copy', '--quiet', ...copy], environment, signal, request.progressTimeoutMs);
+        const environment = { HOME: request.home };
+        return run([...global, 'copy', '--quiet', ...copy], environment, signal, request.progressTimeoutMs);
       }),
     deleteImage: (id) => run(['delete', `containers-storage:${store}@${id}`], {}),
     judgeRegistries: async (home) => {
