@@ -53,9 +53,7 @@ function pinEffects(observed: Observed, { bundles }: Assessment): { effects: Eff
       bundle.contents.images.filter((image) => image.pin).map((image) => image.reference),
     ),
   );
-  const unpinned = uniqueSorted(bundles.flatMap((entry) => entry.unpinnedImages.map((image) => image.reference))).join(
-    '\n',
-  );
+  const unpinned = uniqueSorted(bundles.flatMap((entry) => notHolding(entry, observed))).join('\n');
   const last = observed.pinsRequested;
   const ask = (force: boolean): Effect => ({ kind: 'apply-pins', references, unpinned, force });
   if (last === undefined || !isSame(last.references, references)) return { effects: [ask(false)], wakeAt: undefined };
@@ -63,6 +61,17 @@ function pinEffects(observed: Observed, { bundles }: Assessment): { effects: Eff
   if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
   const due = last.at + Math.min(PIN_BACKOFF_MAX_MS, PIN_BACKOFF_MS * 2 ** Math.max(0, last.attempts - 1));
   return observed.now >= due ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
+}
+
+/** Present images whose pin does not hold, or would not hold after the next start of the runtime, since it is not rendered any more. */
+function notHolding({ bundle, absentImages, unpinnedImages }: BundleAssessment, { runtime }: Observed): string[] {
+  if (runtime.kind !== 'reachable') return [];
+  const absent = new Set(absentImages);
+  const rendered = new Set(runtime.renderedPins);
+  return bundle.contents.images
+    .filter((image) => image.pin && !absent.has(image))
+    .filter((image) => unpinnedImages.includes(image) || !rendered.has(image.reference))
+    .map((image) => image.reference);
 }
 
 function mirrorEffects(observed: Observed, { bundles }: Assessment): Effect[] {
