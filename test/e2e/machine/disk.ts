@@ -6,11 +6,12 @@ import { execute } from '../../support/rootfs/execute.ts';
 import { trixieRecipe, trixieRoot } from '../../support/rootfs/trixie-root.ts';
 import { initrdImage } from './initrd.ts';
 
-/** A file that lies on the guest's disk from the start: its content, a file of the host, or the target of a symbolic link. */
+/** A file on the guest's disk from the start: its content, a file of the host, the target of a symbolic link, or one of Debian's taken away. */
 export type GuestFile =
   | { readonly path: string; readonly content: string | Buffer; readonly mode?: number }
   | { readonly path: string; readonly source: string; readonly mode?: number }
-  | { readonly path: string; readonly link: string };
+  | { readonly path: string; readonly link: string }
+  | { readonly path: string; readonly absent: true };
 
 /** What QEMU boots. All three are in the cache and never written to; the disk is 4 GiB, raw, ext4 without a partition table. */
 export interface MachineImage {
@@ -58,12 +59,18 @@ async function place(additions: string, file: GuestFile): Promise<void> {
   const target = join(additions, file.path);
   await mkdir(dirname(target), { recursive: true });
   if ('link' in file) return symlink(file.link, target);
+  if ('absent' in file) return whiteOut(target);
   const content = 'source' in file ? await readFile(file.source) : file.content;
   await writeFile(target, content, { mode: file.mode ?? 0o644 });
 }
 
+/** Overlayfs hides what lies below a character device 0/0 (Documentation/filesystems/overlayfs, "whiteouts"). */
+async function whiteOut(target: string): Promise<void> {
+  await execute(['mknod', target, 'c', '0', '0']);
+}
+
 async function fingerprint(file: GuestFile): Promise<unknown> {
-  if ('link' in file) return file;
+  if ('link' in file || 'absent' in file) return file;
   const content = 'source' in file ? await readFile(file.source) : file.content;
   return { path: file.path, mode: file.mode, sha256: createHash('sha256').update(content).digest('hex') };
 }

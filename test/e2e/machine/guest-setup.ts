@@ -36,8 +36,7 @@ const containerdConfiguration = `version = 2
 export const guestSetup: readonly GuestFile[] = [
   {
     path: '/etc/fstab',
-    content:
-      '/dev/vda / ext4 noatime 0 0\nhost /mnt/host 9p trans=virtio,version=9p2000.L,msize=512000,ro,noauto 0 0\n',
+    content: '/dev/vda / ext4 noatime 0 0\nhost /mnt/host 9p trans=virtio,version=9p2000.L,msize=512000,noauto 0 0\n',
   },
   { path: '/mnt/host/.keep', content: '' },
   { path: '/etc/hostname', content: 'node1\n' },
@@ -50,6 +49,7 @@ export const guestSetup: readonly GuestFile[] = [
   { path: '/etc/systemd/system.conf.d/timeouts.conf', content: '[Manager]\nDefaultTimeoutStartSec=180s\n' },
   { path: '/etc/systemd/system-preset/00-machine.preset', content: 'disable *\n' },
   { path: '/etc/containerd/config.toml', content: containerdConfiguration },
+  { path: '/etc/systemd/system/multi-user.target.wants/containerd.service', absent: true },
   { path: '/etc/systemd/system/default.target', link: '/usr/lib/systemd/system/multi-user.target' },
   ...maskedUnits.map((unit) => ({ path: `/etc/systemd/system/${unit}`, link: '/dev/null' })),
 ];

@@ -1,11 +1,11 @@
 import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import type { Outcome } from '../../support/rootfs/execute.ts';
+import { execute, type Outcome } from '../../support/rootfs/execute.ts';
 import { type GuestFile, machineImage } from './disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
 import { guestSetup } from './guest-setup.ts';
 import { agentPort, type Qemu, startQemu } from './qemu.ts';
-import type { Stick } from './stick.ts';
+import { partitionOffsetBytes, type Stick } from './stick.ts';
 import { type UntilOptions, until } from './until.ts';
 import { createUsbPorts, type PluggedStick, type PlugOptions } from './usb.ts';
 
@@ -32,7 +32,7 @@ export interface Machine {
   /** Copies a file of the host into the folder that host and guest share and returns its path in the guest. Fast for large files. */
   share(hostPath: string): Promise<string>;
   plug(stick: Stick, options?: PlugOptions): Promise<PluggedStick>;
-  /** Writes the folder's contents to the stick with the guest's own filesystem driver, with the stick plugged in meanwhile. */
+  /** Writes the folder's contents to a stick that is not plugged in, with the guest's own filesystem driver. */
   fillStick(stick: Stick, folder: string): Promise<void>;
   /** Shuts down in order, starts again, and waits until systemd has started everything. */
   reboot(): Promise<void>;
@@ -96,7 +96,13 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     share,
     plug: usb.plug,
     fillStick: async (stick, folder) => {
-      throw new Error(`not here yet ${stick.image} ${folder}`);
+      const image = await share(stick.image);
+      await execute(['tar', '--create', '--file', join(shared, 'fill.tar'), '--directory', folder, '.']);
+      const offset = stick.partition === undefined ? 0 : partitionOffsetBytes;
+      const fill = `mkdir -p /run/fill && mount -o loop,offset=${offset} ${image} /run/fill`;
+      const unpack = `tar --extract --no-same-owner --file ${sharedFolder}/fill.tar --directory /run/fill`;
+      await output(`${fill} && ${unpack} && umount /run/fill && sync`, { timeoutMs: 300_000 });
+      await copyFile(join(shared, basename(stick.image)), stick.image);
     },
     reboot: () => boot(qemu, agent, async () => void (await agent.run('systemctl reboot --no-block'))),
     powerCut: () => boot(qemu, agent, async () => void (await qemu.qmp.execute('system_reset'))),

@@ -34,6 +34,9 @@ const mebibyte = 1024 * 1024;
 /** Where the partition begins, and what the backup table of GPT takes at the end. */
 const marginMiB = 1;
 
+/** Where the partition begins, in bytes from the start of the stick. */
+export const partitionOffsetBytes = marginMiB * mebibyte;
+
 /** sfdisk's short names of partition types, by filesystem. */
 const partitionTypes = {
   gpt: { vfat: 'U', exfat: 'U', iso9660: 'U', squashfs: 'L', ext4: 'L' },
