@@ -7,6 +7,7 @@ export interface ForeignStatus {
   readonly text: string;
 }
 
+const GRPC_CANCELLED = 1;
 const GRPC_NOT_FOUND = 5;
 const GRPC_UNIMPLEMENTED = 12;
 const GRPC_UNAVAILABLE = 14;
@@ -30,15 +31,17 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
     'runtime/not-found',
     /(manifest|name|blob|repository name) (is )?(unknown|not known)|repository does not exist|unexpected status( code)?\b.*\b404\b|status(code)?:? 404|HTTP status: 404|failed to resolve reference .*: not found$/i,
   ],
+  ['runtime/cancelled', /context canceled|because of no progress|pull progress timeout/i],
 ];
 
 /**
- * Why a pull failed, told from the status alone. Pure; the only place that looks at foreign message texts. A cancellation by ourselves is known
- * to the caller and never gets here.
+ * Why a pull failed, told from the status alone. Pure; the only place that looks at foreign message texts. `runtime/cancelled` is a cancellation by
+ * the runtime itself (fact 20); one by ourselves is known to the caller and never gets here.
  */
 export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorCode {
   const match = PATTERNS.find(([, pattern]) => pattern.test(text));
   if (match !== undefined) return match[0];
+  if (grpcCode === GRPC_CANCELLED) return 'runtime/cancelled';
   if (grpcCode === GRPC_NOT_FOUND) return 'runtime/not-found';
   if (grpcCode === GRPC_UNAVAILABLE || grpcCode === GRPC_UNIMPLEMENTED) return 'runtime/unreachable';
   return 'runtime/pull-failed';
