@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { tarArchive } from './tar-archive.ts';
 
 /** Media types of the OCI image specification 1.1 that sample images use. */
-export const sampleMediaTypes = {
+const sampleMediaTypes = {
   manifest: 'application/vnd.oci.image.manifest.v1+json',
   index: 'application/vnd.oci.image.index.v1+json',
   config: 'application/vnd.oci.image.config.v1+json',
@@ -151,7 +151,7 @@ export function writeOciLayout(
 }
 
 /** The descriptor of a blob as manifests and indexes carry it: `mediaType`, `digest`, `size`. */
-export function descriptor(of: SampleBlob): { mediaType: string; digest: string; size: number } {
+function descriptor(of: SampleBlob): { mediaType: string; digest: string; size: number } {
   return { mediaType: of.mediaType, digest: of.digest, size: of.sizeBytes };
 }
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { SampleBlob, SampleImage } from './sample-image.ts';
 
 /** One request as the registry saw it. `bytesSent` counts body bytes and grows while the body is sent. */
-export interface RequestRecord {
+interface RequestRecord {
   readonly method: string;
   readonly path: string;
   readonly status: number;
@@ -19,7 +19,7 @@ export interface RequestRecord {
  * What goes wrong with a blob or a manifest. `atByte` is an offset in the whole content; a ranged request that begins behind it is
  * not hit. `times` is how many requests are hit (default: break 1, the others all).
  */
-export type Fault =
+type Fault =
   | { readonly kind: 'break'; readonly atByte: number; readonly times?: number }
   | { readonly kind: 'corrupt'; readonly atByte: number; readonly times?: number }
   | { readonly kind: 'stall'; readonly atByte: number; readonly times?: number }

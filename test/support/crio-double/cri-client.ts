@@ -4,7 +4,7 @@ import { loadSync, type MethodDefinition } from '@grpc/proto-loader';
 import { criProtoFile } from './bundle.ts';
 
 /** An image as `ListImages` answers, in the proto file's own field names; 64-bit numbers are strings. */
-export interface ListedImage {
+interface ListedImage {
   readonly id: string;
   readonly repo_tags: readonly string[];
   readonly repo_digests: readonly string[];

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { bundleCrioDouble, cachedBundle, criProtoFile } from './bundle.ts';
 
 /** Directories and files of one double. All lie below `base`. */
-export interface CrioDoubleDirectories {
+interface CrioDoubleDirectories {
   readonly base: string;
   /** `/etc/crio`. */
   readonly crioConfig: string;
