@@ -1,0 +1,125 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { createBundle } from '../../bundle/create/create-bundle.ts';
+import { type ImageRequest, parseImageRequest } from '../../bundle/create/image-request.ts';
+import { type PrivateKey, parsePrivateKey } from '../../bundle/keys.ts';
+import { architectures } from '../../bundle/schema.ts';
+import { readKeyFile } from '../../bundle/trust.ts';
+import { bundleTitle, type UpdateRules } from '../../domain/bundle.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import type { CommandContext } from '../command-context.ts';
+
+interface BundleCreateOptions {
+  readonly name: string;
+  readonly version: string;
+  readonly arch: string;
+  readonly sequence: number;
+  readonly out: string;
+  readonly image: readonly ImageRequest[];
+  readonly key: readonly string[];
+  readonly expires?: string;
+  readonly from?: string;
+  readonly barrier?: string;
+  readonly manual?: true;
+  readonly json?: true;
+}
+
+/** Adds `create` to the command `bundle`. */
+export function registerBundleCreate(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('create')
+    .description('make a bundle directory of images, for one platform')
+    .requiredOption('--name <name>', 'release stream, as ocp')
+    .requiredOption('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]')
+    .addOption(new Option('--arch <arch>', 'architecture of the nodes').choices(architectures).makeOptionMandatory())
+    .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
+    .requiredOption('--out <dir>', 'the bundle directory to make; must not be there, or be empty')
+    .option(
+      '--image <[component=]ref[=source]>',
+      'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo)',
+      collectImage,
+      [],
+    )
+    .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
+    .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
+    .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
+    .option('--barrier <reason>', 'updates to later releases must pass through this one')
+    .option('--manual', "wait for 'stickpin activate' once it is ready")
+    .option('--json', 'print as JSON')
+    .action((options: BundleCreateOptions) => create(options, context));
+}
+
+async function create(options: BundleCreateOptions, context: CommandContext): Promise<void> {
+  const made = await createBundle(
+    {
+      out: options.out,
+      name: options.name,
+      version: options.version,
+      arch: options.arch,
+      sequence: options.sequence,
+      created: createdAt(context),
+      ...(options.expires !== undefined && { expires: options.expires }),
+      ...updateOf(options),
+      ...(options.manual && { schedule: 'manual' }),
+      images: options.image,
+      keys: await loadKeys(options.key, context.signal),
+    },
+    context.signal,
+  );
+  const { payload, bundleId, path } = made;
+  for (const warning of payload.warnings ?? []) context.stderr(`warning: ${warning}\n`);
+  if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
+  if (options.json) {
+    context.stdout(`${JSON.stringify({ path, bundleId, payload })}\n`);
+    return;
+  }
+  const { images, blobs, sizeBytes } = payload.totals;
+  context.stdout(
+    `${bundleTitle(payload)} for ${payload.arch} is in ${path}: ${images} images, ${blobs} blobs, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
+  );
+}
+
+/** Now, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images make the same bundle. */
+function createdAt({ env, now }: CommandContext): string {
+  const epoch = env.SOURCE_DATE_EPOCH;
+  if (epoch !== undefined && !/^[0-9]{1,11}$/.test(epoch)) {
+    throw new AppError({
+      code: 'bundle/option',
+      message: `SOURCE_DATE_EPOCH is '${epoch}', and must be seconds since 1970`,
+      disposition: 'reject',
+    });
+  }
+  const ms = epoch === undefined ? now() : Number(epoch) * 1000;
+  return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
+}
+
+function updateOf({ from, barrier }: BundleCreateOptions): { update?: UpdateRules } {
+  if (from === undefined && barrier === undefined) return {};
+  return {
+    update: { ...(from !== undefined && { from }), ...(barrier !== undefined && { barrier: { reason: barrier } }) },
+  };
+}
+
+/** Reads the private keys at these paths, in order. @throws AppError `bundle/key-file` */
+async function loadKeys(paths: readonly string[], signal: AbortSignal): Promise<PrivateKey[]> {
+  const keys: PrivateKey[] = [];
+  for (const path of paths) keys.push(parsePrivateKey(await readKeyFile(path, signal), path));
+  return keys;
+}
+
+function wholeNumber(text: string): number {
+  if (!/^[0-9]{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}
+
+function collect(value: string, earlier: readonly string[]): string[] {
+  return [...earlier, value];
+}
+
+function collectImage(value: string, earlier: readonly ImageRequest[]): ImageRequest[] {
+  try {
+    return [...earlier, parseImageRequest(value)];
+  } catch (error) {
+    throw new InvalidArgumentError(reasonOf(error));
+  }
+}

@@ -1,0 +1,75 @@
+import type { Command } from 'commander';
+import { openBundleDirectory } from '../../bundle/bundle-directory.ts';
+import { readUntrusted, type UntrustedBundle } from '../../bundle/judge-bundle.ts';
+import { bundleTitle, type Contents, type Image } from '../../domain/bundle.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import type { CommandContext } from '../command-context.ts';
+import { formatTable } from '../output.ts';
+
+/** Adds `inspect` to the command `bundle`. */
+export function registerBundleInspect(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('inspect')
+    .description('show what is in a bundle, without trusting it')
+    .argument('<bundle>', 'bundle directory')
+    .option('--json', 'print as JSON')
+    .action(async (path: string, options: { readonly json?: true }) => {
+      const found = await readUntrusted(openBundleDirectory(path), context.signal);
+      context.stdout(options.json ? `${JSON.stringify(asJson(found))}\n` : asText(found));
+    });
+}
+
+function asJson({ envelope, bundle, missing }: UntrustedBundle) {
+  return {
+    verified: false,
+    bundleId: bundle.bundleId,
+    signatures: keyIdsOf(envelope),
+    payload: bundle.payload,
+    contents: bundle.contents,
+    missing,
+  };
+}
+
+/** Key ids are hints of strangers: what isn't one is not shown. */
+function keyIdsOf({ signatures }: UntrustedBundle['envelope']): string[] {
+  return signatures.map(({ keyId }) => (/^[0-9a-f]{64}$/.test(keyId) ? keyId : '(no key id)'));
+}
+
+function asText({ envelope, bundle, missing }: UntrustedBundle): string {
+  const { payload, contents, bundleId } = bundle;
+  const { totals } = payload;
+  const facts: [string, string | undefined][] = [
+    ['digest', bundleId],
+    ['arch', payload.arch],
+    ['sequence', String(payload.sequence)],
+    ['created', payload.created],
+    ['expires', payload.expires],
+    ['schedule', payload.schedule ?? 'immediate'],
+    ['from', payload.update?.from],
+    ['barrier', payload.update?.barrier?.reason],
+    ['dead end', payload.update?.deadend?.reason],
+    ['signatures', keyIdsOf(envelope).join(', ') || 'none'],
+    ['images', `${totals.images}, with ${totals.blobs} blobs of ${formatBytes(totals.sizeBytes)}`],
+    ['unpacked', `${formatBytes(totals.diskBytes)}, ${totals.inodes} files and directories`],
+    ['missing', missing.length === 0 ? undefined : `${missing.length} blobs; see stickpin bundle verify`],
+  ];
+  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(11)} ${value}`]));
+  const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
+  const head = [`${bundleTitle(payload)} (not verified)`, ...lines, ...warnings];
+  return `${head.join('\n')}\n\n${imageTable(contents)}`;
+}
+
+function imageTable(contents: Contents): string {
+  const rows = contents.images.map((image) => [
+    image.component ?? '-',
+    formatBytes(sizeOf(image, contents)),
+    image.pin ? 'pinned' : 'unpinned',
+    image.reference,
+    image.tags.map((tag) => tag.slice(tag.lastIndexOf(':') + 1)).join(', '),
+  ]);
+  return formatTable(['COMPONENT', 'SIZE', 'PIN', 'REFERENCE', 'TAGS'], rows);
+}
+
+function sizeOf(image: Image, contents: Contents): number {
+  return image.layers.reduce((sum, at) => sum + (contents.layers[at]?.sizeBytes ?? 0), 0);
+}

@@ -1,0 +1,170 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { CommandContext } from '../../../src/cli/command-context.ts';
+import { registerBundleCreate } from '../../../src/cli/commands/bundle-create.ts';
+import { registerBundleInspect } from '../../../src/cli/commands/bundle-inspect.ts';
+import { registerBundleSign } from '../../../src/cli/commands/bundle-sign.ts';
+import { registerBundleVerify } from '../../../src/cli/commands/bundle-verify.ts';
+import { registerKeygen } from '../../../src/cli/commands/keygen.ts';
+import { runCommand } from '../../support/run-command.ts';
+import { sampleImage, writeOciLayout } from '../../support/sample-image.ts';
+
+function register(program: Command, context: CommandContext): void {
+  registerKeygen(program, context);
+  for (const one of [registerBundleCreate, registerBundleSign, registerBundleInspect, registerBundleVerify]) {
+    one(program, context);
+  }
+}
+
+let root: string;
+let bundle: string;
+let keys: string;
+const run = (...args: string[]) => runCommand(register, args);
+const create = (...args: string[]) =>
+  run('create', '--name', 'ocp', '--version', '4.13.7', '--arch', 'amd64', '--sequence', '7', '--out', bundle, ...args);
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-commands-'));
+  bundle = join(root, 'bundle');
+  keys = join(root, 'keys.d');
+  mkdirSync(keys);
+  writeOciLayout(join(root, 'layout'), [
+    { image: sampleImage({ seed: 'etcd', architecture: 'amd64' }), names: ['etcd'] },
+    { image: sampleImage({ seed: 'proxy', architecture: 'amd64', withIndex: true }), names: ['proxy'] },
+  ]);
+  await run('keygen', '--out', join(keys, 'factory'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+function imageArgs(): string[] {
+  const layout = join(root, 'layout');
+  return [
+    '--image',
+    `quay.example.com/coreos/etcd:3.5.9=oci:${layout}:etcd`,
+    '--image',
+    `edge-proxy=quay.example.com/edge/proxy=oci:${layout}:proxy`,
+  ];
+}
+
+describe('keygen', () => {
+  it('writes a private key that only its owner reads, and overwrites none', async () => {
+    expect(statSync(join(keys, 'factory.key')).mode & 0o777).toBe(0o600);
+    const before = readFileSync(join(keys, 'factory.key'));
+    const again = await run('keygen', '--out', join(keys, 'factory'));
+    expect(again).toMatchObject({ exitCode: 1, error: expect.stringContaining('factory.key') });
+    expect(readFileSync(join(keys, 'factory.key'))).toEqual(before);
+  });
+
+  it('leaves no private key behind when the public one is there already', async () => {
+    rmSync(join(keys, 'factory.key'));
+    expect((await run('keygen', '--out', join(keys, 'factory'))).exitCode).toBe(1);
+    expect(readdirSync(keys)).toEqual(['factory.pub']);
+  });
+
+  it('refuses an unknown algorithm as wrong usage', async () => {
+    expect((await run('keygen', '--out', join(keys, 'x'), '--algorithm', 'rsa')).exitCode).toBe(2);
+  });
+});
+
+describe('bundle create, sign, inspect, verify', () => {
+  it('make, show and prove a bundle', async () => {
+    const made = await create(...imageArgs(), '--key', join(keys, 'factory.key'), '--manual', '--from', '>=4.12.0');
+    expect(made).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^ocp 4\.13\.7 for amd64 is in .*: 2 images, 7 blobs/),
+    });
+    expect(made.stderr).toContain('warning: quay.example.com/edge/proxy has no tag');
+
+    const inspected = JSON.parse((await run('inspect', bundle, '--json')).stdout);
+    expect(inspected.payload).toMatchObject({
+      created: '2026-03-04T05:06:07Z',
+      schedule: 'manual',
+      update: { from: '>=4.12.0' },
+      sequence: 7,
+    });
+    expect(inspected.contents.images.map((image: { component: string }) => image.component)).toEqual([
+      'etcd',
+      'edge-proxy',
+    ]);
+    expect((await run('inspect', bundle)).stdout).toContain('quay.example.com/coreos/etcd@sha256:');
+
+    const verified = await run('verify', bundle, '--keys', keys, '--full');
+    expect(verified).toMatchObject({
+      exitCode: 0,
+      stdout: 'ocp 4.13.7: signature by factory ok, 7 of 7 blobs read and right\n',
+    });
+    expect(verified.stderr).toContain('factory.key is ignored');
+  });
+
+  it('count distinct keys against the threshold', async () => {
+    await run('keygen', '--out', join(keys, 'audit'), '--algorithm', 'ecdsa-p256');
+    await create(...imageArgs());
+    expect(await run('verify', bundle, '--keys', keys)).toMatchObject({
+      exitCode: 4,
+      error: expect.stringContaining('no signature'),
+    });
+    const sign = (name: string) => run('sign', bundle, '--key', join(keys, `${name}.key`));
+    await sign('factory');
+    await sign('factory');
+    expect(await run('verify', bundle, '--keys', keys, '--threshold', '2')).toMatchObject({
+      exitCode: 4,
+      error: expect.stringContaining('signed by factory only, and 2 distinct'),
+    });
+    expect((await sign('audit')).stdout).toContain('it has 2 signatures now');
+    const verified = await run('verify', bundle, '--keys', keys, '--threshold', '2', '--json');
+    expect(JSON.parse(verified.stdout)).toMatchObject({ verified: true, signedBy: ['audit', 'factory'] });
+  });
+
+  it('find a flipped byte with --full, and name the blob', async () => {
+    await create(...imageArgs(), '--key', join(keys, 'factory.key'));
+    const { contents } = JSON.parse((await run('inspect', bundle, '--json')).stdout);
+    const { digest } = contents.layers[0];
+    const file = join(bundle, 'blobs', 'sha256', digest.slice(7));
+    const bytes = readFileSync(file);
+    bytes[100] = (bytes[100] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+    expect((await run('verify', bundle, '--keys', keys)).exitCode).toBe(0);
+    const full = await run('verify', bundle, '--keys', keys, '--full');
+    expect(full).toMatchObject({ exitCode: 4, stdout: expect.stringContaining(`${digest} is damaged`) });
+    expect(full.error).toContain('1 of 7 blobs');
+  });
+
+  it('say what is wrong with an option, and leave nothing behind', async () => {
+    for (const [args, field] of [
+      [['--sequence', '0', ...imageArgs()], 'sequence'],
+      [['--name', 'Not A Name', ...imageArgs()], 'name'],
+      [['--expires', 'tomorrow', ...imageArgs()], 'expires'],
+      [['--expires', '2020-01-01T00:00:00Z', ...imageArgs()], 'expires'],
+      [['--from', 'not a range', ...imageArgs()], 'update.from'],
+      [['--image', 'etcd:3.5'], 'registry'],
+      [[], 'image'],
+    ] as const) {
+      const run = await create(...args);
+      expect(run, args.join(' ')).toMatchObject({ exitCode: 2, error: expect.stringContaining(field) });
+    }
+    expect(readdirSync(root).sort()).toEqual(['keys.d', 'layout']);
+  });
+
+  it('make the same payload of the same images with SOURCE_DATE_EPOCH', async () => {
+    const ids = [];
+    for (const out of ['one', 'two']) {
+      const args = ['create', '--name', 'ocp', '--version', '4.13.7', '--arch', 'amd64', '--sequence', '7', '--json'];
+      const made = await runCommand(
+        register,
+        [...args, '--out', join(root, out), ...imageArgs(), '--key', join(keys, 'factory.key')],
+        {
+          env: { SOURCE_DATE_EPOCH: '1700000000' },
+        },
+      );
+      const { payload, bundleId } = JSON.parse(made.stdout);
+      expect(payload.created).toBe('2023-11-14T22:13:20Z');
+      ids.push(bundleId);
+    }
+    expect(ids[0]).toBe(ids[1]);
+    const envelopes = ['one', 'two'].map((out) => readFileSync(join(root, out, 'bundle.dsse.json'), 'utf8'));
+    expect(envelopes[0]).toBe(envelopes[1]);
+  });
+});
