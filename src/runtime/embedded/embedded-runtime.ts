@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { type Digest, digestFromHex, shortDigest } from '../../domain/digest.ts';
 import { parseReference, type Reference } from '../../domain/reference.ts';
+import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { writeDurably } from '../durable-file.ts';
 import { createListeners } from '../listeners.ts';
@@ -12,7 +13,7 @@ import { pullError, toRuntimeError } from '../runtime-error.ts';
 import { type BlobFetch, createBlobFetch } from './blob-fetch.ts';
 import { forEachLimited } from './concurrency.ts';
 import { createHttpSource, type HttpSource } from './http-source.ts';
-import { createImageLayout } from './image-layout.ts';
+import { createImageLayout, type ImageLayout } from './image-layout.ts';
 import { type Descriptor, type ParsedManifest, type Platform, parseManifest, selectPlatform } from './manifest.ts';
 
 /** What the embedded runtime is made of. */
@@ -47,20 +48,11 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     onChange: listeners.add,
     observe: async (signal) => {
       signal.throwIfAborted();
-      await mkdir(directory, { recursive: true });
-      const [images, renderedPins, filesystem] = await Promise.all([
-        layout.list(),
-        layout.pins(),
-        filesystemAt(directory),
-      ]);
-      return {
-        kind: 'reachable',
-        name: 'embedded',
-        images,
-        filesystem,
-        renderedPins,
-        renderedMirrors: [...mirrored].sort(),
-      };
+      try {
+        return { ...(await observeLayout(layout, directory)), renderedMirrors: [...mirrored].sort() };
+      } catch (error) {
+        return { kind: 'unreachable', reason: reasonOf(error) };
+      }
     },
     applyPins: (references) => layout.setPins(references),
     applyMirrors: async (mirrors) => {
@@ -82,6 +74,12 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
       }
     },
   };
+}
+
+async function observeLayout(layout: ImageLayout, directory: string) {
+  await mkdir(directory, { recursive: true });
+  const [images, renderedPins, filesystem] = await Promise.all([layout.list(), layout.pins(), filesystemAt(directory)]);
+  return { kind: 'reachable', name: 'embedded', images, filesystem, renderedPins } as const;
 }
 
 interface PullContext {

@@ -1,0 +1,152 @@
+import {
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parse } from 'toml';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createHostsDirectory, type HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
+
+const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
+const OURS = 'http://127.0.0.1:5577/v2/0123456789abcdef0123456789abcdef/quay.io';
+const USERS = 'server = "https://quay.example.com"   # kept\r\n[host."https://m.example.com"]\n';
+
+let certs: string;
+let hosts: HostsDirectory;
+
+beforeEach(() => {
+  certs = mkdtempSync(join(tmpdir(), 'certs-d-'));
+  hosts = createHostsDirectory(certs, ADDRESS);
+});
+afterEach(() => rmSync(certs, { recursive: true }));
+
+function put(name: string, text: string): string {
+  const file = join(certs, name);
+  mkdirSync(join(file, '..'), { recursive: true });
+  writeFileSync(file, text, { mode: 0o640 });
+  return file;
+}
+
+function hostsIn(name: string): string[] {
+  return Object.keys(parse(readFileSync(join(certs, name, 'hosts.toml'), 'utf8')).host);
+}
+
+describe('the hosts directory', () => {
+  it('makes and removes a directory for a registry that has none', async () => {
+    await hosts.apply(['quay.io/coreos/etcd', 'quay.io/a', 'docker.io/library/b']);
+    expect(hostsIn('quay.io')).toEqual([OURS]);
+    expect(await hosts.rendered()).toEqual(['docker.io/library/b', 'quay.io/a', 'quay.io/coreos/etcd']);
+    await hosts.apply(['docker.io/library/b']);
+    expect(readdirSync(certs)).toEqual(['docker.io']);
+    await hosts.apply([]);
+    expect(readdirSync(certs)).toEqual([]);
+    expect(await hosts.rendered()).toEqual([]);
+  });
+
+  it('does nothing where there is no directory at all', async () => {
+    const none = createHostsDirectory(join(certs, 'none'), ADDRESS);
+    await none.apply([]);
+    expect(await none.rendered()).toEqual([]);
+    expect(existsSync(join(certs, 'none'))).toBe(false);
+  });
+
+  it('keeps a user’s file behind ours and puts the same file back', async () => {
+    const file = put('quay.io/hosts.toml', USERS);
+    const before = statSync(file);
+    await hosts.apply(['quay.io/a']);
+    expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
+    await hosts.apply(['quay.io/b']);
+    expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
+    await hosts.apply([]);
+    expect(readFileSync(file, 'utf8')).toBe(USERS);
+    const { ino, mode, mtimeMs } = statSync(file);
+    expect({ ino, mode, mtimeMs }).toEqual({ ino: before.ino, mode: before.mode, mtimeMs: before.mtimeMs });
+    expect(readdirSync(join(certs, 'quay.io'))).toEqual(['hosts.toml']);
+  });
+
+  it('keeps a link a link', async () => {
+    const target = put('elsewhere.toml', USERS);
+    mkdirSync(join(certs, 'quay.io'));
+    symlinkSync(target, join(certs, 'quay.io/hosts.toml'));
+    await hosts.apply(['quay.io/a']);
+    expect(readFileSync(target, 'utf8')).toBe(USERS);
+    await hosts.apply([]);
+    expect(lstatSync(join(certs, 'quay.io/hosts.toml')).isSymbolicLink()).toBe(true);
+  });
+
+  it('goes on after a crash between the second name and the first', async () => {
+    const file = put('quay.io/hosts.toml', USERS);
+    linkSync(file, join(certs, 'quay.io/hosts.toml.stickpin-saved'));
+    await hosts.apply([]);
+    expect(readdirSync(join(certs, 'quay.io'))).toEqual(['hosts.toml']);
+    linkSync(file, join(certs, 'quay.io/hosts.toml.stickpin-saved'));
+    await hosts.apply(['quay.io/a']);
+    expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
+    await hosts.apply([]);
+    expect(readFileSync(file, 'utf8')).toBe(USERS);
+  });
+
+  it('believes a file that was put over ours', async () => {
+    put('quay.io/hosts.toml', USERS);
+    await hosts.apply(['quay.io/a']);
+    const file = put('quay.io/hosts.toml', 'server = "https://newer.example.com"\n');
+    await hosts.apply([]);
+    expect(readFileSync(file, 'utf8')).toBe('server = "https://newer.example.com"\n');
+    expect(readdirSync(join(certs, 'quay.io'))).toEqual(['hosts.toml']);
+  });
+
+  it('carries _default over, which ours would hide', async () => {
+    put('_default/hosts.toml', 'ca = "ca.pem"\n[host."https://m.example.com"]\n');
+    await hosts.apply(['quay.io/a']);
+    expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
+    expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toBe(join(certs, '_default/ca.pem'));
+  });
+
+  it('carries certificates over that lie in the directory, and leaves them there', async () => {
+    put('quay.io/ca.crt', '');
+    put('quay.io/client.cert', '');
+    put('quay.io/client.key', '');
+    await hosts.apply(['quay.io/a']);
+    const at = (name: string) => join(certs, 'quay.io', name);
+    expect(parse(readFileSync(at('hosts.toml'), 'utf8'))).toMatchObject({
+      ca: [at('ca.crt')],
+      client: [[at('client.cert'), at('client.key')]],
+    });
+    await hosts.apply([]);
+    expect(readdirSync(join(certs, 'quay.io'))).toEqual(['ca.crt', 'client.cert', 'client.key']);
+  });
+
+  it('writes into the directory that containerd looks at first', async () => {
+    put('localhost_5000_/hosts.toml', '');
+    await hosts.apply(['localhost:5000/a']);
+    expect(readdirSync(certs)).toEqual(['localhost_5000_']);
+    expect(await hosts.rendered()).toEqual(['localhost:5000/a']);
+  });
+
+  it('names a broken file of the user and leaves it alone', async () => {
+    const file = put('quay.io/hosts.toml', 'server = \n');
+    await expect(hosts.apply(['quay.io/a'])).rejects.toMatchObject({
+      code: 'runtime/config',
+      disposition: 'wait',
+      message: expect.stringContaining('hosts.toml'),
+    });
+    expect(readFileSync(file, 'utf8')).toBe('server = \n');
+  });
+
+  it('points out mirrors to the registry of an earlier run', async () => {
+    await createHostsDirectory(certs, { ...ADDRESS, token: 'f'.repeat(32) }).apply(['quay.io/a']);
+    expect(await hosts.rendered()).toEqual(['stale quay.io/a']);
+    await hosts.apply(['quay.io/a']);
+    expect(await hosts.rendered()).toEqual(['quay.io/a']);
+  });
+});

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import {
+  type ImageRecord,
+  labelChanges,
+  labelledPins,
+  MARK_LABEL,
+  PINNED_LABEL,
+} from '../../../../src/runtime/containerd/pin-label.ts';
+
+const bare = { 'io.cri-containerd.image': 'managed' };
+const pinnedByUs = { ...bare, [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'true' };
+const pinnedByOthers = { ...bare, [PINNED_LABEL]: 'pinned' };
+const kept = { ...bare, [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'kept' };
+
+function changesOf(labels: ImageRecord['labels'], wanted: boolean) {
+  return labelChanges([{ name: 'a', labels }], wanted ? ['a', 'absent'] : ['absent'])[0]?.labels;
+}
+
+describe('labelChanges', () => {
+  it('pins what is wanted', () => {
+    expect(changesOf(bare, true)).toEqual({ [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'true' });
+    expect(changesOf(pinnedByUs, true)).toBeUndefined();
+    expect(changesOf(bare, false)).toBeUndefined();
+  });
+
+  it('unpins what we pinned, and nothing else', () => {
+    expect(changesOf(pinnedByUs, false)).toEqual({ [PINNED_LABEL]: undefined, [MARK_LABEL]: undefined });
+    expect(changesOf(pinnedByOthers, false)).toBeUndefined();
+  });
+
+  it('remembers that an image was pinned before us', () => {
+    expect(changesOf(pinnedByOthers, true)).toEqual({ [MARK_LABEL]: 'kept' });
+    expect(changesOf(kept, true)).toBeUndefined();
+    expect(changesOf(kept, false)).toEqual({ [MARK_LABEL]: undefined });
+  });
+
+  it('pins again what lost its label but not our mark', () => {
+    expect(changesOf({ [MARK_LABEL]: 'kept' }, true)).toEqual({ [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'kept' });
+  });
+});
+
+describe('labelledPins', () => {
+  it('names what is pinned and carries our mark', () => {
+    const records = [
+      { name: 'c', labels: kept },
+      { name: 'b', labels: pinnedByUs },
+      { name: 'others', labels: pinnedByOthers },
+      { name: 'lost', labels: { [MARK_LABEL]: 'true' } },
+    ];
+    expect(labelledPins(records)).toEqual(['b', 'c']);
+  });
+});

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { detectRuntime } from '../../../src/runtime/detect.ts';
+
+const CRIO = '/var/run/crio/crio.sock';
+const K3S = '/run/k3s/containerd/containerd.sock';
+const PLAIN = '/run/containerd/containerd.sock';
+
+async function detect(paths: readonly string[], answering: readonly string[] = []): Promise<string | undefined> {
+  const probes = {
+    exists: async (path: string) => paths.includes(path),
+    answersCri: async (path: string) => answering.includes(path),
+  };
+  return (await detectRuntime(AbortSignal.timeout(10_000), probes))?.title;
+}
+
+describe('detectRuntime', () => {
+  it('takes the one that answers', async () => {
+    expect(await detect([CRIO, PLAIN, '/etc/crio', '/etc/containerd'], [CRIO])).toBe('CRI-O');
+    expect(await detect([CRIO, PLAIN, '/etc/crio', '/etc/containerd'], [PLAIN])).toBe('containerd');
+  });
+
+  it('prefers a distribution’s own containerd to the plain one of Docker', async () => {
+    expect(await detect([K3S, PLAIN, '/var/lib/rancher/k3s', '/etc/containerd'], [K3S, PLAIN])).toBe('k3s');
+  });
+
+  it('tells k3s and RKE2 apart, which share a socket', async () => {
+    expect(await detect([K3S, '/var/lib/rancher/rke2'], [K3S])).toBe('RKE2');
+    expect(await detect([K3S, '/var/lib/rancher/k3s'], [K3S])).toBe('k3s');
+  });
+
+  it('goes by the socket, then by the installation, while nothing answers yet', async () => {
+    expect(await detect(['/etc/crio', PLAIN, '/etc/containerd'])).toBe('containerd');
+    expect(await detect(['/etc/crio', '/etc/containerd'])).toBe('CRI-O');
+    expect(await detect(['/etc/containerd'])).toBe('containerd');
+  });
+
+  it('says so when there is none', async () => {
+    expect(await detect([])).toBeUndefined();
+  });
+});
