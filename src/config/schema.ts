@@ -16,7 +16,7 @@ const duration = v.pipe(
 const absolutePath = v.pipe(v.string(), v.startsWith('/', 'must be an absolute path'));
 const listenAddress = v.pipe(
   v.string(),
-  v.regex(/^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$/, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
+  v.regex(/^127\.\d+\.\d+\.\d+:\d{1,5}$/, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
 );
 const count = v.pipe(v.number(), v.integer(), v.minValue(1));
 const percent = v.pipe(v.number(), v.minValue(0), v.maxValue(90));

@@ -112,9 +112,11 @@ function restLine(observed: Observed, { bundles }: Assessment): string {
   return `Idle. ${bundleTitle(activated.bundle.payload)} activated (${images} images present and pinned).${foreign} Waiting for media.`;
 }
 
-function readyLine({ bundle, media }: BundleAssessment): string {
+function readyLine({ bundle, media, activationDue }: BundleAssessment): string {
   const images = bundle.contents.images.length;
   const isAwaited = bundle.activatedAt === undefined;
+  if (activationDue)
+    return `${bundleTitle(bundle.payload)} is ready: ${images} images present and pinned. Activating next.`;
   const next = isAwaited
     ? `'stickpin activate ${bundleName(bundle.payload)}' when you like.`
     : `It is activated${media.length > 0 ? '; you may remove the stick.' : '.'}`;

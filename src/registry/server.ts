@@ -31,8 +31,8 @@ export interface Registry {
   readonly meter: TransferMeter;
   /** Replaces what may be served. */
   setCatalog(catalog: Catalog): void;
-  /** Starts to listen and returns the port. @throws AppError `registry/listen` (`fatal`) */
-  listen(target: ListenTarget): Promise<number>;
+  /** Starts to listen and returns its authority, as `127.0.0.1:5317`. @throws AppError `registry/listen` (`fatal`) */
+  listen(target: ListenTarget): Promise<string>;
   /** Stops listening and drops every connection. */
   close(): Promise<void>;
 }
@@ -173,7 +173,7 @@ function closeSignal(response: ServerResponse): AbortSignal {
   return controller.signal;
 }
 
-async function listen(server: Server, target: ListenTarget): Promise<number> {
+async function listen(server: Server, target: ListenTarget): Promise<string> {
   try {
     const listening = once(server, 'listening');
     server.listen(target);
@@ -188,5 +188,5 @@ async function listen(server: Server, target: ListenTarget): Promise<number> {
     });
   }
   const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : 0;
+  return typeof address === 'object' && address !== null ? `${address.address}:${address.port}` : String(address);
 }

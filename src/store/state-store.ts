@@ -27,8 +27,8 @@ interface HistoryRow {
 
 /** Reads the JSON of a bundle row back into its type. Supplied by the bundle room, since the schema is its business. */
 export type BundleReviver = (row: {
-  payload: unknown;
-  contents: unknown;
+  readonly payload: string;
+  readonly contents: string;
 }) => Pick<VerifiedBundle, 'payload' | 'contents'>;
 
 const signers = v.array(v.string());
@@ -113,7 +113,7 @@ function load(database: Database, revive: BundleReviver): readonly StoredBundle[
     try {
       return {
         bundleId: row.bundle_id as BundleId,
-        ...revive({ payload: JSON.parse(row.payload), contents: JSON.parse(row.contents) }),
+        ...revive(row),
         signedBy: v.parse(signers, JSON.parse(row.signed_by)),
         adoptedAt: row.adopted_at,
         ...(row.ready_at !== null && { readyAt: row.ready_at }),

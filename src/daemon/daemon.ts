@@ -1,0 +1,185 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openBundleDirectory } from '../bundle/bundle-directory.ts';
+import { readBundles } from '../bundle/read-bundles.ts';
+import { parseContents, parsePayload } from '../bundle/schema.ts';
+import type { Settings } from '../config/schema.ts';
+import type { StatusReport } from '../domain/report.ts';
+import type { RuntimeObservation } from '../domain/runtime-image.ts';
+import { createEngine, type Engine } from '../engine/engine.ts';
+import type { NodePort, ServiceNotifier } from '../engine/ports.ts';
+import { createDirectoryMedia } from '../media/directory-media.ts';
+import { createMedia, type Media } from '../media/media.ts';
+import type { MediaProvider } from '../media/media-provider.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
+import { createDisposalStack } from '../platform/disposal.ts';
+import type { Log } from '../platform/log.ts';
+import { messageIds } from '../platform/message-ids.ts';
+import { createBlobUnion } from '../registry/blob-union.ts';
+import { isAdmitted } from '../registry/peer.ts';
+import { createRegistry, type ListenTarget } from '../registry/server.ts';
+import { watchConfig } from '../runtime/config-watch.ts';
+import { createBlobStore } from '../store/blob-store.ts';
+import { openDatabase } from '../store/database.ts';
+import { createStateStore } from '../store/state-store.ts';
+import { createRuntime, type RuntimeChoice } from './runtime.ts';
+import { createTrustKeeper, type TrustKeeper } from './trust-keeper.ts';
+
+/** What the daemon is given by whoever starts it: the service on a node, the demo, a test. */
+export interface DaemonOptions {
+  readonly settings: Settings;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly node: NodePort;
+  readonly notifier: ServiceNotifier;
+  readonly units: RuntimeChoice['units'];
+  /** Media beside the directories of the settings: the devices of this machine. */
+  readonly providers: readonly MediaProvider[];
+  /** An inherited socket for the registry; without one it listens by itself. */
+  readonly registryFd?: number | undefined;
+  readonly onStatus?: (report: StatusReport) => void;
+}
+
+/** The daemon, built and not yet running. */
+export interface Daemon {
+  readonly engine: Engine;
+  readonly media: Media;
+  /** Base of every path on the registry: `http://127.0.0.1:<port>/v2/<token>`. */
+  readonly registryUrl: string;
+  /** Works until `signal` aborts, then stops everything in reverse order. */
+  run(signal: AbortSignal): Promise<void>;
+  /** What the runtime has now. */
+  observeRuntime(signal: AbortSignal): Promise<RuntimeObservation>;
+}
+
+/**
+ * The composition root: the one place that knows which adapter is which. Everything it sets up is undone in reverse.
+ *
+ * @throws AppError `store/…`, `registry/listen` (`fatal`) when the daemon can't work at all
+ */
+export async function createDaemon(options: DaemonOptions, signal: AbortSignal): Promise<Daemon> {
+  const { settings, log, clock, node } = options;
+  const disposal = createDisposalStack();
+  const undo = () =>
+    disposal.dispose((what, error) => log.warn({ err: error }, `Stopping ${what} failed: ${reasonOf(error)}`));
+  try {
+    await mkdir(settings.paths.run_dir, { recursive: true });
+    const database = openDatabase(join(settings.paths.state_dir, 'state.db'));
+    disposal.defer('the database', () => void database.close());
+    const store = createStateStore(database, ({ payload, contents }) => ({
+      payload: parsePayload(Buffer.from(payload)),
+      contents: parseContents(Buffer.from(contents)),
+    }));
+    const trust = await createTrustKeeper(settings.trust.keys_dir, settings.trust.threshold, log, signal);
+    const media = mediaOf(options, trust);
+    disposal.defer('the media', media.dispose);
+    const documents = createBlobStore(join(settings.paths.state_dir, 'blobs'));
+    const source = createBlobUnion([documents], media.blobs);
+    const token = randomBytes(16).toString('hex');
+    const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
+    const registry = createRegistry({
+      source,
+      clock,
+      log,
+      token,
+      graceMs: settings.media.grace,
+      admit: (socket) => isAdmitted(socket, allowedUids),
+    });
+    disposal.defer('the registry', registry.close);
+    const authority = await registry.listen(listenTarget(options));
+    const mirror = { authority, token };
+    const runtime = createRuntime({ settings, units: options.units, mirror, arch: node.arch, clock, log });
+    disposal.defer('the runtime client', runtime.close);
+    const engine = createEngine({
+      clock,
+      log,
+      media,
+      runtime,
+      store,
+      documents,
+      source,
+      trust,
+      node,
+      meter: registry.meter,
+      notifier: options.notifier,
+      policy: { parallelPulls: settings.preload.parallel, minFreePercent: settings.preload.min_free_percent },
+      setCatalog: registry.setCatalog,
+      onStatus: options.onStatus ?? (() => undefined),
+    });
+    disposal.defer('the watch on the keys', watchKeys(settings, trust, engine, log));
+    return {
+      engine,
+      media,
+      registryUrl: `http://${mirror.authority}/v2/${token}`,
+      observeRuntime: (inner) => runtime.observe(inner),
+      run: async (inner) => {
+        try {
+          await media.start(inner);
+          options.notifier.ready();
+          log.info({ messageId: messageIds.daemonStarted }, `stickpin started; its registry listens on ${authority}`);
+          await engine.run(inner);
+          options.notifier.stopping();
+          await withdrawMirrors(runtime, log);
+        } finally {
+          await undo();
+        }
+      },
+    };
+  } catch (error) {
+    await undo();
+    throw error;
+  }
+}
+
+/** Mirrors lead to our registry, which ends with us; the runtime would ask a closed port first until somebody cleans up. */
+async function withdrawMirrors(runtime: ReturnType<typeof createRuntime>, log: Log): Promise<void> {
+  try {
+    await runtime.applyMirrors([], AbortSignal.timeout(WITHDRAW_MS));
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'runtime/unreachable') return;
+    log.warn({ err: error }, `The mirrors could not be taken away: ${reasonOf(error)}; the next start does it`);
+  }
+}
+
+const WITHDRAW_MS = 5_000;
+
+function mediaOf({ settings, clock, log, providers }: DaemonOptions, trust: TrustKeeper): Media {
+  const directories = [
+    ...settings.media.directories.map((path) => ({ path, layout: 'medium' as const })),
+    { path: settings.media.incoming, layout: 'folder' as const },
+  ];
+  return createMedia({
+    providers: [createDirectoryMedia({ directories, clock }), ...providers],
+    log,
+    openBundle: openBundleDirectory,
+    judge: async (root, layout, signal) => {
+      const trustRevision = trust.revision();
+      return { bundles: await readBundles(root, { trust: trust.trust(), layout }, signal), trustRevision };
+    },
+  });
+}
+
+function listenTarget({ settings, registryFd }: DaemonOptions): ListenTarget {
+  if (registryFd !== undefined) return { fd: registryFd };
+  const colon = settings.registry.listen.lastIndexOf(':');
+  const host = settings.registry.listen.slice(0, colon);
+  return { host, port: Number(settings.registry.listen.slice(colon + 1)) };
+}
+
+function watchKeys(settings: Settings, trust: TrustKeeper, engine: Engine, log: Log): () => void {
+  const stop = new AbortController();
+  const unwatch = watchConfig([settings.trust.keys_dir], { ownPaths: [], log }, () => {
+    trust
+      .reload(stop.signal)
+      .then(engine.kick)
+      .catch((error: unknown) => {
+        if (!stop.signal.aborted) log.warn({ err: error }, `The keys could not be read again: ${reasonOf(error)}`);
+      });
+  });
+  return () => {
+    stop.abort();
+    unwatch();
+  };
+}
