@@ -18,6 +18,12 @@ export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) =>
     const unit = String(signal.body[0]);
     if (unit.endsWith('.device')) listener({ kind, unit });
   };
+  const resync = (): void => {
+    subscribeToSignals(bus, forever).then(
+      () => listener({ kind: 'resync' }),
+      () => undefined, // there is no connection now; the next one starts over
+    );
+  };
   const stops = [
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitNew' }, byName('new')),
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitRemoved' }, byName('removed')),
@@ -26,13 +32,9 @@ export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) =>
       { sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${SYSTEMD}.Device` },
       (signal) => listener({ kind: 'changed', unit: unitOfObjectPath(signal.path) }),
     ),
-    bus.onConnected(() => {
-      subscribeToSignals(bus, forever).then(
-        () => listener({ kind: 'resync' }),
-        () => undefined, // the connection broke again; the next one starts over
-      );
-    }),
+    bus.onConnected(resync),
   ];
+  resync();
   return () => {
     for (const stop of stops) stop();
   };
@@ -62,12 +64,14 @@ export function watchUnit(bus: SystemBus, unit: string, listener: () => void): U
     }
     if (differs) listener();
   };
+  const resync = (): void => {
+    subscribeToSignals(bus, forever).then(listener, () => undefined);
+  };
   const stops = [
     bus.onSignal({ sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', path }, onProperties),
-    bus.onConnected(() => {
-      subscribeToSignals(bus, forever).then(listener, () => undefined);
-    }),
+    bus.onConnected(resync),
   ];
+  subscribeToSignals(bus, forever).catch(() => undefined);
   return () => {
     for (const stop of stops) stop();
   };

@@ -1,0 +1,138 @@
+import type { MediumId } from '../domain/medium.ts';
+import type { Unsubscribe } from '../engine/ports.ts';
+import type { Log } from '../platform/log.ts';
+import { messageIds } from '../platform/message-ids.ts';
+import { type Device, judgeDevice, type MachinePaths, machinePaths } from './device.ts';
+import type { DeviceUnitEvent, DeviceUnits } from './device-units.ts';
+import type { MediaProvider, MediaSink } from './media-provider.ts';
+import { createPluggedDevice } from './plugged-device.ts';
+import { queryUdev, type UdevQuery } from './udev.ts';
+
+/** What {@link createDeviceMedia} needs. */
+export interface DeviceMediaDeps {
+  readonly units: DeviceUnits;
+  readonly log: Log;
+  /** Directory of our mount points: `/run/stickpin/media`. */
+  readonly mountDirectory: string;
+  /** Default: `udevadm info`. */
+  readonly query?: UdevQuery;
+  /** Default: the real places. */
+  readonly paths?: MachinePaths;
+}
+
+/** Units of kernel names only: the same device has others by label, UUID and path, which all contain a further dash. */
+const KERNEL_NAME = /^dev-[^-]+\.device$/;
+/** Every machine has dozens of terminals. */
+const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
+const QUESTION_TIMEOUT_MS = 10_000;
+
+interface Known {
+  readonly mediumId: MediumId;
+  readonly filesystemUuid: string;
+}
+
+/**
+ * Sticks, cards and discs, as systemd tells of them (fact 25) and our udev rule marks them.
+ *
+ * Events only say which unit to look at; what is true is then asked for, one unit after the other, so that neither their order nor a lost
+ * one matters.
+ */
+export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
+  const { units, log, query = queryUdev, paths = machinePaths } = deps;
+  const known = new Map<string, Known>();
+  const refused = new Map<string, string>();
+  const pending = new Set<string>();
+  const stop = new AbortController();
+  let sink: MediaSink | undefined;
+  let unsubscribe: Unsubscribe | undefined;
+  let working: Promise<void> | undefined;
+  let nextWithoutSeq = 1;
+
+  const forget = (unit: string): void => {
+    const medium = known.get(unit);
+    refused.delete(unit);
+    if (medium === undefined) return;
+    known.delete(unit);
+    sink?.left(medium.mediumId);
+  };
+  const adopt = (unit: string, device: Device): void => {
+    const before = known.get(unit);
+    const seq = device.diskSeq ?? `u${nextWithoutSeq}`;
+    const mediumId = `${seq}-${device.name}`;
+    const isSame = device.diskSeq === undefined || before?.mediumId === mediumId;
+    if (before !== undefined && isSame && before.filesystemUuid === device.filesystemUuid) return;
+    if (device.diskSeq === undefined) nextWithoutSeq += 1;
+    forget(unit);
+    known.set(unit, { mediumId, filesystemUuid: device.filesystemUuid });
+    sink?.arrived(createPluggedDevice(mediumId, device, { ...deps, paths }));
+  };
+  const refuse = (unit: string, name: string, reason: string): void => {
+    if (refused.get(unit) === reason) return;
+    forget(unit);
+    refused.set(unit, reason);
+    log.info({ medium: name, messageId: messageIds.mediumRefused }, `${name} is left alone: ${reason}`);
+  };
+  const examine = async (unit: string, signal: AbortSignal): Promise<void> => {
+    const sysfsPath = await activeBlockDevice(units, unit, signal);
+    if (sysfsPath === undefined) return forget(unit);
+    const verdict = await judgeDevice(sysfsPath, query, paths, signal);
+    if (verdict.kind === 'medium') adopt(unit, verdict.device);
+    else if (verdict.kind === 'refused') refuse(unit, verdict.name, verdict.reason);
+    else forget(unit);
+  };
+  const work = async (): Promise<void> => {
+    for (const unit of pending) {
+      if (stop.signal.aborted) break;
+      pending.delete(unit);
+      try {
+        await examine(unit, AbortSignal.any([stop.signal, AbortSignal.timeout(QUESTION_TIMEOUT_MS)]));
+      } catch (err) {
+        if (!stop.signal.aborted)
+          log.warn({ unit, err }, 'A device could not be looked at; it is tried again when it changes');
+      }
+    }
+  };
+  const lookAt = (unit: string): void => {
+    pending.add(unit);
+    working ??= work();
+  };
+  const lookAtAll = async (signal: AbortSignal): Promise<void> => {
+    const found = (await units.listUnits(['dev-*.device'], signal)).filter(mayBeDisk);
+    for (const unit of new Set([...found, ...known.keys()])) lookAt(unit);
+    await working;
+  };
+  const onEvent = (event: DeviceUnitEvent): void => {
+    if (event.kind === 'resync') {
+      lookAtAll(stop.signal).catch(() => undefined); // the connection is gone again; the next resync follows
+    } else if (!mayBeDisk(event.unit)) {
+      return;
+    } else if (event.kind === 'removed') {
+      // Streams end now; the second look undoes what a look under way may still adopt.
+      forget(event.unit);
+      lookAt(event.unit);
+    } else lookAt(event.unit);
+  };
+
+  return {
+    start: async (to) => {
+      sink = to;
+      unsubscribe = units.onDeviceUnit(onEvent);
+    },
+    rescan: lookAtAll,
+    dispose: async () => {
+      unsubscribe?.();
+      stop.abort();
+      await working;
+    },
+  };
+}
+
+function mayBeDisk(unit: string): boolean {
+  return KERNEL_NAME.test(unit) && !NEVER_A_DISK.test(unit);
+}
+
+async function activeBlockDevice(units: DeviceUnits, unit: string, signal: AbortSignal): Promise<string | undefined> {
+  if ((await units.unitProperty(unit, 'Unit', 'ActiveState', signal)) !== 'active') return undefined;
+  const sysfsPath = await units.unitProperty(unit, 'Device', 'SysFSPath', signal);
+  return typeof sysfsPath === 'string' && sysfsPath.includes('/block/') ? sysfsPath : undefined;
+}

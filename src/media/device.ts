@@ -1,0 +1,95 @@
+import { readFile } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { isInFstab, parseFstab } from './fstab.ts';
+import { type MountEntry, parseMountinfo } from './mountinfo.ts';
+import { hasHolders, systemDisks, wholeDiskOf } from './system-disks.ts';
+import type { UdevProperties, UdevQuery } from './udev.ts';
+
+/** A block device with a filesystem that may be taken for a medium. */
+export interface Device {
+  /** Kernel name: `sdb1`. */
+  readonly name: string;
+  /** `/dev/sdb1`. */
+  readonly node: string;
+  readonly sysfsPath: string;
+  /** `major:minor`. */
+  readonly number: string;
+  /** The kernel's count of disks seen since boot, which tells one plugging-in from the next; undefined before Linux 5.15. */
+  readonly diskSeq: string | undefined;
+  readonly filesystem: string;
+  readonly filesystemUuid: string;
+}
+
+/** Whether a device is a medium; `refused` is one that our rule marked and that must be left alone, and says why. */
+export type DeviceVerdict =
+  | { readonly kind: 'medium'; readonly device: Device }
+  | { readonly kind: 'refused'; readonly name: string; readonly reason: string }
+  | { readonly kind: 'other' };
+
+/** Where the machine tells about its disks. Defaults are the real places. */
+export interface MachinePaths {
+  readonly sysRoot: string;
+  readonly mountinfo: string;
+  readonly fstab: string;
+}
+
+/** The real places. */
+export const machinePaths: MachinePaths = { sysRoot: '/sys', mountinfo: '/proc/self/mountinfo', fstab: '/etc/fstab' };
+
+/** Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and what lies on top of it. */
+export async function judgeDevice(
+  sysfsPath: string,
+  query: UdevQuery,
+  paths: MachinePaths,
+  signal: AbortSignal,
+): Promise<DeviceVerdict> {
+  const properties = await query(sysfsPath, signal);
+  if (properties === undefined || !isFilesystem(properties)) return { kind: 'other' };
+  const device = deviceOf(sysfsPath, properties);
+  if (device === undefined) return { kind: 'other' };
+  const { name } = device;
+  const disks = await systemDisks(await readMounts(paths), paths.sysRoot);
+  const disk = await wholeDiskOf(sysfsPath);
+  if (disks.has(disk)) return { kind: 'refused', name, reason: `the system itself is on ${disk}` };
+  if (isInFstab(parseFstab(await readText(paths.fstab)), properties)) {
+    return { kind: 'refused', name, reason: `${paths.fstab} says what it is for` };
+  }
+  if (await hasHolders(sysfsPath)) return { kind: 'refused', name, reason: 'device-mapper or md uses it' };
+  if (properties.DEVTYPE === 'partition') {
+    // A hybrid ISO image shows the same filesystem on the disk and on a partition; the kernel mounts only one of them.
+    const whole = await query(dirname(sysfsPath), signal);
+    if (whole !== undefined && isFilesystem(whole)) return { kind: 'other' };
+  }
+  return { kind: 'medium', device };
+}
+
+/** The mounts of this process as they are now. */
+export async function readMounts(paths: MachinePaths): Promise<readonly MountEntry[]> {
+  return parseMountinfo(await readText(paths.mountinfo));
+}
+
+function isFilesystem(properties: UdevProperties): boolean {
+  return properties.STICKPIN_MEDIUM === '1' && properties.ID_FS_USAGE === 'filesystem';
+}
+
+function deviceOf(sysfsPath: string, properties: UdevProperties): Device | undefined {
+  const { DEVNAME: node, MAJOR: major, MINOR: minor, ID_FS_TYPE: filesystem } = properties;
+  if (node === undefined || major === undefined || minor === undefined || filesystem === undefined) return undefined;
+  return {
+    name: basename(sysfsPath),
+    node,
+    sysfsPath,
+    number: `${major}:${minor}`,
+    diskSeq: properties.DISKSEQ,
+    filesystem,
+    filesystemUuid: properties.ID_FS_UUID ?? '',
+  };
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch {
+    return ''; // no fstab is an empty one
+  }
+}

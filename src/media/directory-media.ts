@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto';
+import { opendir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { FSWatcher } from 'chokidar';
+import type { BundleLayout } from '../bundle/find-bundles.ts';
+import type { MediumId } from '../domain/medium.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { MediaProvider, MediaSink } from './media-provider.ts';
+
+/** A directory that is taken for a medium while it exists. */
+export interface DirectoryMedium {
+  readonly path: string;
+  readonly layout: BundleLayout;
+}
+
+/** What {@link createDirectoryMedia} needs. */
+export interface DirectoryMediaDeps {
+  readonly directories: readonly DirectoryMedium[];
+  readonly clock: Clock;
+  /** How long nothing may change before a directory is read, in milliseconds. Default 500. */
+  readonly settleMs?: number;
+}
+
+/** Deepest level below a root that is watched: `stickpin/<bundle>/blobs/sha256`. */
+const WATCH_DEPTH = 4;
+const DEFAULT_SETTLE_MS = 500;
+
+/**
+ * Directories as media: `media.directories`, and the drop folder. One that exists is plugged in, one that is removed is unplugged. Something
+ * that is being copied is read when names, sizes and times below the root have stood still for `settleMs`.
+ */
+export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
+  const stop = new AbortController();
+  const watches: DirectoryWatch[] = [];
+  return {
+    start: async (sink) => {
+      const { watch: openWatcher } = await import('chokidar');
+      for (const directory of deps.directories) {
+        const watch = createDirectoryWatch(directory, deps, sink, stop.signal);
+        watches.push(watch);
+        await watch.start((path) =>
+          // Files are not watched one by one: a bundle has thousands, and the watch on their folder tells of them too.
+          openWatcher(path, {
+            ignored: (_path, stats) => stats?.isFile() === true,
+            depth: WATCH_DEPTH,
+            followSymlinks: false,
+          }),
+        );
+      }
+    },
+    rescan: async () => {
+      for (const watch of watches) watch.look();
+    },
+    dispose: async () => {
+      stop.abort();
+      for (const watch of watches) await watch.close();
+    },
+  };
+}
+
+interface DirectoryWatch {
+  start(open: (path: string) => FSWatcher): Promise<void>;
+  /** Looks at the directory, now or after the look that is under way. */
+  look(): void;
+  close(): Promise<void>;
+}
+
+function createDirectoryWatch(
+  { path, layout }: DirectoryMedium,
+  { clock, settleMs = DEFAULT_SETTLE_MS }: DirectoryMediaDeps,
+  sink: MediaSink,
+  signal: AbortSignal,
+): DirectoryWatch {
+  const mediumId: MediumId = `dir:${path}`;
+  let seen: string | undefined;
+  let watcher: FSWatcher | undefined;
+  let looking: Promise<void> | undefined;
+  let again = false;
+
+  const report = (fingerprint: string | undefined): void => {
+    if (fingerprint === seen) return;
+    const before = seen;
+    seen = fingerprint;
+    if (fingerprint === undefined) sink.left(mediumId);
+    else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
+    else sink.changed(mediumId);
+  };
+  const settle = async (): Promise<void> => {
+    let last = await fingerprintOf(path);
+    if (last === undefined || last === seen) return report(last);
+    for (;;) {
+      await clock.sleep(settleMs, signal);
+      const next = await fingerprintOf(path);
+      if (next === last || next === undefined) return report(next);
+      last = next;
+    }
+  };
+  const look = (): void => {
+    again = true;
+    looking ??= (async () => {
+      while (again && !signal.aborted) {
+        again = false;
+        await settle();
+      }
+    })()
+      .catch(() => undefined) // only an abort ends up here
+      .finally(() => {
+        looking = undefined;
+      });
+  };
+
+  return {
+    start: async (open) => {
+      watcher = open(path);
+      watcher.on('raw', look).on('all', look).on('error', look);
+      // What is there at the start stood still before; nobody has to wait for it.
+      report(await fingerprintOf(path));
+    },
+    look,
+    close: async () => {
+      await watcher?.close();
+      await looking;
+    },
+  };
+}
+
+function pluggedDirectory(mediumId: MediumId, path: string, layout: BundleLayout) {
+  return {
+    mediumId,
+    label: path,
+    layout,
+    mount: async () => path,
+    isThere: () => isDirectory(path),
+    release: async () => undefined,
+  };
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+/** Changes whenever a name, a size or a time below `path` does; undefined when it is no directory. */
+async function fingerprintOf(path: string): Promise<string | undefined> {
+  if (!(await isDirectory(path))) return undefined;
+  const hash = createHash('sha1');
+  for await (const line of listTree(path, WATCH_DEPTH)) hash.update(line);
+  return hash.digest('hex');
+}
+
+async function* listTree(path: string, depth: number): AsyncGenerator<string> {
+  const entries = await entriesOf(path);
+  for (const { name, isFolder } of entries) {
+    const child = join(path, name);
+    const found = await stat(child).catch(() => undefined);
+    yield `${child}\0${found?.size}\0${found?.mtimeMs}\0${found?.ino}\n`;
+    if (isFolder && depth > 0) yield* listTree(child, depth - 1);
+  }
+}
+
+async function entriesOf(path: string): Promise<{ name: string; isFolder: boolean }[]> {
+  const entries: { name: string; isFolder: boolean }[] = [];
+  try {
+    for await (const entry of await opendir(path)) entries.push({ name: entry.name, isFolder: entry.isDirectory() });
+  } catch {
+    // Removed meanwhile: what is left tells that it changed.
+  }
+  return entries.sort((left, right) => (left.name < right.name ? -1 : 1));
+}

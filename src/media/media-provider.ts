@@ -1,0 +1,47 @@
+import type { BundleLayout } from '../bundle/find-bundles.ts';
+import type { MediumId } from '../domain/medium.ts';
+
+/** Codes of errors of the room media. */
+export type MediaErrorCode =
+  | 'media/gone'
+  | 'media/read'
+  | 'media/mount'
+  | 'media/filesystem'
+  | 'media/in-use'
+  | 'media/udev'
+  | 'media/no-blob';
+
+/** One plugged-in medium, as its provider hands it over. */
+export interface PluggedMedium {
+  readonly mediumId: MediumId;
+  /** What people call it: `sdb1`, or the path of a directory. */
+  readonly label: string;
+  readonly layout: BundleLayout;
+  /**
+   * Makes the medium readable and resolves to the directory that is its root. Idempotent.
+   *
+   * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`), `media/gone` (`wait`)
+   */
+  mount(signal: AbortSignal): Promise<string>;
+  /** Whether the medium is still there. Asked after a read error, which comes before the news of a pulled stick. */
+  isThere(signal: AbortSignal): Promise<boolean>;
+  /** Releases what {@link mount} took, after the medium left. Never throws. */
+  release(): Promise<void>;
+}
+
+/** Where a provider reports to. */
+export interface MediaSink {
+  arrived(medium: PluggedMedium): void;
+  /** What is on the medium is not what it was. */
+  changed(mediumId: MediumId): void;
+  left(mediumId: MediumId): void;
+}
+
+/** Finds one sort of media. */
+export interface MediaProvider {
+  /** Reports what is there and from then on what comes, changes and goes. @throws AppError when it can't ever work. */
+  start(sink: MediaSink, signal: AbortSignal): Promise<void>;
+  /** Looks at everything again. */
+  rescan(signal: AbortSignal): Promise<void>;
+  dispose(): Promise<void>;
+}

@@ -1,0 +1,175 @@
+import type { BundleLayout } from '../bundle/find-bundles.ts';
+import type { FoundBundle, Medium, MediumId, MediumState, Reason } from '../domain/medium.ts';
+import type { ChangingBlobSource, MediaPort } from '../engine/ports.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Log } from '../platform/log.ts';
+import { messageIds } from '../platform/message-ids.ts';
+import { type BlobDirectory, createMediaBlobs, type MediaBlobs } from './media-blobs.ts';
+import type { MediaProvider, PluggedMedium } from './media-provider.ts';
+
+/** What was found on a medium, and by which keys it was judged. */
+export interface Judgement {
+  readonly bundles: readonly FoundBundle[];
+  readonly trustRevision: string;
+}
+
+/** What {@link createMedia} needs. */
+export interface MediaDeps {
+  readonly providers: readonly MediaProvider[];
+  /** Finds and judges the bundles below a directory. May throw AppError `media/gone`, `media/read`. */
+  readonly judge: (root: string, layout: BundleLayout, signal: AbortSignal) => Promise<Judgement>;
+  /** Access to the blobs of a bundle directory. */
+  readonly openBundle: (path: string) => BlobDirectory;
+  readonly log: Log;
+}
+
+/** Everything that is plugged in, and its blobs. */
+export interface Media extends MediaPort {
+  /** Blobs of the verified bundles of all media that were read. */
+  readonly blobs: ChangingBlobSource;
+  /** Starts all providers. @throws AppError of the first that fails */
+  start(signal: AbortSignal): Promise<void>;
+  /** Has every provider look again, and every medium read again. */
+  rescan(signal: AbortSignal): Promise<void>;
+  /** Stops watching and ends every open stream. Mounts stay: whoever starts next finds them. */
+  dispose(): Promise<void>;
+}
+
+interface Slot {
+  readonly plugged: PluggedMedium;
+  /** Aborts with `media/gone` when the medium left. */
+  readonly gone: AbortController;
+  state: MediumState;
+  root: string | undefined;
+}
+
+/** Composes providers into one {@link Media}. */
+export function createMedia(deps: MediaDeps): Media {
+  const slots = new Map<MediumId, Slot>();
+  const listeners = new Set<() => void>();
+  const blobs = createMediaBlobs(deps.openBundle);
+
+  const notify = (): void => {
+    for (const listener of [...listeners]) listener();
+  };
+  const move = (slot: Slot, state: MediumState): void => {
+    if (slots.get(slot.plugged.mediumId) !== slot) return;
+    slot.state = state;
+    notify();
+  };
+  const leave = (slot: Slot): void => {
+    const { mediumId, label } = slot.plugged;
+    slots.delete(mediumId);
+    slot.gone.abort(goneError(label));
+    blobs.remove(mediumId);
+    deps.log.info({ medium: label, messageId: messageIds.mediumGone }, 'Medium gone');
+    notify();
+    void slot.plugged.release();
+  };
+  const sink = {
+    arrived: (plugged: PluggedMedium) => {
+      const before = slots.get(plugged.mediumId);
+      if (before !== undefined) leave(before);
+      slots.set(plugged.mediumId, {
+        plugged,
+        gone: new AbortController(),
+        state: { kind: 'attached' },
+        root: undefined,
+      });
+      deps.log.info({ medium: plugged.label, messageId: messageIds.mediumFound }, 'Medium found');
+      notify();
+    },
+    changed: (mediumId: MediumId) => {
+      const slot = slots.get(mediumId);
+      if (slot !== undefined) move(slot, { kind: slot.root === undefined ? 'attached' : 'mounted' });
+    },
+    left: (mediumId: MediumId) => {
+      const slot = slots.get(mediumId);
+      if (slot !== undefined) leave(slot);
+    },
+  };
+
+  const fail = (slot: Slot, error: unknown): void => {
+    const reason = reasonFor(error);
+    deps.log.warn({ medium: slot.plugged.label, messageId: messageIds.mediumFailed, err: error }, reason.message);
+    move(slot, { kind: 'failed', reason });
+  };
+  /** Runs one step of a medium under both signals; what it throws becomes the state, unless the medium left or the caller stopped. */
+  const step = async (slot: Slot, signal: AbortSignal, run: (signal: AbortSignal) => Promise<void>): Promise<void> => {
+    try {
+      await run(AbortSignal.any([signal, slot.gone.signal]));
+    } catch (error) {
+      if (slot.gone.signal.aborted) return;
+      signal.throwIfAborted();
+      fail(slot, error);
+    }
+  };
+  const readSlot = (slot: Slot, root: string, signal: AbortSignal): Promise<void> =>
+    step(slot, signal, async (both) => {
+      const { bundles, trustRevision } = await deps.judge(root, slot.plugged.layout, both);
+      both.throwIfAborted();
+      blobs.set(slot.plugged, slot.gone.signal, root, bundles);
+      move(slot, { kind: 'read', bundles, trustRevision });
+    });
+
+  return {
+    blobs,
+    list: () => [...slots.values()].map(mediumOf),
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    mount: async (mediumId, signal) => {
+      const slot = slots.get(mediumId);
+      if (slot === undefined || !['attached', 'failed'].includes(slot.state.kind)) return;
+      await step(slot, signal, async (both) => {
+        slot.root = await slot.plugged.mount(both);
+        both.throwIfAborted();
+        const { label } = slot.plugged;
+        deps.log.info(
+          { medium: label, messageId: messageIds.mediumMounted, path: slot.root },
+          'Medium ready to be read',
+        );
+        move(slot, { kind: 'mounted' });
+      });
+    },
+    read: async (mediumId, signal) => {
+      const slot = slots.get(mediumId);
+      if (slot?.root === undefined || !['mounted', 'read'].includes(slot.state.kind)) return;
+      await readSlot(slot, slot.root, signal);
+    },
+    start: async (signal) => {
+      for (const provider of deps.providers) await provider.start(sink, signal);
+    },
+    rescan: async (signal) => {
+      for (const provider of deps.providers) await provider.rescan(signal);
+      for (const mediumId of slots.keys()) sink.changed(mediumId);
+    },
+    dispose: async () => {
+      for (const provider of deps.providers) await provider.dispose();
+      for (const slot of slots.values()) slot.gone.abort(goneError(slot.plugged.label));
+      slots.clear();
+      blobs.clear();
+    },
+  };
+}
+
+function mediumOf({ plugged, state }: Slot): Medium {
+  return { mediumId: plugged.mediumId, label: plugged.label, state };
+}
+
+function reasonFor(error: unknown): Reason {
+  return { code: error instanceof AppError ? error.code : 'media/read', message: reasonOf(error) };
+}
+
+function goneError(label: string): AppError {
+  return new AppError({
+    code: 'media/gone',
+    message: `${label} was removed; plug it in again to continue`,
+    disposition: 'wait',
+  });
+}
+
+export type { MediaBlobs };

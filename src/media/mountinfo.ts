@@ -1,0 +1,37 @@
+/** One mount of proc_pid_mountinfo(5). */
+export interface MountEntry {
+  /** `major:minor` of the device, as st_dev has it. */
+  readonly device: string;
+  /** What of the filesystem is mounted; `/` for all of it. */
+  readonly root: string;
+  readonly mountPoint: string;
+  readonly type: string;
+  /** As `/dev/sdb1`, or a name without meaning for filesystems without a device. */
+  readonly source: string;
+}
+
+/** The mounts in the text of `/proc/self/mountinfo`, later ones above earlier ones. Lines that can't be understood are left out. */
+export function parseMountinfo(text: string): readonly MountEntry[] {
+  return text.split('\n').flatMap((line) => {
+    const words = line.split(' ');
+    const separator = words.indexOf('-', 6);
+    const [device, root, mountPoint] = words.slice(2, 5);
+    const [type, source] = words.slice(separator + 1);
+    if (separator < 0 || device === undefined || root === undefined || mountPoint === undefined) return [];
+    if (type === undefined || source === undefined) return [];
+    return [
+      {
+        device,
+        root: undoOctalEscapes(root),
+        mountPoint: undoOctalEscapes(mountPoint),
+        type,
+        source: undoOctalEscapes(source),
+      },
+    ];
+  });
+}
+
+/** Undoes the octal escapes (`\040` for a space) that mountinfo and fstab share. */
+export function undoOctalEscapes(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_all, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+}

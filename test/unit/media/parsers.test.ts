@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { filesystemMount } from '../../../src/media/filesystems.ts';
+import { isInFstab, parseFstab } from '../../../src/media/fstab.ts';
+import { parseMountinfo } from '../../../src/media/mountinfo.ts';
+import { parseUdevProperties } from '../../../src/media/udev.ts';
+import { unitNameOfPath } from '../../../src/media/unit-name.ts';
+
+describe('unit names', () => {
+  it.each([
+    ['/run/stickpin/media/7-sdb1', 'run-stickpin-media-7\\x2dsdb1.mount'],
+    ['/', '-.mount'],
+    ['//a//b/', 'a-b.mount'],
+    ['/.hidden/.x', '\\x2ehidden-.x.mount'],
+    ['/a b/ü:_', 'a\\x20b-\\xc3\\xbc:_.mount'],
+  ])('escapes %s', (path, unit) => {
+    expect(unitNameOfPath(path, 'mount')).toBe(unit);
+  });
+});
+
+describe('mountinfo', () => {
+  it('reads device, root, mount point, type and source, past optional fields', () => {
+    const text = [
+      '25 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw',
+      '96 25 8:17 / /media/My\\040stick ro,nosuid shared:50 master:2 - vfat /dev/sdb1 ro,uid=0',
+      '97 25 0:40 /sub /mnt rw - btrfs /dev/sdc rw',
+      'garbage',
+      '',
+    ].join('\n');
+    expect(parseMountinfo(text)).toEqual([
+      { device: '8:2', root: '/', mountPoint: '/', type: 'ext4', source: '/dev/sda2' },
+      { device: '8:17', root: '/', mountPoint: '/media/My stick', type: 'vfat', source: '/dev/sdb1' },
+      { device: '0:40', root: '/sub', mountPoint: '/mnt', type: 'btrfs', source: '/dev/sdc' },
+    ]);
+  });
+});
+
+describe('fstab', () => {
+  const stick = {
+    DEVNAME: '/dev/sdb1',
+    DEVLINKS: '/dev/disk/by-id/usb-x-part1 /dev/disk/by-label/DATA',
+    ID_FS_UUID: '1A2B-3C4D',
+    ID_FS_LABEL: 'DATA',
+    ID_PART_ENTRY_UUID: 'c0ffee00-01',
+    ID_PART_ENTRY_NAME: 'my part',
+  };
+
+  it('takes the first column of what is no comment', () => {
+    expect(parseFstab('# /dev/sda9 x\n\n  /dev/sda2 / ext4 defaults 0 1\nLABEL=a\\040b\t/x auto\n')).toEqual([
+      '/dev/sda2',
+      'LABEL=a b',
+    ]);
+  });
+
+  it.each([
+    '/dev/sdb1',
+    '/dev/disk/by-id/usb-x-part1',
+    'UUID=1a2b-3c4d',
+    'UUID="1A2B-3C4D"',
+    'LABEL=DATA',
+    'PARTUUID=C0FFEE00-01',
+    'PARTLABEL=my part',
+  ])('knows the device again by %s', (source) => {
+    expect(isInFstab([source], stick)).toBe(true);
+  });
+
+  it.each(['/dev/sdb', 'UUID=1a2b', 'LABEL=data', 'tmpfs', 'UUID='])('takes %s for something else', (source) => {
+    expect(isInFstab([source], stick)).toBe(false);
+    expect(isInFstab([source], {})).toBe(false);
+  });
+});
+
+describe('udev properties', () => {
+  it('keeps what comes after the first equals sign', () => {
+    expect(parseUdevProperties('DEVNAME=/dev/sdb1\nID_SERIAL=a=b\n=x\nnoise\n')).toEqual({
+      DEVNAME: '/dev/sdb1',
+      ID_SERIAL: 'a=b',
+    });
+  });
+});
+
+describe('filesystems', () => {
+  it('mounts every one read-only and without devices, programs and links', () => {
+    for (const type of ['vfat', 'exfat', 'ext4', 'xfs', 'iso9660', 'udf', 'squashfs', 'ntfs']) {
+      expect(filesystemMount(type)?.options).toMatch(/^ro,nosuid,nodev,noexec,nosymfollow/);
+    }
+  });
+
+  it('never replays a journal', () => {
+    expect(filesystemMount('ext4')?.options).toMatch(/,noload$/);
+    expect(filesystemMount('ext3')?.options).toMatch(/,noload$/);
+    expect(filesystemMount('xfs')?.options).toMatch(/,norecovery/);
+  });
+
+  it.each(['swap', 'crypto_LUKS', 'hfsplus', 'constructor', ''])('does not read %s', (type) => {
+    expect(filesystemMount(type)).toBeUndefined();
+  });
+});
