@@ -21,7 +21,10 @@ const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
 /** Whether `text` is an RFC 3339 time with zone that exists in the calendar. */
 export function isTimestamp(text: string): boolean {
-  return RFC3339.test(text) && !Number.isNaN(Date.parse(text));
+  if (!RFC3339.test(text) || Number.isNaN(Date.parse(text))) return false;
+  // Date.parse() makes the 2nd of March of a 30th of February.
+  const day = text.slice(0, 10);
+  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
 const digest = v.custom<Digest>(

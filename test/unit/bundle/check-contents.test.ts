@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { checkContents } from '../../../src/bundle/check-contents.ts';
+import { mediaTypes } from '../../../src/bundle/oci-schema.ts';
+import type { Contents, Image, Layer, Payload } from '../../../src/domain/bundle.ts';
+import { digestFromHex } from '../../../src/domain/digest.ts';
+
+const digest = (byte: string) => digestFromHex(byte.repeat(32));
+const layer: Layer = {
+  digest: digest('01'),
+  sizeBytes: 9,
+  diffId: digest('02'),
+  uncompressedBytes: 9,
+  diskBytes: 4096,
+  inodes: 2,
+};
+const etcd: Image = {
+  reference: `quay.io/coreos/etcd@${digest('aa')}`,
+  digest: digest('aa'),
+  mediaType: mediaTypes.ociManifest,
+  tags: ['quay.io/coreos/etcd:3.5'],
+  component: 'etcd',
+  pin: true,
+  layers: [0],
+};
+const other: Image = {
+  ...etcd,
+  reference: `quay.io/b@${digest('bb')}`,
+  digest: digest('bb'),
+  tags: ['quay.io/b:1'],
+  component: 'b',
+};
+
+function check(contents: Contents, totals = { images: contents.images.length, diskBytes: 4096, inodes: 2 }): void {
+  checkContents(contents, { totals: { blobs: 3, sizeBytes: 9, ...totals } } as Payload);
+}
+
+describe('checkContents', () => {
+  it('takes contents that agree', () => {
+    expect(() => check({ layers: [layer], images: [etcd, other] })).not.toThrow();
+  });
+
+  it.each([
+    ['the same layer twice', { layers: [layer, layer], images: [etcd] }, 'layer sha256:0101'],
+    ['a layer that is not there', { layers: [layer], images: [{ ...etcd, layers: [1] }] }, 'no layer 1'],
+    [
+      'the same reference twice',
+      { layers: [layer], images: [etcd, { ...etcd, tags: [], component: 'x' }] },
+      'reference quay.io/coreos/etcd',
+    ],
+    ['a component twice', { layers: [layer], images: [etcd, { ...other, component: 'etcd' }] }, 'component etcd'],
+    [
+      'a reference by another digest',
+      { layers: [layer], images: [{ ...etcd, digest: digest('cc') }] },
+      'must be registry/repository@',
+    ],
+    [
+      'a reference with a tag',
+      { layers: [layer], images: [{ ...etcd, reference: `quay.io/coreos/etcd:3.5@${etcd.digest}` }] },
+      'must not carry a tag',
+    ],
+    [
+      'a short name',
+      { layers: [layer], images: [{ ...etcd, reference: `etcd@${etcd.digest}` }] },
+      'must be registry/repository@',
+    ],
+    [
+      "Docker's short name",
+      { layers: [layer], images: [{ ...etcd, reference: `docker.io/etcd@${etcd.digest}` }] },
+      'must be registry/repository@',
+    ],
+    [
+      'a media type that is no image',
+      { layers: [layer], images: [{ ...etcd, mediaType: 'text/plain' }] },
+      'text/plain',
+    ],
+    [
+      'a tag of another repository',
+      { layers: [layer], images: [{ ...etcd, tags: ['quay.io/b:1'] }] },
+      'must be quay.io/coreos/etcd:<tag>',
+    ],
+    [
+      'a tag with a digest',
+      { layers: [layer], images: [{ ...etcd, tags: [`quay.io/coreos/etcd:1@${etcd.digest}`] }] },
+      '<tag>',
+    ],
+    [
+      'a tag twice',
+      { layers: [layer], images: [{ ...etcd, tags: ['quay.io/coreos/etcd:1', 'quay.io/coreos/etcd:1'] }] },
+      'listed twice',
+    ],
+  ])('refuses %s', (_name, contents, message) => {
+    expect(() => check(contents)).toThrow(
+      expect.objectContaining({ code: 'bundle/contents', message: expect.stringContaining(message) }),
+    );
+  });
+
+  it.each(['images', 'diskBytes', 'inodes'])("refuses totals.%s that are not the payload's", (field) => {
+    const totals = { images: 1, diskBytes: 4096, inodes: 2, [field]: 7 };
+    expect(() => check({ layers: [layer], images: [etcd] }, totals)).toThrow(`totals.${field} 7`);
+  });
+});
