@@ -48,7 +48,7 @@ export async function readImages(options: DoubleOptions): Promise<StoredImage[]>
   return images.filter((image) => image !== undefined);
 }
 
-/** The file in which `images.json` lies, for who has to change it. */
+/** The directory of `images.json` and its lock, for whoever has to change them. */
 export function imagesDirectory(options: DoubleOptions): string {
   return join(options.root, `${options.storageDriver}-images`);
 }
