@@ -1,0 +1,40 @@
+import type { Unsubscribe } from '../engine/ports.ts';
+
+/** What the daemon does now, in one word. */
+export type Operation = 'idle' | 'verifying' | 'preloading' | 'activating';
+
+/** How far it has come: percentage, message and depth, as RAUC's `Progress (isi)` has them. */
+export interface Progress {
+  /** 0 to 100. */
+  readonly percentage: number;
+  readonly message: string;
+  /** Nesting of the step; 0 while there are no steps within steps. */
+  readonly depth: number;
+}
+
+/** The properties of the D-Bus object. */
+export interface ApiProperties {
+  /** The STATUS line. */
+  readonly status: string;
+  readonly operation: Operation;
+  readonly progress: Progress;
+  /** The last error that still matters, or empty. */
+  readonly lastError: string;
+  readonly version: string;
+}
+
+/** What the D-Bus service needs of the engine. */
+export interface ApiBackend {
+  /** As they are now. No I/O. */
+  properties(): ApiProperties;
+  /** The document of `stickpin status --json`; becomes JSON. */
+  status(signal: AbortSignal): Promise<unknown>;
+  /** The document of `stickpin list --json`; becomes JSON. */
+  list(signal: AbortSignal): Promise<unknown>;
+  /** Activates a bundle, named `name@version` or by digest. @throws AppError with what holds it */
+  activate(bundle: string, signal: AbortSignal): Promise<void>;
+  /** Looks at all media and the runtime again. */
+  rescan(signal: AbortSignal): Promise<void>;
+  /** Calls `listener` when a property may have changed. */
+  onChange(listener: () => void): Unsubscribe;
+}

@@ -1,0 +1,114 @@
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import { type BusCall, BusErrorReply, busCall, connectMessageBus, type MessageBus } from '../platform/message-bus.ts';
+import { codeOfErrorName, INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
+
+/** Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them. */
+export type ApiErrorCode = 'api/unreachable' | 'api/denied' | 'api/failed';
+
+/** The daemon, as the command line sees it. Every method throws AppError `api/unreachable` (`wait`) when no daemon answers. */
+export interface ApiClient {
+  /** The document of `stickpin status --json`. */
+  status(signal: AbortSignal): Promise<unknown>;
+  /** The document of `stickpin list --json`. */
+  list(signal: AbortSignal): Promise<unknown>;
+  activate(bundle: string, signal: AbortSignal): Promise<void>;
+  rescan(signal: AbortSignal): Promise<void>;
+  /** Calls `listener` whenever the daemon announces changed properties, until `signal` aborts. Resolves when it listens. */
+  watch(listener: () => void, signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
+const PROPERTIES = 'org.freedesktop.DBus.Properties';
+
+/**
+ * Connects to the system bus, at `DBUS_SYSTEM_BUS_ADDRESS` if that is set.
+ *
+ * @throws AppError `api/unreachable` (`wait`) when there is no bus.
+ */
+export async function connectApi(env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<ApiClient> {
+  const bus = await connectMessageBus(env.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS, signal).catch(
+    (error: unknown) => {
+      signal.throwIfAborted();
+      throw unreachable(error);
+    },
+  );
+  const call = (member: string, on: AbortSignal, ...args: readonly string[]) =>
+    callDaemon(
+      bus,
+      {
+        destination: SERVICE,
+        path: OBJECT_PATH,
+        interface: INTERFACE,
+        member,
+        signature: 's'.repeat(args.length),
+        body: args,
+      },
+      on,
+    );
+  return {
+    status: async (on) => parse(await call('GetStatus', on)),
+    list: async (on) => parse(await call('ListBundles', on)),
+    activate: async (bundle, on) => {
+      await call('Activate', on, bundle);
+    },
+    rescan: async (on) => {
+      await call('Rescan', on);
+    },
+    watch: async (listener, until) => {
+      const off = bus.onSignal((received) => {
+        if (received.path === OBJECT_PATH && received.member === 'PropertiesChanged') listener();
+      });
+      until.addEventListener('abort', off, { once: true });
+      const rule = `type='signal',sender='${SERVICE}',path='${OBJECT_PATH}',interface='${PROPERTIES}'`;
+      await callDaemon(bus, busCall('AddMatch', 's', [rule]), until);
+    },
+    close: () => bus.close(),
+  };
+}
+
+function parse([text]: readonly unknown[]): unknown {
+  return JSON.parse(String(text));
+}
+
+async function callDaemon(bus: MessageBus, call: BusCall, signal: AbortSignal): Promise<readonly unknown[]> {
+  try {
+    return await bus.call(call, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw asApiError(error);
+  }
+}
+
+function asApiError(error: unknown): unknown {
+  if (!(error instanceof BusErrorReply)) return unreachable(error);
+  const code = codeOfErrorName(error.errorName);
+  if (code !== undefined) {
+    return new AppError({ code, message: error.message, disposition: 'reject', cause: error });
+  }
+  switch (error.errorName) {
+    case 'org.freedesktop.DBus.Error.ServiceUnknown':
+    case 'org.freedesktop.DBus.Error.NameHasNoOwner':
+    case 'org.freedesktop.DBus.Error.NoReply':
+    case 'org.freedesktop.DBus.Error.Disconnected':
+      return unreachable(error);
+    case 'org.freedesktop.DBus.Error.AccessDenied':
+      return new AppError({
+        code: 'api/denied',
+        message: `You may not do that: ${error.message}. Try again as root`,
+        disposition: 'reject',
+        cause: error,
+      });
+    default:
+      return new AppError({ code: 'api/failed', message: reasonOf(error), disposition: 'reject', cause: error });
+  }
+}
+
+function unreachable(cause: unknown): AppError<ApiErrorCode> {
+  return new AppError({
+    code: 'api/unreachable',
+    message: `The daemon does not answer on the system bus: ${reasonOf(cause)}. Start it with 'systemctl start stickpin'`,
+    disposition: 'wait',
+    cause,
+  });
+}

@@ -1,0 +1,43 @@
+import { INTERFACE } from './names.ts';
+
+/** What `busctl introspect io.stickpin1 /io/stickpin1` shows (D-Bus specification, "Introspection Data Format"). */
+export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
+<node>
+  <interface name="${INTERFACE}">
+    <property name="Status" type="s" access="read"/>
+    <property name="Operation" type="s" access="read"/>
+    <property name="Progress" type="(isi)" access="read"/>
+    <property name="LastError" type="s" access="read"/>
+    <property name="Version" type="s" access="read">
+      <annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="const"/>
+    </property>
+    <method name="GetStatus"><arg name="json" type="s" direction="out"/></method>
+    <method name="ListBundles"><arg name="json" type="s" direction="out"/></method>
+    <method name="Activate"><arg name="bundle" type="s" direction="in"/></method>
+    <method name="Rescan"/>
+  </interface>
+  <interface name="org.freedesktop.DBus.Properties">
+    <method name="Get">
+      <arg name="interface" type="s" direction="in"/>
+      <arg name="name" type="s" direction="in"/>
+      <arg name="value" type="v" direction="out"/>
+    </method>
+    <method name="GetAll">
+      <arg name="interface" type="s" direction="in"/>
+      <arg name="values" type="a{sv}" direction="out"/>
+    </method>
+    <signal name="PropertiesChanged">
+      <arg name="interface" type="s"/>
+      <arg name="changed" type="a{sv}"/>
+      <arg name="invalidated" type="as"/>
+    </signal>
+  </interface>
+  <interface name="org.freedesktop.DBus.Introspectable">
+    <method name="Introspect"><arg name="xml" type="s" direction="out"/></method>
+  </interface>
+  <interface name="org.freedesktop.DBus.Peer">
+    <method name="Ping"/>
+  </interface>
+</node>
+`;
