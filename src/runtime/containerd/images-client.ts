@@ -40,11 +40,12 @@ export function createImagesClient(options: {
       const filters = label === undefined ? [] : [`labels.${JSON.stringify(label)}`];
       return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images;
     },
-    changeLabels: async ({ name, labels }, signal) => {
+    changeLabels: async ({ name, target, labels }, signal) => {
       // A label that the mask names and the record lacks is taken away.
       const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
       const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
-      await call('Update', { image: { name, labels: set }, updateMask }, signal);
+      // containerd 1.7.24 dies (nil pointer) of an update without a target, though the mask leaves it alone.
+      await call('Update', { image: { name, target, labels: set }, updateMask }, signal);
     },
     remove: async (name, signal) => {
       await call('Delete', { name, sync: false }, signal);

@@ -9,27 +9,37 @@ export const MARK_LABEL = 'io.stickpin.pinned';
 export interface ImageRecord {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
+  /** What the name points to; goes back with every update. */
+  readonly target: ImageTarget;
+}
+
+/** A descriptor as containerd's API has it; `size` in bytes. */
+export interface ImageTarget {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly size: number;
 }
 
 /** Labels of one record to set (a value) or to take away (undefined). */
 export interface LabelChange {
   readonly name: string;
+  readonly target: ImageTarget;
   readonly labels: Readonly<Record<string, string | undefined>>;
 }
 
 /** What to change so that exactly the records named in `references` carry our pin; pins that others set are left as they are. Pure. */
 export function labelChanges(records: readonly ImageRecord[], references: readonly string[]): LabelChange[] {
   const wanted = new Set(references);
-  return records.flatMap(({ name, labels }): LabelChange[] => {
+  return records.flatMap(({ name, labels, target }): LabelChange[] => {
     const isPinned = labels[PINNED_LABEL] === PINNED_VALUE;
     const mark = labels[MARK_LABEL];
     if (wanted.has(name)) {
-      if (isPinned) return mark === undefined ? [{ name, labels: { [MARK_LABEL]: 'kept' } }] : [];
-      return [{ name, labels: { [PINNED_LABEL]: PINNED_VALUE, [MARK_LABEL]: mark ?? 'true' } }];
+      if (isPinned) return mark === undefined ? [{ name, target, labels: { [MARK_LABEL]: 'kept' } }] : [];
+      return [{ name, target, labels: { [PINNED_LABEL]: PINNED_VALUE, [MARK_LABEL]: mark ?? 'true' } }];
     }
     if (mark === undefined) return [];
-    if (mark === 'kept') return [{ name, labels: { [MARK_LABEL]: undefined } }];
-    return [{ name, labels: { [PINNED_LABEL]: undefined, [MARK_LABEL]: undefined } }];
+    if (mark === 'kept') return [{ name, target, labels: { [MARK_LABEL]: undefined } }];
+    return [{ name, target, labels: { [PINNED_LABEL]: undefined, [MARK_LABEL]: undefined } }];
   });
 }
 

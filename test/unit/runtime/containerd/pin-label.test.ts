@@ -7,13 +7,14 @@ import {
   PINNED_LABEL,
 } from '../../../../src/runtime/containerd/pin-label.ts';
 
+const target = { mediaType: 'application/vnd.oci.image.manifest.v1+json', digest: `sha256:${'a'.repeat(64)}`, size: 1 };
 const bare = { 'io.cri-containerd.image': 'managed' };
 const pinnedByUs = { ...bare, [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'true' };
 const pinnedByOthers = { ...bare, [PINNED_LABEL]: 'pinned' };
 const kept = { ...bare, [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'kept' };
 
 function changesOf(labels: ImageRecord['labels'], wanted: boolean) {
-  return labelChanges([{ name: 'a', labels }], wanted ? ['a', 'absent'] : ['absent'])[0]?.labels;
+  return labelChanges([{ name: 'a', labels, target }], wanted ? ['a', 'absent'] : ['absent'])[0]?.labels;
 }
 
 describe('labelChanges', () => {
@@ -42,10 +43,10 @@ describe('labelChanges', () => {
 describe('labelledPins', () => {
   it('names what is pinned and carries our mark', () => {
     const records = [
-      { name: 'c', labels: kept },
-      { name: 'b', labels: pinnedByUs },
-      { name: 'others', labels: pinnedByOthers },
-      { name: 'lost', labels: { [MARK_LABEL]: 'true' } },
+      { name: 'c', labels: kept, target },
+      { name: 'b', labels: pinnedByUs, target },
+      { name: 'others', labels: pinnedByOthers, target },
+      { name: 'lost', labels: { [MARK_LABEL]: 'true' }, target },
     ];
     expect(labelledPins(records)).toEqual(['b', 'c']);
   });
