@@ -13,15 +13,21 @@ function scaled(bytes: number): { value: number; unit: (typeof UNITS)[number] } 
 /** Bytes for people: `512 B`, `84 MiB`, `14.2 GiB`. Whole numbers below GiB, one decimal from there. */
 export function formatBytes(bytes: number): string {
   const { value, unit } = scaled(bytes);
-  const digits = unit === 'GiB' || unit === 'TiB' ? 1 : 0;
-  return `${value.toFixed(digits)} ${unit}`;
+  const text = value.toFixed(digitsOf(unit));
+  const next = UNITS[UNITS.indexOf(unit) + 1];
+  // What rounds up to 1024 of a unit is one of the next.
+  return Number(text) >= 1024 && next !== undefined ? `${(1).toFixed(digitsOf(next))} ${next}` : `${text} ${unit}`;
+}
+
+function digitsOf(unit: (typeof UNITS)[number]): number {
+  return unit === 'GiB' || unit === 'TiB' ? 1 : 0;
 }
 
 /** Progress for people, both in the unit of the whole: `5.1 of 16.0 GiB`, `12 of 340 MiB`. */
 export function formatBytesOf(doneBytes: number, totalBytes: number): string {
   const { unit } = scaled(totalBytes);
   const power = 1024 ** UNITS.indexOf(unit);
-  const digits = unit === 'GiB' || unit === 'TiB' ? 1 : 0;
+  const digits = digitsOf(unit);
   return `${(doneBytes / power).toFixed(digits)} of ${(totalBytes / power).toFixed(digits)} ${unit}`;
 }
 

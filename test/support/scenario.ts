@@ -1,0 +1,220 @@
+import { createHash } from 'node:crypto';
+import { type Assessment, assess } from '../../src/domain/assess.ts';
+import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../src/domain/bundle.ts';
+import { decide } from '../../src/domain/decide.ts';
+import { type Digest, digestFromHex } from '../../src/domain/digest.ts';
+import type { Decision, Effect } from '../../src/domain/effect.ts';
+import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../src/domain/medium.ts';
+import type { RuntimeImage, RuntimeObservation } from '../../src/domain/runtime-image.ts';
+import type { Observed, Policy, RunningTask, StoredBundle } from '../../src/domain/state.ts';
+
+/** Noon of a working day; every scenario starts then. */
+export const NOON = Date.parse('2026-03-10T12:00:00Z');
+export const MIB = 1024 ** 2;
+export const GIB = 1024 ** 3;
+
+/** The digest of a text: a stand-in for the digest of content that nobody needs. */
+export function digestOf(text: string): Digest {
+  return digestFromHex(createHash('sha256').update(text).digest('hex'));
+}
+
+/** A layer called `name`, by default of 10 MiB that take 25 MiB on disk. */
+export function layer(name: string, over: Partial<Layer> = {}): Layer {
+  return {
+    digest: digestOf(`layer ${name}`),
+    sizeBytes: 10 * MIB,
+    diffId: digestOf(`diff ${name}`),
+    uncompressedBytes: 24 * MIB,
+    diskBytes: 25 * MIB,
+    inodes: 100,
+    ...over,
+  };
+}
+
+/** The reference of the image that a scenario calls `name`. */
+export function referenceOf(name: string): string {
+  return `quay.example.com/ocp/${name}@${digestOf(`image ${name}`)}`;
+}
+
+/** What a scenario says about a bundle; the rest has defaults. */
+export interface BundleSpec extends Partial<Omit<Payload, 'index' | 'contents' | 'totals'>> {
+  /** Name of each image and the names of its layers. Default: `etcd` and `api`, which share `base`. */
+  readonly images?: Readonly<Record<string, readonly string[]>>;
+  /** What differs from {@link layer} for a layer name. */
+  readonly layers?: Readonly<Record<string, Partial<Layer>>>;
+  /** What differs for an image name; `tags` by default `quay.example.com/ocp/NAME:VERSION`. */
+  readonly imageOver?: Readonly<Record<string, Partial<Image>>>;
+  readonly signedBy?: readonly string[];
+}
+
+/** A verified bundle, by default `ocp 4.13.7` with sequence 7. */
+export function verified(spec: BundleSpec = {}): VerifiedBundle {
+  const {
+    images = { etcd: ['base', 'etcd'], api: ['base', 'api'] },
+    layers = {},
+    imageOver = {},
+    signedBy,
+    ...over
+  } = spec;
+  const version = over.version ?? '4.13.7';
+  const names = [...new Set(Object.values(images).flat())];
+  const contents: Contents = {
+    layers: names.map((name) => layer(name, layers[name])),
+    images: Object.entries(images).map(([name, of]) => ({
+      reference: referenceOf(name),
+      digest: digestOf(`image ${name}`),
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      tags: [`quay.example.com/ocp/${name}:${version}`],
+      component: name,
+      pin: true,
+      layers: of.map((one) => names.indexOf(one)),
+      ...imageOver[name],
+    })),
+  };
+  const payload: Payload = {
+    schemaVersion: 1,
+    name: 'ocp',
+    version,
+    arch: 'amd64',
+    sequence: 7,
+    created: '2026-03-01T08:00:00Z',
+    index: { digest: digestOf('index'), size: 1 },
+    contents: { digest: digestOf('contents'), size: 1 },
+    totals: {
+      images: contents.images.length,
+      blobs: contents.layers.length + 2 * contents.images.length,
+      sizeBytes: contents.layers.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      diskBytes: contents.layers.reduce((sum, { diskBytes }) => sum + diskBytes, 0),
+      inodes: 100,
+    },
+    ...over,
+  };
+  const bundleId = digestOf(JSON.stringify([payload, contents]));
+  return { bundleId, payload, contents, signedBy: signedBy ?? ['factory-2026'] };
+}
+
+/** A bundle that was adopted at noon. */
+export function stored(
+  bundle: VerifiedBundle = verified(),
+  marks: Partial<Pick<StoredBundle, 'adoptedAt' | 'readyAt' | 'activationRequestedAt' | 'activatedAt'>> = {},
+): StoredBundle {
+  return { ...bundle, adoptedAt: NOON, ...marks };
+}
+
+/** A verified bundle as found on a medium. */
+export function found(
+  bundle: VerifiedBundle = verified(),
+  missing: readonly MissingBlob[] = [],
+): Extract<FoundBundle, { kind: 'verified' }> {
+  const { name, version, arch } = bundle.payload;
+  return { kind: 'verified', path: `stickpin/${name}-${version}-${arch}`, bundle, documents: [], missing };
+}
+
+/** A bundle that is refused. */
+export function refused(message = 'signature by unknown key 5f0c', code = 'bundle/signature'): FoundBundle {
+  return { kind: 'rejected', path: 'stickpin/ocp-4.13.7-amd64', reason: { code, message } };
+}
+
+/** A medium; given bundles, it is read. */
+export function medium(label: string, state: MediumState | readonly FoundBundle[]): Medium {
+  const isState = (value: MediumState | readonly FoundBundle[]): value is MediumState => 'kind' in value;
+  return {
+    mediumId: `7-${label}`,
+    label,
+    state: isState(state) ? state : { kind: 'read', bundles: state, trustRevision: 'keys-1' },
+  };
+}
+
+/** An image of a bundle as the runtime lists it once it was pulled by digest. */
+export function listed(reference: string, pinned = true, repoTags: readonly string[] = []): RuntimeImage {
+  return { imageId: digestOf(`id ${reference}`), repoTags, repoDigests: [reference], pinned };
+}
+
+/** A reachable runtime with these images, 100 GiB of disk and 60 GiB free. */
+export function reachable(
+  over: Partial<Extract<RuntimeObservation, { kind: 'reachable' }>> = {},
+): Extract<RuntimeObservation, { kind: 'reachable' }> {
+  const images = over.images ?? [];
+  return {
+    kind: 'reachable',
+    name: 'cri-o 1.36.3',
+    images,
+    filesystem: { path: '/var/lib/containers', totalBytes: 100 * GIB, freeBytes: 60 * GIB },
+    renderedPins: images.flatMap((image) => image.repoDigests),
+    renderedMirrors: [],
+    ...over,
+  };
+}
+
+/** All images of a bundle, present and pinned. */
+export function allListed(bundle: VerifiedBundle): RuntimeImage[] {
+  return bundle.contents.images.map(({ reference }) => listed(reference));
+}
+
+/** What one round observes: nothing plugged in, nothing running, a reachable runtime without images. */
+export function observation(over: Partial<Observed> = {}): Observed {
+  return {
+    now: NOON,
+    clockSynchronised: true,
+    arch: 'amd64',
+    trustRevision: 'keys-1',
+    media: [],
+    runtime: reachable(),
+    running: [],
+    failures: [],
+    pinsRequested: undefined,
+    ...over,
+  };
+}
+
+export const POLICY: Policy = { parallelPulls: 2, minFreePercent: 15 };
+
+/** The references that are to be pinned for these bundles, as {@link decide} wants them rendered. */
+export function pinsOf(...bundles: readonly VerifiedBundle[]): string[] {
+  const references = bundles.flatMap(({ contents }) =>
+    contents.images.filter((image) => image.pin).map((image) => image.reference),
+  );
+  return [...new Set(references)].sort();
+}
+
+/** What a round concludes and decides. */
+export interface Judged {
+  readonly assessment: Assessment;
+  readonly decision: Decision;
+  /** The first bundle's assessment. */
+  readonly first: Assessment['bundles'][number] | undefined;
+}
+
+/** Assesses and decides. */
+export function judge(observed: Observed, bundles: readonly StoredBundle[] = [], policy: Policy = POLICY): Judged {
+  const assessment = assess(observed, { bundles }, policy);
+  return { assessment, decision: decide(observed, assessment, policy), first: assessment.bundles[0] };
+}
+
+/** Effects in a form that is easy to compare: `pull etcd`, `apply-pins 2`, `apply-mirrors …/etcd`. */
+export function spoken(effects: readonly Effect[]): string[] {
+  return effects.map((effect) => {
+    switch (effect.kind) {
+      case 'mount-medium':
+      case 'read-medium':
+        return `${effect.kind} ${effect.mediumId}`;
+      case 'apply-pins':
+        return `apply-pins ${effect.references.length}${effect.force ? ' by force' : ''}`;
+      case 'apply-mirrors':
+        return `apply-mirrors ${effect.repositories.map(lastPart).join(' ')}`.trim();
+      case 'start':
+        return effect.task.kind === 'pull' ? `pull ${lastPart(effect.task.reference)}` : 'activate';
+      default:
+        return effect.kind;
+    }
+  });
+}
+
+/** A pull of the image that the scenario calls `name`. */
+export function pullOf(bundle: VerifiedBundle, name: string): RunningTask {
+  return { kind: 'pull', bundleId: bundle.bundleId, reference: referenceOf(name) };
+}
+
+function lastPart(text: string): string {
+  return (text.split('@')[0] ?? '').split('/').at(-1) ?? '';
+}

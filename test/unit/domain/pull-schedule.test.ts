@@ -1,0 +1,59 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { nextPulls, type PullCandidate } from '../../../src/domain/pull-schedule.ts';
+import { digestOf } from '../../support/scenario.ts';
+
+const pull = (reference: string, layers: Readonly<Record<string, number>>): PullCandidate => ({
+  reference,
+  missingLayers: Object.entries(layers).map(([name, sizeBytes]) => ({ digest: digestOf(name), sizeBytes })),
+});
+
+describe('nextPulls', () => {
+  it('starts the first carrier of the layer that most wait for, and what shares nothing beside it', () => {
+    const candidates = [
+      pull('small', { s: 1 }),
+      pull('a', { base: 100, a: 1 }),
+      pull('b', { base: 100, b: 5 }),
+      pull('large', { l: 500 }),
+    ];
+    expect(nextPulls({ candidates, running: [], parallel: 3 })).toEqual(['b', 'large', 'small']);
+  });
+
+  it('keeps the order of the bundle between equals', () => {
+    const candidates = ['x', 'y', 'z'].map((name) => pull(name, { [name]: 5 }));
+    expect(nextPulls({ candidates, running: [], parallel: 2 })).toEqual(['x', 'y']);
+  });
+
+  it('waits for a running pull that brings a shared layer, and starts what only lacks a manifest', () => {
+    const running = [pull('a', { base: 100 })];
+    const candidates = [pull('b', { base: 100 }), pull('c', {})];
+    expect(nextPulls({ candidates, running, parallel: 4 })).toEqual(['c']);
+    expect(nextPulls({ candidates, running, parallel: 1 })).toEqual([]);
+  });
+
+  it('never runs a shared missing layer twice, always starts something that may run, and each image once', () => {
+    const anyPull = fc
+      .record({
+        reference: fc.constantFrom(...'abcdefgh'),
+        layers: fc.uniqueArray(fc.constantFrom(...'123456'), { maxLength: 4 }),
+      })
+      .map(({ reference, layers }) => pull(reference, Object.fromEntries(layers.map((name) => [name, Number(name)]))));
+    const unique = (maxLength: number) => fc.uniqueArray(anyPull, { selector: (one) => one.reference, maxLength });
+    fc.assert(
+      fc.property(unique(8), fc.nat(2), fc.integer({ min: 1, max: 5 }), (pulls, ahead, parallel) => {
+        const running = nextPulls({ candidates: pulls, running: [], parallel: ahead });
+        const runningPulls = pulls.filter(({ reference }) => running.includes(reference));
+        const next = nextPulls({ candidates: pulls, running: runningPulls, parallel });
+        const together = pulls.filter(({ reference }) => [...running, ...next].includes(reference));
+        const layers = together.flatMap(({ missingLayers }) => missingLayers.map(({ digest }) => digest));
+        expect(new Set(layers).size).toBe(layers.length);
+        expect(new Set([...running, ...next]).size).toBe(running.length + next.length);
+        expect(next.length).toBeLessThanOrEqual(Math.max(0, parallel - running.length));
+        const mayRun = pulls.some(
+          (one) => !together.includes(one) && one.missingLayers.every(({ digest }) => !layers.includes(digest)),
+        );
+        expect(mayRun && together.length < parallel).toBe(false);
+      }),
+    );
+  });
+});

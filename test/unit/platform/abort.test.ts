@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest';
+import { withDeadline } from '../../../src/platform/abort.ts';
+
+const forever = (signal: AbortSignal) =>
+  new Promise<never>((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+
+describe('withDeadline', () => {
+  it('hands through what the work returns or throws', async () => {
+    const parent = new AbortController().signal;
+    await expect(withDeadline('it', 1_000, parent, async () => 7)).resolves.toBe(7);
+    await expect(withDeadline('it', 1_000, parent, async () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+  });
+
+  it('ends work that takes too long, names it, and aborts its signal', async () => {
+    let inner: AbortSignal | undefined;
+    const ended = withDeadline('the runtime', 10, new AbortController().signal, (signal) => {
+      inner = signal;
+      return new Promise<never>(() => undefined); // ignores its signal
+    });
+    await expect(ended).rejects.toMatchObject({
+      code: 'platform/deadline',
+      disposition: 'retry',
+      message: 'the runtime did not answer within 10 ms',
+    });
+    expect(inner?.aborted).toBe(true);
+  });
+
+  it('ends with the reason of the parent when that aborts, before and while it works', async () => {
+    const parent = new AbortController();
+    const ended = withDeadline('it', 10_000, parent.signal, forever);
+    parent.abort(new Error('stop'));
+    await expect(ended).rejects.toThrow('stop');
+    await expect(withDeadline('it', 10_000, parent.signal, async () => 7)).rejects.toThrow('stop');
+  });
+});
