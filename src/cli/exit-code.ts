@@ -10,7 +10,7 @@ export function exitCodeOf(error: unknown): number {
     case 'bundle/option':
     case 'domain/reference':
       return exitCodes.usage;
-    case 'cli/unreachable':
+    case 'api/unreachable':
       return exitCodes.unreachable;
     case 'cli/unverified':
       return exitCodes.unverified;

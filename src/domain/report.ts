@@ -23,6 +23,7 @@ export interface BundleReport {
 /** The whole state for programs: `stickpin status --json`, D-Bus `GetStatus`. */
 export interface StatusReport {
   readonly status: string;
+  readonly operation: 'idle' | 'verifying' | 'preloading' | 'activating';
   readonly runtime: { readonly reachable: boolean; readonly name?: string; readonly reason?: string };
   readonly media: readonly { readonly medium: string; readonly state: string; readonly bundles: number }[];
   readonly bundles: readonly BundleReport[];
@@ -41,6 +42,7 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
   const { runtime } = observed;
   return {
     status: statusLine(observed, assessment, progress),
+    operation: operationOf(observed, assessment),
     runtime:
       runtime.kind === 'reachable'
         ? { reachable: true, name: runtime.name }
@@ -63,6 +65,13 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
       ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
     },
   };
+}
+
+function operationOf({ running, media }: Observed, { adoptions, bundles }: Assessment): StatusReport['operation'] {
+  if (running.some((task) => task.kind === 'activate')) return 'activating';
+  if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
+  const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
+  return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
 }
 
 function bundleReport(entry: BundleAssessment): BundleReport {

@@ -9,6 +9,7 @@ export const messageIds = {
   busBack: 'f9eefeb85b4142e8a06de713d241be05',
   noKeys: 'af53f3c3f2184b3cba6e3ab690b250f6',
   keysChanged: 'c6c77eeba22d40b88b824e506d7f65f0',
+  configurationChanged: '964e84aa9fb5703391d5701d15c09083',
   configurationRejected: '3fd5ca44ff374cefb702fb93380626c4',
   mediumFound: '751ec31b9c254747a7c3604698e02edd',
   mediumMounted: 'b958a316bdbe46d28354f02b964f1025',

@@ -1,0 +1,75 @@
+import type { ApiBackend, ApiProperties } from '../api/backend.ts';
+import type { StatusReport } from '../domain/report.ts';
+import { AppError } from '../platform/app-error.ts';
+import { VERSION } from '../platform/version.ts';
+import type { Daemon } from './daemon.ts';
+
+/** The D-Bus service's view of the daemon; `published` is to be called with each new report. */
+export interface PublishingBackend extends ApiBackend {
+  published(report: StatusReport): void;
+}
+
+/** A backend over a daemon that may still be on its way. */
+export function createApiBackend(daemon: () => Daemon | undefined): PublishingBackend {
+  const listeners = new Set<() => void>();
+  let latest: StatusReport | undefined;
+  const started = (): Daemon => {
+    const running = daemon();
+    if (running !== undefined) return running;
+    throw new AppError({
+      code: 'api/starting',
+      message: 'The daemon is still starting; try again in a moment',
+      disposition: 'retry',
+    });
+  };
+  const report = async (): Promise<StatusReport> => {
+    const current = started().engine.report() ?? latest;
+    if (current !== undefined) return current;
+    throw new AppError({
+      code: 'api/starting',
+      message: 'The daemon has not looked at anything yet; try again in a moment',
+      disposition: 'retry',
+    });
+  };
+  return {
+    published: (next) => {
+      latest = next;
+      for (const listener of listeners) listener();
+    },
+    properties: () => propertiesOf(latest),
+    status: report,
+    list: async () => {
+      const { bundles, rejected } = await report();
+      return { bundles, rejected };
+    },
+    activate: async (bundle) => started().engine.activate(bundle),
+    rescan: async (signal) => {
+      await started().media.rescan(signal);
+      started().engine.kick();
+    },
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+  };
+}
+
+function propertiesOf(report: StatusReport | undefined): ApiProperties {
+  if (report === undefined) {
+    const status = 'Starting';
+    const progress = { percentage: 0, message: status, depth: 0 };
+    return { status, operation: 'idle', progress, lastError: '', version: VERSION };
+  }
+  const { doneBytes, totalBytes } = report.progress;
+  const percentage = totalBytes === 0 ? 100 : Math.min(100, Math.floor((100 * doneBytes) / totalBytes));
+  const fault = report.rejected.at(-1)?.reason ?? report.bundles.findLast((bundle) => bundle.reason)?.reason;
+  return {
+    status: report.status,
+    operation: report.operation,
+    progress: { percentage, message: report.status, depth: 0 },
+    lastError: fault?.message ?? '',
+    version: VERSION,
+  };
+}

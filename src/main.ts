@@ -1,0 +1,89 @@
+/** Entry of the daemon: `stickpin.service` runs it. Settings, log, bus and signals; the daemon itself is composed in daemon/. */
+import { join } from 'node:path';
+import { createApiService } from './api/service.ts';
+import { loadSettings, NODE_SOURCES } from './config/load-settings.ts';
+import type { Settings } from './config/schema.ts';
+import { createApiBackend } from './daemon/api-backend.ts';
+import { createDaemon, type Daemon } from './daemon/daemon.ts';
+import { watchSettings } from './daemon/watch-settings.ts';
+import { takeActivatedSockets } from './host/activation.ts';
+import { type ClosableLog, createLog } from './host/log.ts';
+import { goArch, isClockSynchronized } from './host/machine.ts';
+import { createServiceNotifier } from './host/notify.ts';
+import { createSystemBus } from './host/system-bus.ts';
+import { createSystemdManager } from './host/systemd-manager.ts';
+import { createDeviceMedia } from './media/device-media.ts';
+import { reasonOf } from './platform/app-error.ts';
+import { systemClock } from './platform/clock.ts';
+import { messageIds } from './platform/message-ids.ts';
+
+/** A round that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. */
+const STUCK_MS = 120_000;
+
+async function serve(settings: Settings, log: ClosableLog, stop: AbortController): Promise<void> {
+  const [socket] = takeActivatedSockets(process.env);
+  const bus = createSystemBus({ clock: systemClock, log, env: process.env });
+  const manager = createSystemdManager({ bus });
+  let daemon: Daemon | undefined;
+  const notifier = await createServiceNotifier({
+    env: process.env,
+    log,
+    healthy: () => (daemon?.engine.idleMs() ?? 0) < STUCK_MS,
+  });
+  const backend = createApiBackend(() => daemon);
+  try {
+    const devices = createDeviceMedia({ units: manager, log, mountDirectory: join(settings.paths.run_dir, 'media') });
+    daemon = await createDaemon(
+      {
+        settings,
+        log,
+        clock: systemClock,
+        notifier,
+        units: manager,
+        providers: settings.media.detect ? [devices] : [],
+        registryFd: socket?.fd,
+        node: { arch: goArch(), clockSynchronised: (signal) => isClockSynchronized(bus, signal) },
+        onStatus: backend.published,
+      },
+      stop.signal,
+    );
+    await bus.start(stop.signal).catch((error: unknown) => {
+      log.warn(
+        { err: error, messageId: messageIds.busLost },
+        `${reasonOf(error)}; no stick is detected before it answers`,
+      );
+    });
+    const api = createApiService({ bus, backend, log });
+    const unwatch = watchSettings({
+      settings,
+      log,
+      notifier,
+      onReload: () => daemon?.engine.kick(),
+      onChanged: () => stop.abort(),
+    });
+    await daemon.run(stop.signal);
+    unwatch();
+    await api.dispose();
+  } finally {
+    notifier.dispose();
+    bus.close();
+  }
+}
+
+async function main(): Promise<number> {
+  const log = await createLog({ env: process.env });
+  const stop = new AbortController();
+  for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
+  try {
+    await serve(await loadSettings(NODE_SOURCES, stop.signal), log, stop);
+    return 0;
+  } catch (error) {
+    if (stop.signal.aborted) return 0;
+    log.error({ err: error, messageId: messageIds.configurationRejected }, `stickpin can't start: ${reasonOf(error)}`);
+    return 1;
+  } finally {
+    log.close();
+  }
+}
+
+process.exitCode = await main();
