@@ -80,7 +80,7 @@ describeMachine('the machine', {}, (machine) => {
     const unit = await deviceUnit(plugged.devicePath);
     expect(unit).toMatch(/^dev-sd[a-z]1\.device$/);
     await active(unit);
-    const json = await machine().output(`udevadm info --query=property --json=short --name=${plugged.devicePath}`);
+    const json = await machine().output(`udevadm info --json=short --name=${plugged.devicePath}`);
     expect(JSON.parse(json)).toMatchObject({ ID_FS_TYPE: 'vfat', ID_FS_LABEL: 'STICKPIN', ID_BUS: 'usb' });
     expect(JSON.parse(json)).toHaveProperty('DISKSEQ');
     expect(await machine().output(`cat /sys/block/${unit.slice(4, 7)}/removable`)).toBe('1');
@@ -126,6 +126,11 @@ describeMachine('the machine', {}, (machine) => {
     await active(await deviceUnit(first.devicePath));
     const unit = await mountLazily(first.devicePath, 'pulled');
     await machine().output("systemd-run --unit=reader --collect sh -c 'exec sleep infinity < /run/pulled/hello.txt'");
+    const pid = await machine().output('systemctl show --property=MainPID --value reader');
+    await machine().untilOutput(
+      'the file to be open',
+      `readlink /proc/${pid}/fd/0 | grep --fixed-strings /run/pulled/hello.txt`,
+    );
     await first.unplug();
     await inactive(unit);
     expect(await machine().run('cat /run/pulled/hello.txt')).toMatchObject({ exitCode: 1 });
@@ -146,13 +151,10 @@ describeMachine('the machine', {}, (machine) => {
     await machine().output(
       `systemd-run --unit=slow-read -p RemainAfterExit=no dd if=${disk} of=/dev/null bs=64K iflag=direct`,
     );
+    const pid = await machine().output('systemctl show --property=MainPID --value slow-read');
     await machine().untilOutput(
-      'the read to be on its way',
-      `[ "$(cut -d' ' -f3 < /sys/block/${unit.slice(4, 7)}/stat)" -gt 0 ]`,
-    );
-    await machine().until(
-      'bytes to be read',
-      async () => (await machine().output('systemctl is-active slow-read')) === 'active',
+      'the first bytes',
+      `awk '/^rchar/ && $2 > 100000 { found = 1 } END { exit !found }' /proc/${pid}/io`,
     );
     await plugged.unplug();
     await inactive('slow-read.service');

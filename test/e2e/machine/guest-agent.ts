@@ -16,6 +16,8 @@ export interface GuestAgent {
   synchronise(timeoutMs: number): Promise<void>;
   /** Runs `/bin/sh -c command` as root. Output is binary-safe: `stdoutBytes` is what was written, `stdout` the same as text. */
   run(command: string, options?: GuestRunOptions): Promise<Outcome & { readonly stdoutBytes: Buffer }>;
+  /** Starts `/bin/sh -c command` and doesn't ask how it ends: for commands that end the agent too. */
+  start(command: string): Promise<void>;
 }
 
 interface Answer {
@@ -71,6 +73,9 @@ export function createGuestAgent(socket: JsonSocket): GuestAgent {
       const request = { execute: 'guest-sync-delimited', arguments: { id } };
       queue = Promise.resolve(); // what was asked of an earlier boot is never answered
       await ask(request, timeoutMs, (answer) => answer.return === id, Buffer.from([0xff]));
+    },
+    start: async (command) => {
+      await call('guest-exec', { path: '/bin/sh', arg: ['-c', command] });
     },
     run: async (command, options = {}) => {
       const timeoutMs = options.timeoutMs ?? 60_000;

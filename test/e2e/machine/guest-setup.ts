@@ -48,6 +48,8 @@ export const guestSetup: readonly GuestFile[] = [
   { path: '/etc/systemd/journald.conf.d/storage.conf', content: '[Journal]\nStorage=persistent\nRateLimitBurst=0\n' },
   { path: '/etc/systemd/system.conf.d/timeouts.conf', content: '[Manager]\nDefaultTimeoutStartSec=180s\n' },
   { path: '/etc/systemd/system-preset/00-machine.preset', content: 'disable *\n' },
+  // The agent tells the journal of each question it is asked.
+  { path: '/etc/systemd/system/qemu-guest-agent.service.d/quiet.conf', content: '[Service]\nLogLevelMax=notice\n' },
   { path: '/etc/containerd/config.toml', content: containerdConfiguration },
   { path: '/etc/systemd/system/multi-user.target.wants/containerd.service', absent: true },
   { path: '/etc/systemd/system/default.target', link: '/usr/lib/systemd/system/multi-user.target' },

@@ -5,6 +5,7 @@ import { type GuestFile, machineImage } from './disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
 import { guestSetup } from './guest-setup.ts';
 import { agentPort, type Qemu, startQemu } from './qemu.ts';
+import type { QmpEvent } from './qmp.ts';
 import { partitionOffsetBytes, type Stick } from './stick.ts';
 import { type UntilOptions, until } from './until.ts';
 import { createUsbPorts, type PluggedStick, type PlugOptions } from './usb.ts';
@@ -60,7 +61,7 @@ export async function startMachine(options: MachineOptions = {}): Promise<Machin
   };
   const agent = createGuestAgent(qemu.agentSocket);
   try {
-    await boot(qemu, agent, async () => undefined);
+    await booted(qemu, agent);
   } catch (error) {
     const log = await readFile(qemu.consoleLog, 'utf8').catch(() => '');
     await stop();
@@ -104,8 +105,8 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
       await output(`${fill} && ${unpack} && umount /run/fill && sync`, { timeoutMs: 300_000 });
       await copyFile(join(shared, basename(stick.image)), stick.image);
     },
-    reboot: () => boot(qemu, agent, async () => void (await agent.run('systemctl reboot --no-block'))),
-    powerCut: () => boot(qemu, agent, async () => void (await qemu.qmp.execute('system_reset'))),
+    reboot: () => bootAgain(qemu, agent, () => agent.start('systemctl reboot')),
+    powerCut: () => bootAgain(qemu, agent, () => qemu.qmp.execute('system_reset')),
     consoleLog: () => readFile(qemu.consoleLog, 'utf8'),
   };
 }
@@ -117,15 +118,19 @@ async function mustRun(agent: GuestAgent, command: string) {
   return outcome;
 }
 
-/** Does what makes the machine boot and waits for the agent of that boot, then for systemd. */
-async function boot(qemu: Qemu, agent: GuestAgent, cause: () => Promise<void>): Promise<void> {
-  const isAgent = (data: Readonly<Record<string, unknown>>) => data.id === agentPort && data.open === true;
-  const opened = qemu.qmp.nextEvent('VSERPORT_CHANGE', isAgent, bootTimeoutMs);
-  await Promise.all([opened, cause()]);
+/** Waits for the agent of a boot that has just begun, then for systemd. */
+async function booted(qemu: Qemu, agent: GuestAgent): Promise<void> {
+  const isAgent = (data: QmpEvent['data']) => data.id === agentPort && data.open === true;
+  await qemu.qmp.nextEvent('VSERPORT_CHANGE', isAgent, bootTimeoutMs);
   await agent.synchronise(60_000);
   const started = await agent.run('systemctl is-system-running --wait', { timeoutMs: bootTimeoutMs });
   const state = started.stdout.trim();
   if (state !== 'running' && state !== 'degraded') throw new Error(`systemd is "${state}": ${started.stderr}`);
+}
+
+async function bootAgain(qemu: Qemu, agent: GuestAgent, reset: () => Promise<unknown>): Promise<void> {
+  await Promise.all([qemu.qmp.nextEvent('RESET', () => true, bootTimeoutMs), reset()]);
+  await booted(qemu, agent);
 }
 
 function quote(path: string): string {

@@ -96,7 +96,7 @@ async function makeFilesystem(path: string, options: StickOptions): Promise<void
   }
   if (filesystem === 'squashfs') {
     const source = folder ?? (await emptyFolder(path));
-    await execute(['mksquashfs', source, path, '-quiet', '-noappend', '-no-compression', '-no-xattrs']);
+    await execute(['mksquashfs', source, path, '-quiet', '-noappend', '-noI', '-noD', '-noF', '-noX', '-no-xattrs']);
     return;
   }
   await createSparse(path, options.sizeMiB ?? (await neededMiB(folder)));
@@ -108,7 +108,7 @@ async function makeFilesystem(path: string, options: StickOptions): Promise<void
     await copyIntoVfat(path, folder);
   } else {
     if (folder !== undefined) throw new Error('an exfat stick is filled in the guest: use Machine.fillStick()');
-    await execute(['/usr/sbin/mkfs.exfat', '-q', '-L', label, path]);
+    await execute(['/usr/sbin/mkfs.exfat', '-L', label, path]);
   }
 }
 
