@@ -22,6 +22,8 @@ export interface DeviceMediaDeps {
 
 /** Units of kernel names only: the same device has others by label, UUID and path, which all contain a further dash. */
 const KERNEL_NAME = /^dev-[^-]+\.device$/;
+/** Our rule's alias for the same device: it comes and goes with the medium even where the drive's own unit stays. */
+const ALIAS = /^dev-stickpin-/;
 /** Every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
@@ -104,13 +106,13 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   const onEvent = (event: DeviceUnitEvent): void => {
     if (event.kind === 'resync') {
       lookAtAll(stop.signal).catch(() => undefined); // the connection is gone again; the next resync follows
-    } else if (!mayBeDisk(event.unit)) {
       return;
-    } else if (event.kind === 'removed') {
-      // Streams end now; the second look undoes what a look under way may still adopt.
-      forget(event.unit);
-      lookAt(event.unit);
-    } else lookAt(event.unit);
+    }
+    const unit = event.unit.replace(ALIAS, 'dev-');
+    if (!mayBeDisk(unit)) return;
+    // Streams end now; the second look undoes what a look under way may still adopt.
+    if (event.kind === 'removed') forget(unit);
+    lookAt(unit);
   };
 
   return {

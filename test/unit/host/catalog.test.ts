@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { messageIds } from '../../../src/platform/message-ids.ts';
+
+const catalog = readFileSync(new URL('../../../systemd/stickpin.catalog', import.meta.url), 'utf8');
+const entries = new Map(
+  catalog
+    .split(/^-- /m)
+    .slice(1)
+    .map((entry) => [entry.slice(0, 32), entry.slice(33)] as const),
+);
+
+describe('journal catalog', () => {
+  it('explains each message, and no other', () => {
+    expect([...entries.keys()].sort()).toEqual(Object.values(messageIds).sort());
+  });
+
+  it('has 128-bit ids, each once', () => {
+    const ids = Object.values(messageIds);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}$/);
+  });
+
+  it.each([...entries])('says what %s is, what it means and what to do', (_id, text) => {
+    expect(text).toMatch(/^Subject: .{8,}\nDefined-By: stickpin\nSupport: \S+\n\n\S/);
+    expect(text).toMatch(/\n\nWhat to do: \S/);
+  });
+});
