@@ -9,6 +9,8 @@ import type { Observed, Policy, RunningTask } from './state.ts';
 /** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
 const PIN_BACKOFF_MS = 1_000;
 const PIN_BACKOFF_MAX_MS = 60_000;
+/** How soon a runtime that does not answer is asked again, should nothing tell that it came back. */
+const RUNTIME_RETRY_MS = 3_000;
 
 /**
  * What to do about what was observed. Pure: the same input gives the same effects, in the order in which they are to be done.
@@ -25,7 +27,9 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       mediumId: adoption.mediumId,
     }),
   );
-  if (observed.runtime.kind === 'unreachable') return { effects: [...media, ...adoptions], wakeAt: undefined };
+  if (observed.runtime.kind === 'unreachable') {
+    return { effects: [...media, ...adoptions], wakeAt: observed.now + RUNTIME_RETRY_MS };
+  }
   const pins = pinEffects(observed, assessment);
   const mirrors = mirrorEffects(observed, assessment);
   const isConfigured = pins.effects.length === 0 && mirrors.length === 0;
@@ -76,11 +80,11 @@ function notHolding({ bundle, absentImages, unpinnedImages }: BundleAssessment, 
 
 function mirrorEffects(observed: Observed, { bundles }: Assessment): Effect[] {
   if (observed.runtime.kind !== 'reachable') return [];
-  const wanted = uniqueSorted(bundles.flatMap((entry) => repositoriesWanted(entry, observed)));
-  if (isSame(observed.runtime.renderedMirrors, wanted)) return [];
+  const { renderedMirrors } = observed.runtime;
   // A running pull keeps its mirror: the runtime may come back to it for the next blob.
-  if (observed.running.length > 0 && wanted.length < observed.runtime.renderedMirrors.length) return [];
-  return [{ kind: 'apply-mirrors', repositories: wanted }];
+  const kept = observed.running.length > 0 ? renderedMirrors : [];
+  const wanted = uniqueSorted([...kept, ...bundles.flatMap((entry) => repositoriesWanted(entry, observed))]);
+  return isSame(renderedMirrors, wanted) ? [] : [{ kind: 'apply-mirrors', repositories: wanted }];
 }
 
 /** All repositories of a bundle while any of its images is to be pulled: the set stays the same over a preload, so CRI-O reloads but twice. */
@@ -95,8 +99,9 @@ function repositoriesWanted(entry: BundleAssessment, { running }: Observed): str
   return [];
 }
 
-function isPreloading({ phase, hold }: BundleAssessment): boolean {
-  return hold === undefined && (phase === 'preloading' || phase === 'activated' || phase === 'ready');
+function isPreloading({ phase, hold, disk }: BundleAssessment): boolean {
+  if (hold !== undefined || disk?.fits === false) return false;
+  return phase === 'preloading' || phase === 'activated' || phase === 'ready';
 }
 
 function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
@@ -113,14 +118,13 @@ function pullEffects(observed: Observed, assessment: Assessment, policy: Policy)
     reference,
     missingLayers: missingLayersOf(image, entry.bundle, assessment.presentLayers),
   });
-  const running = observed.running.flatMap((task) => {
-    const pull = task.kind === 'pull' ? pulls.get(task.reference) : undefined;
+  // Looked up among all images: what runs may have lost its medium, and keeps its layers to itself all the same.
+  const running = observed.running.flatMap((task): PullCandidate[] => {
     if (task.kind !== 'pull') return [];
-    return [
-      pull === undefined
-        ? { reference: task.reference, missingLayers: [] }
-        : candidate(task.reference, pull.image, pull.entry),
-    ];
+    const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === task.bundleId);
+    const image = entry?.bundle.contents.images.find(({ reference }) => reference === task.reference);
+    if (entry === undefined || image === undefined) return [{ reference: task.reference, missingLayers: [] }];
+    return [candidate(task.reference, image, entry)];
   });
   const waiting = failedTasks(observed, 'pull');
   const candidates = [...pulls]

@@ -1,0 +1,95 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
+import { have } from '../../support/requirements.ts';
+import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
+import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
+
+describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', () => {
+  let double: CrioDouble;
+  let harness: DaemonHarness;
+  let factory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    double = await startCrioDouble({
+      skopeo: skopeoArgv(),
+      files: { 'etc/crio/crio.conf.d/10-user.conf': '[crio.image]\npinned_images = ["quay.example.com/user/own:1"]\n' },
+    });
+    harness = await createDaemonHarness({
+      settings: {
+        runtime: { kind: 'cri-o', socket: double.socketPath },
+        crio: {
+          config_file: join(double.dirs.crioConfig, 'crio.conf'),
+          config_dir: double.dirs.crioDropIns,
+          pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
+          registries_conf: double.dirs.registriesFile,
+          registries_dir: double.dirs.registriesDropIns,
+        },
+      },
+      units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
+    });
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    await double.stop();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const pinsText = () => readFileSync(join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'), 'utf8');
+  const mirrorsText = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
+
+  it('pulls every image by digest, pins it, gives the tags at activation and takes the mirrors away', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    const images = await harness.images();
+    expect(images.map((image) => image.pinned)).toEqual([true, true]);
+    for (const { reference, tags } of bundle.contents.images) {
+      const image = images.find((candidate) => candidate.repoDigests.includes(reference));
+      expect(image?.repoTags).toEqual(tags);
+      expect(pinsText()).toContain(`"${reference}"`);
+    }
+    expect(pinsText()).toContain('"quay.example.com/user/own:1"');
+    await harness.until((report) => report.operation === 'idle');
+    await expect.poll(mirrorsText, { timeout: 10_000 }).not.toContain('[[registry]]');
+    expect(harness.report().status).toBe(
+      'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
+    );
+  });
+
+  it('pulls nothing that is present: a restart and the same stick again ask the registry for nothing', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    await harness.stop();
+    const pulled = () => double.log().match(/PullImage|Pulling image/g)?.length ?? 0;
+    const before = pulled();
+    expect(before).toBeGreaterThan(0);
+    await harness.start();
+    await harness.until((report) => report.bundles[0]?.images.pinned === 2 && report.media.length > 1);
+    await harness.stop();
+    expect(pulled()).toBe(before);
+  });
+
+  it('holds while CRI-O does not run, and goes on when it does', async () => {
+    await double.kill();
+    await harness.start();
+    harness.plug(bundle.path);
+    const held = await harness.until((report) => report.bundles[0]?.phase === 'held');
+    expect(held.bundles[0]?.hold).toBe('runtime');
+    expect(held.status).toContain('The container runtime does not answer');
+    double = await startCrioDouble({ base: double.dirs.base, skopeo: skopeoArgv() });
+    harness.daemon().engine.kick();
+    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    expect(existsSync(double.socketPath)).toBe(true);
+  });
+});
