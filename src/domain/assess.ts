@@ -19,6 +19,7 @@ export interface BundleAssessment extends PhaseOf {
   readonly unpinnedImages: readonly Image[];
   /** Absent images whose missing layers are all on plugged media. */
   readonly pullableImages: readonly Image[];
+  /** About what is neither present nor being pulled; undefined when nothing is known about the filesystem. */
   readonly disk: DiskVerdict | undefined;
   /** What went wrong last and is not mended, if anything. */
   readonly degraded: Reason | undefined;
@@ -85,10 +86,10 @@ export function missingLayersOf(
     .filter((layer): layer is Layer => layer !== undefined && !presentLayers.has(layer.digest));
 }
 
+/** INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together. */
 function sortUnknown(found: readonly FoundOn[], known: ReadonlySet<BundleId>, observed: Observed, stored: Stored) {
   const rejections: Rejection[] = [];
   const adoptions: Adoption[] = [];
-  const context = { ...observed, bundles: stored.bundles };
   for (const { medium, found: bundle } of found) {
     const where = { mediumId: medium.mediumId, label: medium.label };
     if (bundle.kind === 'rejected') {
@@ -96,8 +97,9 @@ function sortUnknown(found: readonly FoundOn[], known: ReadonlySet<BundleId>, ob
       continue;
     }
     const { bundleId, payload } = bundle.bundle;
-    if (known.has(bundleId)) continue;
-    const reason = refuseAdoption(bundle.bundle, context);
+    if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
+    const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
+    const reason = refuseAdoption(bundle.bundle, { ...observed, bundles: [...stored.bundles, ...adopting] });
     if (reason === undefined) adoptions.push({ ...where, found: bundle });
     else rejections.push({ ...where, path: bundle.path, name: bundleName(payload), bundleId, reason });
   }
@@ -130,7 +132,8 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
       entry.found.kind === 'verified' && entry.found.bundle.bundleId === bundle.bundleId,
   );
   const disk = diskVerdict(bundle, absentImages, context);
-  const failures = observed.failures.filter((failure) => failure.task.bundleId === bundle.bundleId);
+  const due = activationDue(bundle, context.stored);
+  const failures = openFailures(bundle, absentImages, due, observed);
   const facts = { bundle, absentImages, unpinnedImages, pullableImages, disk, carriers, failures };
   return {
     bundle,
@@ -140,7 +143,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     pullableImages,
     disk,
     degraded: worstFailure(failures),
-    activationDue: activationDue(bundle, context.stored),
+    activationDue: due,
     ...phaseOf(facts, context),
   };
 }
@@ -245,6 +248,19 @@ function referenceOf(failure: TaskFailure): string {
   return failure.task.kind === 'pull' ? failure.task.reference : '';
 }
 
+/** Failures that still matter: of pulls whose image is absent, and of an activation that is due. Another bundle may have brought the image. */
+function openFailures(
+  { bundleId }: StoredBundle,
+  absentImages: readonly Image[],
+  isActivationDue: boolean,
+  { failures }: Observed,
+): readonly TaskFailure[] {
+  const absent = new Set(absentImages.map((image) => image.reference));
+  return failures
+    .filter(({ task }) => task.bundleId === bundleId)
+    .filter(({ task }) => (task.kind === 'pull' ? absent.has(task.reference) : isActivationDue));
+}
+
 /** The failure that a person should see: one that is not tried again by itself, else the one tried most often. */
 function worstFailure(failures: readonly TaskFailure[]): Reason | undefined {
   const rank = (failure: TaskFailure) => (failure.retryAt === undefined ? Number.MAX_SAFE_INTEGER : failure.attempts);
@@ -271,7 +287,11 @@ function diskVerdict(
   { observed, policy, presentLayers }: BundleContext,
 ): DiskVerdict | undefined {
   if (observed.runtime.kind !== 'reachable' || observed.runtime.filesystem === undefined) return undefined;
-  const missing = new Set(absent.flatMap((image) => missingLayersOf(image, bundle, presentLayers)));
+  // What a running pull has written already lacks from the free bytes, so that counting it as needed would count it twice.
+  const pulling = new Set(observed.running.map((task) => (task.kind === 'pull' ? task.reference : '')));
+  const layersOf = (image: Image) => missingLayersOf(image, bundle, presentLayers);
+  const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap(layersOf));
+  const missing = new Set(absent.flatMap(layersOf).filter((layer) => !underWay.has(layer)));
   return estimateDisk(missing, observed.runtime.filesystem, policy.minFreePercent);
 }
 

@@ -163,6 +163,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     running: [],
     failures: [],
     pinsRequested: undefined,
+    obstacle: undefined,
     ...over,
   };
 }
