@@ -8,6 +8,7 @@ export interface ForeignStatus {
 }
 
 const GRPC_CANCELLED = 1;
+const GRPC_DEADLINE_EXCEEDED = 4;
 const GRPC_NOT_FOUND = 5;
 const GRPC_UNIMPLEMENTED = 12;
 const GRPC_UNAVAILABLE = 14;
@@ -43,6 +44,8 @@ export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorC
   if (match !== undefined) return match[0];
   if (grpcCode === GRPC_CANCELLED) return 'runtime/cancelled';
   if (grpcCode === GRPC_NOT_FOUND) return 'runtime/not-found';
+  // Our own deadline; one that the runtime met while pulling reads otherwise.
+  if (grpcCode === GRPC_DEADLINE_EXCEEDED && text.startsWith('Deadline exceeded')) return 'runtime/unreachable';
   if (grpcCode === GRPC_UNAVAILABLE || grpcCode === GRPC_UNIMPLEMENTED) return 'runtime/unreachable';
   return 'runtime/pull-failed';
 }

@@ -38,13 +38,13 @@ export function toRuntimeError(thrown: unknown, what: string, signal: AbortSigna
   if (thrown instanceof AppError) return thrown;
   const status = grpcStatusOf(thrown);
   if (status === undefined) return pullError('runtime/pull-failed', `${what} failed: ${String(thrown)}`, thrown);
-  return pullError(classifyPullError(status), `${what} failed: ${oneLine(status.text)}`, thrown);
+  return pullError(classifyPullError(status), `${what} failed: ${status.text}`, thrown);
 }
 
 function grpcStatusOf(thrown: unknown): { grpcCode: number; text: string } | undefined {
   if (!(thrown instanceof Error) || !('code' in thrown) || typeof thrown.code !== 'number') return undefined;
   const details = 'details' in thrown && typeof thrown.details === 'string' ? thrown.details : thrown.message;
-  return { grpcCode: thrown.code, text: details };
+  return { grpcCode: thrown.code, text: oneLine(details) };
 }
 
 function oneLine(text: string): string {

@@ -123,6 +123,13 @@ const table: readonly [string, number, string, PullErrorCode][] = [
     'runtime/unreachable',
   ],
   ['grpc-js, runtime died in mid-call', 14, 'Connection dropped', 'runtime/unreachable'],
+  ['grpc-js, our deadline', 4, 'Deadline exceeded after 10.001s,name resolution: 0.003s', 'runtime/unreachable'],
+  [
+    'containerd, upstream timed out',
+    4,
+    'failed to pull and unpack image "docker.io/a/b:1": failed to resolve reference "docker.io/a/b:1": failed to do request: Head "https://registry-1.docker.io/v2/a/b/manifests/1": dial tcp 199.96.58.15:443: i/o timeout',
+    'runtime/pull-failed',
+  ],
   ['containerd without its CRI plugin', 12, 'unknown service runtime.v1.ImageService', 'runtime/unreachable'],
   [
     'CRI-O, mirror and upstream refuse connections',
