@@ -1,10 +1,10 @@
-import { formatBytes } from '../platform/sizes.ts';
 import { refuseAdoption } from './adoption.ts';
 import type { Image, Layer, VerifiedBundle } from './bundle.ts';
-import { bundleName, bundleTitle } from './bundle.ts';
+import { bundleName } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
 import { type DiskVerdict, estimateDisk } from './disk-estimate.ts';
-import type { FoundBundle, Medium, MediumId, MissingBlob, Reason } from './medium.ts';
+import { type BundleFacts, imagesMissing, mediaHold, pinReason, spaceHold, worstFailure } from './hold.ts';
+import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import type { PhaseOf } from './phase.ts';
 import type { RuntimeImage } from './runtime-image.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
@@ -54,7 +54,6 @@ export interface Assessment {
   readonly presentLayers: ReadonlySet<Digest>;
 }
 
-type Verified = Extract<FoundBundle, { kind: 'verified' }>;
 interface FoundOn {
   readonly medium: Medium;
   readonly found: FoundBundle;
@@ -127,14 +126,13 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
       offered.has(image.digest) &&
       missingLayersOf(image, bundle, presentLayers).every((layer) => offered.has(layer.digest)),
   );
-  const carriers = context.found.filter(
-    (entry): entry is { medium: Medium; found: Verified } =>
-      entry.found.kind === 'verified' && entry.found.bundle.bundleId === bundle.bundleId,
+  const carriers = context.found.flatMap(({ medium, found }) =>
+    found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId ? [{ medium, found }] : [],
   );
   const disk = diskVerdict(bundle, absentImages, context);
   const due = activationDue(bundle, context.stored);
   const failures = openFailures(bundle, absentImages, due, observed);
-  const facts = { bundle, absentImages, unpinnedImages, pullableImages, disk, carriers, failures };
+  const facts = { bundle, absentImages, unpinnedImages, pullableImages, presentLayers, disk, carriers, failures };
   return {
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
@@ -146,16 +144,6 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     activationDue: due,
     ...phaseOf(facts, context),
   };
-}
-
-interface BundleFacts {
-  readonly bundle: StoredBundle;
-  readonly absentImages: readonly Image[];
-  readonly unpinnedImages: readonly Image[];
-  readonly pullableImages: readonly Image[];
-  readonly disk: DiskVerdict | undefined;
-  readonly carriers: readonly { medium: Medium; found: Verified }[];
-  readonly failures: readonly TaskFailure[];
 }
 
 function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
@@ -175,77 +163,9 @@ function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
   }
   const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
   const held = isPulling ? undefined : (spaceHold(facts) ?? mediaHold(facts));
-  const open: PhaseOf = held ?? { phase: 'preloading' };
-  return reached === 'activated' ? { phase: 'activated', reason: held?.reason ?? imagesMissing(facts) } : open;
-}
-
-/** How often the pins are asked for before it is called a fault. */
-const PIN_ATTEMPTS_BEFORE_FAULT = 4;
-
-function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed): Reason {
-  const attempts = observed.pinsRequested?.attempts ?? 0;
-  const first = unpinnedImages[0]?.reference ?? '';
-  const count = `${unpinnedImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)}`;
-  if (attempts < PIN_ATTEMPTS_BEFORE_FAULT) {
-    return { code: 'runtime/pins-pending', message: `${count} are present and not pinned yet` };
-  }
-  return {
-    code: 'runtime/pins-ignored',
-    message: `${count} are present, but the runtime does not report them as pinned (first ${first}) after ${attempts} tries; look for another file that sets pinned_images and sorts after 99-stickpin.conf, and into the runtime's own journal`,
-  };
-}
-
-function spaceHold({ bundle, disk }: BundleFacts): PhaseOf | undefined {
-  if (disk === undefined || disk.fits) return undefined;
-  const message = `needs about ${formatBytes(disk.neededBytes)} on ${disk.path}, ${formatBytes(disk.freeBytes)} free of which ${formatBytes(disk.reservedBytes)} are reserved`;
-  return {
-    phase: 'held',
-    hold: 'space',
-    reason: { code: 'engine/no-space', message: `Not enough space for ${bundleTitle(bundle.payload)}: ${message}` },
-  };
-}
-
-function mediaHold(facts: BundleFacts): PhaseOf | undefined {
-  const { bundle, absentImages, pullableImages, carriers, failures } = facts;
-  const given = new Set(failures.filter((failure) => failure.retryAt === undefined).map(referenceOf));
-  if (pullableImages.some((image) => !given.has(image.reference))) return undefined;
-  const hold = (message: string, code = 'engine/no-source'): PhaseOf => ({
-    phase: 'held',
-    hold: 'media',
-    reason: { code, message },
-  });
-  const present = bundle.contents.images.length - absentImages.length;
-  const progress = `${present}/${bundle.contents.images.length} images`;
-  if (carriers.length === 0) {
-    return hold(
-      `Stick removed while preloading ${bundleTitle(bundle.payload)} (${progress}). Plug it in again to continue.`,
-    );
-  }
-  const bad = worstFailure(failures);
-  if (pullableImages.length > 0 && bad !== undefined) return hold(bad.message, bad.code);
-  return hold(missingMessage(facts, progress), 'bundle/blob-missing');
-}
-
-function missingMessage({ bundle, carriers, absentImages }: BundleFacts, progress: string): string {
-  const missing = carriers.reduce<readonly MissingBlob[] | undefined>((fewest, { found }) => {
-    return fewest === undefined || found.missing.length < fewest.length ? found.missing : fewest;
-  }, undefined);
-  const labels = carriers.map((carrier) => carrier.medium.label).join(', ');
-  const first = missing?.[0];
-  const which = first === undefined ? (absentImages[0]?.reference ?? '') : `${first.digest} (${first.why})`;
-  const count = missing?.length ?? absentImages.length;
-  return `${bundleTitle(bundle.payload)} on ${labels} lacks ${count} blobs, first ${which}; ${progress} present. Plug in the stick that carries them, or copy the bundle again.`;
-}
-
-function imagesMissing({ bundle, absentImages }: BundleFacts): Reason {
-  return {
-    code: 'engine/image-missing',
-    message: `${absentImages.length} images of ${bundleTitle(bundle.payload)} are missing, first ${absentImages[0]?.reference}; plug in its stick`,
-  };
-}
-
-function referenceOf(failure: TaskFailure): string {
-  return failure.task.kind === 'pull' ? failure.task.reference : '';
+  return reached === 'activated'
+    ? { phase: 'activated', reason: held?.reason ?? imagesMissing(facts) }
+    : (held ?? { phase: 'preloading' });
 }
 
 /** Failures that still matter: of pulls whose image is absent, and of an activation that is due. Another bundle may have brought the image. */
@@ -259,12 +179,6 @@ function openFailures(
   return failures
     .filter(({ task }) => task.bundleId === bundleId)
     .filter(({ task }) => (task.kind === 'pull' ? absent.has(task.reference) : isActivationDue));
-}
-
-/** The failure that a person should see: one that is not tried again by itself, else the one tried most often. */
-function worstFailure(failures: readonly TaskFailure[]): Reason | undefined {
-  const rank = (failure: TaskFailure) => (failure.retryAt === undefined ? Number.MAX_SAFE_INTEGER : failure.attempts);
-  return [...failures].sort((a, b) => rank(b) - rank(a))[0]?.reason;
 }
 
 /**

@@ -1,0 +1,113 @@
+import { formatBytes } from '../platform/sizes.ts';
+import type { Image } from './bundle.ts';
+import { bundleTitle } from './bundle.ts';
+import type { Digest } from './digest.ts';
+import type { DiskVerdict } from './disk-estimate.ts';
+import type { FoundBundle, Medium, MissingBlob, Reason } from './medium.ts';
+import type { PhaseOf } from './phase.ts';
+import type { Observed, StoredBundle, TaskFailure } from './state.ts';
+
+/** A plugged medium that carries the bundle, with what was found there. */
+export interface Carrier {
+  readonly medium: Medium;
+  readonly found: Extract<FoundBundle, { kind: 'verified' }>;
+}
+
+/** What is known of one adopted bundle, before it is given a phase. */
+export interface BundleFacts {
+  readonly bundle: StoredBundle;
+  readonly absentImages: readonly Image[];
+  readonly unpinnedImages: readonly Image[];
+  readonly pullableImages: readonly Image[];
+  readonly presentLayers: ReadonlySet<Digest>;
+  readonly disk: DiskVerdict | undefined;
+  readonly carriers: readonly Carrier[];
+  readonly failures: readonly TaskFailure[];
+}
+
+/** How often the pins are asked for before it is called a fault. */
+const PIN_ATTEMPTS_BEFORE_FAULT = 4;
+
+/** Why present images are not pinned: `runtime/pins-pending`, and after some tries `runtime/pins-ignored`. */
+export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed): Reason {
+  const attempts = observed.pinsRequested?.attempts ?? 0;
+  const first = unpinnedImages[0]?.reference ?? '';
+  const count = `${unpinnedImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)}`;
+  if (attempts < PIN_ATTEMPTS_BEFORE_FAULT) {
+    return { code: 'runtime/pins-pending', message: `${count} are present and not pinned yet` };
+  }
+  return {
+    code: 'runtime/pins-ignored',
+    message: `${count} are present, but the runtime does not report them as pinned after ${attempts} tries. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and into the runtime's own journal (first ${first})`,
+  };
+}
+
+/** `held (space)` when what is still to be pulled does not fit. */
+export function spaceHold({ bundle, disk }: BundleFacts): PhaseOf | undefined {
+  if (disk === undefined || disk.fits) return undefined;
+  const message = `needs about ${formatBytes(disk.neededBytes)} on ${disk.path}, ${formatBytes(disk.freeBytes)} free of which ${formatBytes(disk.reservedBytes)} are reserved`;
+  return {
+    phase: 'held',
+    hold: 'space',
+    reason: { code: 'engine/no-space', message: `Not enough space for ${bundleTitle(bundle.payload)}: ${message}` },
+  };
+}
+
+/** `held (media)` when images are absent and no plugged medium can give one of them: it is away, lacks blobs, or they are damaged. */
+export function mediaHold(facts: BundleFacts): PhaseOf | undefined {
+  const { pullableImages, failures } = facts;
+  const given = new Set(failures.filter((failure) => failure.retryAt === undefined).map(referenceOf));
+  if (pullableImages.some((image) => !given.has(image.reference))) return undefined;
+  return { phase: 'held', hold: 'media', reason: sourceReason(facts) };
+}
+
+function sourceReason(facts: BundleFacts): Reason {
+  const { bundle, absentImages, pullableImages, carriers, failures } = facts;
+  const bad = worstFailure(failures);
+  if (pullableImages.length > 0 && bad !== undefined) return bad;
+  if (carriers.length > 0) return { code: 'bundle/blob-missing', message: missingMessage(facts) };
+  if (bundle.readyAt !== undefined) return imagesMissing(facts);
+  const total = bundle.contents.images.length;
+  const progress = `${total - absentImages.length}/${total} images`;
+  const message = `Stick removed while preloading ${bundleTitle(bundle.payload)} (${progress}). Plug it in again to continue.`;
+  return { code: 'engine/no-source', message };
+}
+
+function missingMessage(facts: BundleFacts): string {
+  const { bundle, carriers, absentImages } = facts;
+  const missing = missingOnAll(facts);
+  const labels = carriers.map((carrier) => carrier.medium.label).join(', ');
+  const [first] = missing;
+  const which = first === undefined ? (absentImages[0]?.reference ?? '') : `${first.digest} (${first.why})`;
+  const lacks = missing.length === 1 ? '1 blob' : `${missing.length} blobs`;
+  const total = bundle.contents.images.length;
+  return `${bundleTitle(bundle.payload)} on ${labels} lacks ${lacks}, first ${which}; ${total - absentImages.length}/${total} images present. Plug in the stick that carries the rest, or copy the bundle again.`;
+}
+
+/** What none of the media has and the runtime has not got either. */
+function missingOnAll({ carriers, presentLayers }: BundleFacts): readonly MissingBlob[] {
+  const [first, ...others] = carriers.map(({ found }) => found.missing);
+  const lacksToo = (digest: Digest) => others.every((missing) => missing.some((blob) => blob.digest === digest));
+  return (first ?? []).filter(({ digest }) => lacksToo(digest) && !presentLayers.has(digest));
+}
+
+/** Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's storage. */
+export function imagesMissing({ bundle, absentImages, carriers }: BundleFacts): Reason {
+  const count = `${absentImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)}`;
+  const verb = absentImages.length === 1 ? 'is' : 'are';
+  const next = carriers.length === 0 ? 'Plug in its stick.' : 'They are pulled again.';
+  return {
+    code: 'engine/image-missing',
+    message: `${count} ${verb} missing, first ${absentImages[0]?.reference}. ${next}`,
+  };
+}
+
+function referenceOf(failure: TaskFailure): string {
+  return failure.task.kind === 'pull' ? failure.task.reference : '';
+}
+
+/** The failure that a person should see: one that is not tried again by itself, else the one tried most often. */
+export function worstFailure(failures: readonly TaskFailure[]): Reason | undefined {
+  const rank = (failure: TaskFailure) => (failure.retryAt === undefined ? Number.MAX_SAFE_INTEGER : failure.attempts);
+  return [...failures].sort((a, b) => rank(b) - rank(a))[0]?.reason;
+}

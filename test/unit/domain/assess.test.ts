@@ -1,0 +1,226 @@
+import { describe, expect, it } from 'vitest';
+import type { MissingBlob } from '../../../src/domain/medium.ts';
+import type { Observed, StoredBundle, TaskFailure } from '../../../src/domain/state.ts';
+import {
+  allListed,
+  found,
+  judge,
+  layer,
+  listed,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  refused,
+  stored,
+  verified,
+} from '../../support/scenario.ts';
+
+const bundle = verified();
+const adopted = stored(bundle);
+const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+const stick = medium('sdb1', [found(bundle)]);
+const absent = (...names: readonly string[]): MissingBlob[] =>
+  names.map((name) => ({ digest: layer(name).digest, why: 'absent' }));
+const phase = (over: Partial<Observed>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
+
+describe('assess: phases', () => {
+  it.each<{ when: string; over: Partial<Observed>; entry?: StoredBundle; is: object }>([
+    { when: 'the stick is in', over: { media: [stick] }, is: { phase: 'preloading', media: ['sdb1'] } },
+    {
+      when: 'the runtime is away before it was ever ready',
+      over: { media: [stick], runtime: { kind: 'unreachable', reason: 'connection refused' } },
+      is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
+    },
+    {
+      when: 'the runtime is away after activation',
+      over: { runtime: { kind: 'unreachable', reason: 'connection refused' } },
+      entry: active,
+      is: { phase: 'activated', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
+    },
+    { when: 'all is there', over: { runtime: reachable({ images: allListed(bundle) }) }, is: { phase: 'ready' } },
+    {
+      when: 'all is there and it was activated',
+      over: { runtime: reachable({ images: allListed(bundle) }) },
+      entry: active,
+      is: { phase: 'activated', absentImages: [], unpinnedImages: [] },
+    },
+    {
+      when: 'readyAt is set but an image is gone, and so is the stick',
+      over: { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      entry: stored(bundle, { readyAt: NOON }),
+      is: {
+        phase: 'held',
+        hold: 'media',
+        reason: {
+          code: 'engine/image-missing',
+          message: expect.stringMatching(
+            /^1 of 2 images of ocp 4\.13\.7 is missing, first quay\S+\. Plug in its stick\.$/,
+          ),
+        },
+      },
+    },
+    {
+      when: 'readyAt is set but an image is gone, and the stick is in',
+      over: { media: [stick], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      entry: stored(bundle, { readyAt: NOON }),
+      is: { phase: 'preloading' },
+    },
+    {
+      when: 'it was activated and an image is gone',
+      over: { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      entry: active,
+      is: { phase: 'activated', reason: { code: 'engine/image-missing' } },
+    },
+    {
+      when: 'images are present and not pinned yet',
+      over: { runtime: reachable({ images: [listed(referenceOf('etcd'), false), listed(referenceOf('api'))] }) },
+      is: {
+        phase: 'preloading',
+        reason: {
+          code: 'runtime/pins-pending',
+          message: '1 of 2 images of ocp 4.13.7 are present and not pinned yet',
+        },
+      },
+    },
+    {
+      when: 'the stick was removed in mid-pull: the pull may still be held',
+      over: { running: [pullOf(bundle, 'etcd')] },
+      is: { phase: 'preloading', media: [] },
+    },
+    {
+      when: 'the stick was removed and no pull is left',
+      over: {},
+      is: {
+        phase: 'held',
+        hold: 'media',
+        reason: {
+          code: 'engine/no-source',
+          message: 'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+        },
+      },
+    },
+  ])('$when', ({ over, entry, is }) => {
+    expect(phase(over, entry)).toMatchObject(is);
+  });
+
+  it('calls it a fault when pins were asked for four times and do not hold', () => {
+    const images = [listed(referenceOf('etcd'), false), listed(referenceOf('api'))];
+    const asked = (attempts: number) =>
+      phase({
+        runtime: reachable({ images }),
+        pinsRequested: { references: [], unpinned: referenceOf('etcd'), attempts, at: NOON },
+      });
+    expect(asked(3)).toMatchObject({ phase: 'preloading', reason: { code: 'runtime/pins-pending' } });
+    expect(asked(4)).toMatchObject({ phase: 'held', hold: 'runtime', reason: { code: 'runtime/pins-ignored' } });
+    expect(asked(4)?.reason?.message).toContain('after 4 tries');
+  });
+
+  it('holds for space with what is needed, what is free and what is reserved', () => {
+    const filesystem = { path: '/var/lib/containers', totalBytes: 40 * 1024 ** 3, freeBytes: 6.05 * 1024 ** 3 };
+    expect(phase({ media: [stick], runtime: reachable({ filesystem }) })).toMatchObject({
+      phase: 'held',
+      hold: 'space',
+      reason: {
+        code: 'engine/no-space',
+        message:
+          'Not enough space for ocp 4.13.7: needs about 75 MiB on /var/lib/containers, 6.0 GiB free of which 6.0 GiB are reserved',
+      },
+    });
+  });
+
+  it('needs space for what is missing only', () => {
+    const filesystem = { path: '/var', totalBytes: 0, freeBytes: 25 * 1024 ** 2 };
+    const runtime = reachable({ images: [listed(referenceOf('etcd'))], filesystem });
+    expect(phase({ media: [stick], runtime })).toMatchObject({
+      phase: 'preloading',
+      disk: { neededBytes: 25 * 1024 ** 2 },
+    });
+    expect(phase({ media: [stick], runtime: reachable({ filesystem: undefined }) })).toMatchObject({
+      phase: 'preloading',
+    });
+  });
+});
+
+describe('assess: what media offer', () => {
+  it('pulls what one volume has, and names the blob that neither has', () => {
+    const one = medium('sdb1', [found(bundle, absent('api', 'etcd'))]);
+    const two = medium('sdc1', [found(bundle, absent('api', 'base'))]);
+    expect(phase({ media: [one, two] })?.pullableImages.map(({ component }) => component)).toEqual(['etcd']);
+    const held = phase({ media: [one, two], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
+    expect(held).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'bundle/blob-missing' } });
+    expect(held?.reason?.message).toBe(
+      `ocp 4.13.7 on sdb1, sdc1 lacks 1 blob, first ${layer('api').digest} (absent); 1/2 images present. Plug in the stick that carries the rest, or copy the bundle again.`,
+    );
+  });
+
+  it('does not count as missing what the runtime has already', () => {
+    const volume = medium('sdb1', [found(bundle, absent('base', 'etcd', 'api'))]);
+    const held = phase({ media: [volume], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
+    expect(held?.reason?.message).toContain(`lacks 1 blob, first ${layer('api').digest}`);
+  });
+
+  it('takes an image from two volumes together, and from a medium with another bundle', () => {
+    const media = [
+      medium('sdb1', [found(bundle, absent('etcd', 'api'))]),
+      medium('sdc1', [found(bundle, absent('base'))]),
+    ];
+    expect(phase({ media })?.pullableImages).toHaveLength(2);
+    const other = verified({ sequence: 8, version: '4.13.8' });
+    expect(phase({ media: [medium('sdb1', [found(other)])] })?.pullableImages).toHaveLength(2);
+  });
+
+  it('can not pull an image whose manifest is on no medium', () => {
+    const volume = medium('sdb1', [
+      found(bundle, [{ digest: bundle.contents.images[0]?.digest ?? layer('').digest, why: 'damaged' }]),
+    ]);
+    expect(phase({ media: [volume] })?.pullableImages.map(({ component }) => component)).toEqual(['api']);
+  });
+
+  it('takes nothing from what is rejected or not read', () => {
+    const media = [medium('sdb1', [refused()]), medium('sdc1', { kind: 'mounted' })];
+    expect(phase({ media })).toMatchObject({ phase: 'held', hold: 'media', pullableImages: [] });
+  });
+
+  it('lists rejections with what is known of them', () => {
+    const foreign = verified({ arch: 'arm64' });
+    const { assessment } = judge(observation({ media: [medium('sdb1', [refused('bad signature'), found(foreign)])] }));
+    expect(assessment.adoptions).toEqual([]);
+    expect(assessment.rejections).toMatchObject([
+      { label: 'sdb1', name: undefined, bundleId: undefined, reason: { message: 'bad signature' } },
+      { label: 'sdb1', name: 'ocp@4.13.7', bundleId: foreign.bundleId, reason: { code: 'bundle/arch' } },
+    ]);
+  });
+
+  it('keeps an adopted bundle as a source whatever its sequence or age', () => {
+    const old = stored(verified({ sequence: 1, expires: '2020-01-01T00:00:00Z' }));
+    const newer = stored(verified({ sequence: 9, version: '4.13.9' }), { activatedAt: NOON });
+    const { assessment } = judge(observation({ media: [medium('sdb1', [found(old)])] }), [old, newer]);
+    expect(assessment.rejections).toEqual([]);
+    expect(assessment.bundles[0]).toMatchObject({ phase: 'preloading', media: ['sdb1'] });
+  });
+});
+
+describe('assess: what is degraded', () => {
+  const failure = (name: string, over: Partial<TaskFailure>): TaskFailure => ({
+    task: pullOf(bundle, name),
+    attempts: 1,
+    reason: { code: `code/${name}`, message: name },
+    retryAt: NOON,
+    ...over,
+  });
+
+  it('shows what is not tried again by itself before what was tried most often', () => {
+    const often = failure('etcd', { attempts: 9 });
+    expect(phase({ media: [stick], failures: [failure('api', {}), often] })?.degraded?.code).toBe('code/etcd');
+    const final = failure('api', { retryAt: undefined });
+    expect(phase({ media: [stick], failures: [often, final] })?.degraded?.code).toBe('code/api');
+  });
+
+  it('shows nothing of other bundles', () => {
+    const other = stored(verified({ name: 'tools', sequence: 2 }));
+    expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.degraded).toBeUndefined();
+  });
+});
