@@ -46,8 +46,13 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
     linkPath: paths.mirrorsLink,
   };
   const foreignPins = async (signal: AbortSignal) => effectivePins(await readCrioConfig(pinsPaths, signal), pinsPaths);
+  const renderedMirrors = async (): Promise<string[]> => {
+    const text = await readIfPresent(paths.mirrorsFile);
+    return text === undefined ? [] : (parseRegistriesDropIn(text, address) ?? [`unreadable ${paths.mirrorsFile}`]);
+  };
   return {
     writePins: async (ours, signal) => {
+      if (ours.length === 0 && (await holdsNoPins(paths))) return UNTOUCHED;
       const { pins: foreign, shadowing, faults } = await foreignPins(signal);
       refuse(faults, 'CRI-O would fail to reload, so the pins stay as they are');
       const text = renderPinsDropIn({ ours, foreign });
@@ -61,6 +66,7 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
       return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
     },
     writeMirrors: async (repositories, signal) => {
+      if (repositories.length === 0 && (await renderedMirrors()).length === 0) return UNTOUCHED;
       const config = mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
       if (repositories.length > 0) refuse(config.faults, 'No image could be pulled');
       const text = renderRegistriesDropIn(repositories, address, config.entries);
@@ -80,11 +86,16 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
       const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: found.ours, foreign }) === running;
       return isCurrent ? [...found.ours] : [];
     },
-    renderedMirrors: async () => {
-      const text = await readIfPresent(paths.mirrorsFile);
-      return text === undefined ? [] : (parseRegistriesDropIn(text, address) ?? [`unreadable ${paths.mirrorsFile}`]);
-    },
+    renderedMirrors,
   };
+}
+
+/** A node that has had no bundle yet, or none any more, is left as it is. */
+const UNTOUCHED = { changed: false, shadowing: [] } as const;
+
+async function holdsNoPins({ pinsFile, persistentPinsFile }: CrioPaths): Promise<boolean> {
+  const texts = await Promise.all([readIfPresent(pinsFile), readIfPresent(persistentPinsFile)]);
+  return texts.every((text) => parsePinsDropIn(text ?? '')?.ours.length === 0);
 }
 
 function refuse(faults: readonly ConfigFault[], consequence: string): void {
