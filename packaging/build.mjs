@@ -1,0 +1,47 @@
+/**
+ * Bundles the daemon (`dist/main.js`) and the command line (`dist/cli/main.js`) with what they import, so that starting reads a handful of
+ * files. Native modules stay in node_modules. `node packaging/build.mjs [OUTDIR]`
+ */
+import { rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { argv } from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const outdir = argv[2] ?? join(root, 'dist');
+
+/** Native modules, and what dbus-next would load for transports that are never used. */
+const external = ['better-sqlite3', 'unix-dgram', 'usocket', 'event-stream', 'x11'];
+
+await rm(outdir, { recursive: true, force: true });
+const { metafile } = await build({
+  absWorkingDir: root,
+  entryPoints: { main: 'src/main.ts', 'cli/main': 'src/cli/main.ts' },
+  outdir,
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node20.19',
+  external,
+  // Names stay, for stack traces; the rest is shortened, since Node keeps the text of what it runs in memory.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  keepNames: false,
+  legalComments: 'none',
+  metafile: true,
+  // CommonJS packages inside an ES module still ask for Node's own modules with require().
+  banner: {
+    js: "import { createRequire as createRequireOfBundle } from 'node:module'; const require = createRequireOfBundle(import.meta.url);",
+  },
+});
+await writeFile(join(outdir, 'package.json'), '{"type":"module"}\n');
+await writeFile(join(outdir, 'bundled-packages.json'), `${JSON.stringify(bundledPackages(metafile), null, 2)}\n`);
+
+/** Folders of the packages whose code went into the bundle: their licences have to go along. */
+function bundledPackages({ outputs }) {
+  const inputs = Object.values(outputs).flatMap((output) => Object.keys(output.inputs));
+  const folders = inputs.flatMap((path) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []);
+  return [...new Set(folders)].sort();
+}

@@ -1,0 +1,95 @@
+/**
+ * Makes `dist/stickpin-<version>-linux-<arch>.tar.gz`: the bundled program, its native modules, protocol files, units, licences and the two
+ * scripts that put them on a node and take them off again. Run by `npm run package`, after `npm ci` on a machine with the C library of the
+ * oldest node or an older one.
+ */
+import { execFileSync } from 'node:child_process';
+import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const dist = join(root, 'dist');
+const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
+const name = `stickpin-${version}-linux-${process.arch}`;
+const stage = join(dist, name);
+
+/** Native modules as they are needed to run: not their sources, which are ten times larger, and not what built them. */
+const native = {
+  'better-sqlite3': ['package.json', 'LICENSE', 'lib', 'build/Release/better_sqlite3.node'],
+  'unix-dgram': ['package.json', 'LICENSE', 'lib', 'build/Release/unix_dgram.node'],
+  bindings: ['package.json', 'LICENSE.md', 'bindings.js'],
+  'file-uri-to-path': ['package.json', 'LICENSE', 'index.js'],
+};
+
+execFileSync(process.execPath, [join(root, 'packaging/build.mjs'), join(dist, 'bundle')], { stdio: 'inherit' });
+await rm(stage, { recursive: true, force: true });
+await stageProgram();
+await stageIntegration();
+await stageLicences();
+const tarball = join(dist, `${name}.tar.gz`);
+execFileSync('tar', ['--owner=0', '--group=0', '--numeric-owner', '--sort=name', '-czf', tarball, '-C', dist, name]);
+await rm(stage, { recursive: true });
+await rm(join(dist, 'bundle'), { recursive: true });
+process.stdout.write(`${relative(root, tarball)}\n`);
+
+async function stageProgram() {
+  const lib = join(stage, 'lib');
+  await cp(join(dist, 'bundle'), join(lib, 'dist'), { recursive: true });
+  await cp(join(root, 'proto'), join(lib, 'proto'), { recursive: true });
+  for (const [module, files] of Object.entries(native)) {
+    for (const file of files) {
+      const from = join(root, 'node_modules', module, file);
+      await cp(from, join(lib, 'node_modules', module, file), { recursive: true });
+    }
+  }
+  for (const path of await listFiles(join(lib, 'node_modules'), '.node'))
+    execFileSync('strip', ['--strip-unneeded', path]);
+  await rm(join(lib, 'dist/bundled-packages.json'));
+  await writeFile(join(stage, 'stickpin'), '#!/bin/sh\nexec /usr/bin/node /usr/lib/stickpin/dist/cli/main.js "$@"\n');
+  await chmod(join(stage, 'stickpin'), 0o755);
+}
+
+async function stageIntegration() {
+  await cp(join(root, 'systemd'), join(stage, 'systemd'), { recursive: true });
+  await cp(join(root, 'udev'), join(stage, 'udev'), { recursive: true });
+  for (const script of ['install.sh', 'uninstall.sh']) {
+    await cp(join(root, 'packaging', script), join(stage, script));
+    await chmod(join(stage, script), 0o755);
+  }
+  for (const document of ['README.md', 'LICENSE', 'CHANGELOG.md'])
+    await cp(join(root, document), join(stage, document));
+}
+
+/** One file with the licence of each package whose code travels along. */
+async function stageLicences() {
+  const bundled = JSON.parse(await readFile(join(dist, 'bundle/bundled-packages.json'), 'utf8'));
+  const folders = [...new Set([...bundled, ...Object.keys(native).map((module) => `node_modules/${module}`)])].sort();
+  const parts = await Promise.all(folders.map((folder) => licenceOf(join(root, folder))));
+  await writeFile(join(stage, 'LICENSES.third-party.txt'), parts.join('\n'));
+}
+
+async function licenceOf(folder) {
+  const about = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+  const files = (await readdir(folder)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file)).sort();
+  const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
+  const title = `${about.name} ${about.version} (${licenceName(about)})`;
+  const text = texts.length > 0 ? texts.join('\n') : `No licence text in the package; author: ${authorOf(about)}\n`;
+  return `${'='.repeat(80)}\n${title}\n${'='.repeat(80)}\n\n${text}`;
+}
+
+function licenceName({ license, licenses }) {
+  if (typeof license === 'string') return license;
+  return license?.type ?? licenses?.map(({ type }) => type).join(' or ') ?? 'unknown';
+}
+
+function authorOf({ author, contributors, repository }) {
+  const who = author ?? contributors?.[0] ?? repository?.url ?? 'unknown';
+  return typeof who === 'string' ? who : who.name;
+}
+
+async function listFiles(folder, suffix) {
+  await mkdir(folder, { recursive: true });
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.name.endsWith(suffix)).map((entry) => join(entry.parentPath, entry.name));
+}
