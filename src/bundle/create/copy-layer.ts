@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { open, rename } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import type { Layer } from '../../domain/bundle.ts';
@@ -23,7 +23,7 @@ const CHUNK_BYTES = 1024 * 1024;
 export async function copyLayer(from: string, to: string, expected: Descriptor, signal: AbortSignal): Promise<Layer> {
   const target = await open(to, 'wx', 0o644);
   try {
-    const copied = await copyAndMeasure(from, target, expected, signal);
+    const copied = await measureLayer(from, expected, (chunk) => target.writeFile(chunk), signal);
     await target.sync();
     return copied;
   } finally {
@@ -31,10 +31,28 @@ export async function copyLayer(from: string, to: string, expected: Descriptor, 
   }
 }
 
-async function copyAndMeasure(
+/**
+ * As {@link copyLayer} for a blob on the same filesystem that nobody else needs: it is measured, synced and moved.
+ *
+ * @throws AppError as {@link copyLayer}
+ */
+export async function moveLayer(from: string, to: string, expected: Descriptor, signal: AbortSignal): Promise<Layer> {
+  const measured = await measureLayer(from, expected, async () => undefined, signal);
+  const file = await open(from, 'r');
+  try {
+    await file.chmod(0o644);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(from, to);
+  return measured;
+}
+
+async function measureLayer(
   from: string,
-  target: FileHandle,
   expected: Descriptor,
+  onChunk: (chunk: Buffer) => Promise<void>,
   signal: AbortSignal,
 ): Promise<Layer> {
   const blobHash = createHash('sha256');
@@ -42,15 +60,15 @@ async function copyAndMeasure(
   const meter = createTarMeter();
   let sizeBytes = 0;
   let uncompressedBytes = 0;
-  const copy = async function* (chunks: AsyncIterable<Buffer>) {
+  const blob = async function* (chunks: AsyncIterable<Buffer>) {
     for await (const chunk of chunks) {
       blobHash.update(chunk);
       sizeBytes += chunk.length;
-      await target.writeFile(chunk);
+      await onChunk(chunk);
       yield chunk;
     }
   };
-  const measure = async (chunks: AsyncIterable<Buffer>) => {
+  const tar = async (chunks: AsyncIterable<Buffer>) => {
     for await (const chunk of chunks) {
       diffHash.update(chunk);
       uncompressedBytes += chunk.length;
@@ -59,9 +77,9 @@ async function copyAndMeasure(
   };
   try {
     const { compression, chunks } = await detectCompression(from, signal);
-    const copied = copy(chunks);
-    if (compression === 'gzip') await pipeline(copied, createGunzip({ chunkSize: CHUNK_BYTES }), measure, { signal });
-    else await measure(copied);
+    const passed = blob(chunks);
+    if (compression === 'gzip') await pipeline(passed, createGunzip({ chunkSize: CHUNK_BYTES }), tar, { signal });
+    else await tar(passed);
     const digest = digestFromHex(blobHash.digest('hex'));
     if (digest !== expected.digest || sizeBytes !== expected.size) {
       throw damaged(

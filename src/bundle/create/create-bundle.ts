@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
 import { type BundleId, digestFromHex } from '../../domain/digest.ts';
@@ -10,10 +11,10 @@ import type { PrivateKey } from '../keys.ts';
 import { limits } from '../limits.ts';
 import { parsePayload } from '../schema.ts';
 import { bundleIdOf } from '../verify-envelope.ts';
+import { fetchImages } from './fetch-images.ts';
 import type { ImageRequest } from './image-request.ts';
 import { type Plan, planImages } from './plan-images.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
-import { fetchImages } from './skopeo.ts';
 import { buildDirectory, writeSynced } from './staging.ts';
 import { jsonBytes, type LayerProgress, type WrittenTree, writeTree } from './write-bundle.ts';
 
@@ -57,10 +58,11 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
   checkOptions(options);
   let made: Omit<CreatedBundle, 'path'> | undefined;
   await buildDirectory(options.out, async (staging) => {
-    const fetched = await fetchImages(options.images, options.arch, join(staging, '.fetched'), signal);
-    const plan = await planImages(fetched.requests, options.arch, signal);
+    const fetched = join(staging, '.fetched');
+    const requests = await fetchImages(options.images, options.arch, fetched, signal);
+    const plan = await planImages(requests, options.arch, signal);
     const tree = await writeTree(staging, plan, options.onLayer ?? (() => undefined), signal);
-    await fetched.remove();
+    await rm(fetched, { recursive: true, force: true });
     made = await writeEnvelope(staging, options, plan, tree);
     await checkResult(staging, signal);
   });

@@ -19,12 +19,16 @@ import { findInLayout, layoutBlobPath, readLayoutDocument } from './layout-sourc
 export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
   readonly directory: string;
   readonly selector: LayoutSelector;
+  /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
+  readonly isDisposable?: boolean;
 }
 
 /** A layer that is to be copied, and what it must unpack to. */
 export interface PlannedLayer extends Descriptor {
   readonly path: string;
   readonly diffId: Digest;
+  /** Whether it may be moved instead of copied. */
+  readonly isDisposable: boolean;
 }
 
 /** An image as it will stand in `contents.json`, with the size of what its digest names. */
@@ -106,7 +110,7 @@ async function planImage(
       reference.tag === undefined ? [] : [formatReference({ repository: reference.repository, tag: reference.tag })],
     ...(request.component !== undefined && { component: request.component }),
     pin: request.pin ?? true,
-    layers: planLayers(draft, directory, name, manifest.layers, config.rootfs.diff_ids),
+    layers: planLayers(draft, request, manifest.layers, config.rootfs.diff_ids),
   };
 }
 
@@ -132,11 +136,11 @@ async function manifestBytes(
 
 function planLayers(
   draft: Draft,
-  directory: string,
-  name: string,
+  { directory, reference, isDisposable = false }: LayoutRequest,
   layers: readonly Descriptor[],
   diffIds: readonly Digest[],
 ): number[] {
+  const name = formatReference(reference);
   if (layers.length > limits.layersPerImage) {
     throw bundleError(
       'bundle/source',
@@ -159,7 +163,8 @@ function planLayers(
         `${name}: layer ${layer.digest} has ${layer.size} bytes; a stick with FAT holds files up to ${limits.blobBytes} only: rebuild the image with smaller layers`,
       );
     }
-    const planned = { ...layer, path: layoutBlobPath(directory, layer.digest), diffId, at: draft.layers.size };
+    const path = layoutBlobPath(directory, layer.digest);
+    const planned = { ...layer, path, diffId, isDisposable, at: draft.layers.size };
     draft.layers.set(layer.digest, planned);
     return planned.at;
   });

@@ -5,7 +5,7 @@ import type { ContentPointer, Contents, Layer } from '../../domain/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { mediaTypes } from '../oci-schema.ts';
-import { copyLayer } from './copy-layer.ts';
+import { copyLayer, moveLayer } from './copy-layer.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './plan-images.ts';
 import { checkSpace, syncDirectory, writeSynced } from './staging.ts';
 
@@ -36,7 +36,7 @@ export async function writeTree(
   const layers: Layer[] = [];
   for (const layer of plan.layers) {
     signal.throwIfAborted();
-    layers.push(await copyChecked(layer, join(blobs, hexOf(layer.digest)), signal));
+    layers.push(await takeLayer(layer, join(blobs, hexOf(layer.digest)), signal));
     onLayer(layers.length, plan.layers.length);
   }
   for (const [digest, bytes] of plan.documents) {
@@ -54,8 +54,9 @@ export async function writeTree(
   return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
 }
 
-async function copyChecked(layer: PlannedLayer, to: string, signal: AbortSignal): Promise<Layer> {
-  const copied = await copyLayer(layer.path, to, layer, signal);
+async function takeLayer(layer: PlannedLayer, to: string, signal: AbortSignal): Promise<Layer> {
+  const take = layer.isDisposable ? moveLayer : copyLayer;
+  const copied = await take(layer.path, to, layer, signal);
   if (copied.diffId === layer.diffId) return copied;
   throw bundleError(
     'bundle/source',
@@ -76,9 +77,10 @@ function indexOf(images: readonly PlannedImage[]) {
   return { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests };
 }
 
+/** What is to be written; layers that are only moved are there already. */
 function neededBytes(plan: Plan): number {
   const documents = [...plan.documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
-  return plan.layers.reduce((sum, layer) => sum + layer.size, documents);
+  return plan.layers.reduce((sum, layer) => sum + (layer.isDisposable ? 0 : layer.size), documents);
 }
 
 function pointerTo(bytes: Buffer): { digest: Digest; size: number } {

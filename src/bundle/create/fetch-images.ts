@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { type Digest, digestFromHex } from '../../domain/digest.ts';
+import { formatReference, repositoryOf } from '../../domain/reference.ts';
+import { bundleError } from '../bundle-error.ts';
+import { parseJson } from '../json.ts';
+import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIndex } from '../oci-schema.ts';
+import type { ImageRequest } from './image-request.ts';
+import { layoutBlobPath } from './layout-source.ts';
+import type { LayoutRequest } from './plan-images.ts';
+import { runSkopeo } from './run-skopeo.ts';
+
+/**
+ * Brings every image that does not come from an OCI layout into one layout at `folder`, through skopeo with `--preserve-digests`. Of an index
+ * only the manifest for `linux/arch` is fetched; the index itself keeps its bytes. Credentials, mirrors and TLS are as
+ * containers-registries.conf(5) and containers-auth.json(5) say.
+ *
+ * @param folder is made when it is needed, on the filesystem of the bundle; the caller removes it.
+ * @throws AppError `bundle/skopeo`, `bundle/source` (`reject`)
+ */
+export async function fetchImages(
+  images: readonly ImageRequest[],
+  arch: string,
+  folder: string,
+  signal: AbortSignal,
+): Promise<LayoutRequest[]> {
+  const requests: LayoutRequest[] = [];
+  const fetched: Descriptor[] = [];
+  for (const { source, ...image } of images) {
+    if (source.kind === 'layout') {
+      requests.push({ ...image, directory: source.directory, selector: source.selector });
+      continue;
+    }
+    const name = formatReference(image.reference);
+    const selector = { kind: 'position', position: fetched.length } as const;
+    fetched.push(await fetchImage({ name, location: source.location, arch, folder }, signal));
+    requests.push({ ...image, directory: folder, selector, isDisposable: true });
+  }
+  if (fetched.length > 0) {
+    await writeFile(join(folder, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests: fetched }));
+  }
+  return requests;
+}
+
+interface Fetch {
+  readonly name: string;
+  readonly location: string;
+  readonly arch: string;
+  readonly folder: string;
+}
+
+async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<Descriptor> {
+  await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
+  const index = fetch.location.startsWith('docker://') ? await fetchIndex(fetch, signal) : undefined;
+  if (index === undefined) return copyManifest(fetch, fetch.location, signal);
+  const repository = repositoryOf(fetch.location.slice('docker://'.length));
+  await copyManifest(fetch, `docker://${repository}@${index.child}`, signal);
+  return index.descriptor;
+}
+
+/** The index behind a location, or undefined when it is a plain manifest: skopeo would copy the manifest and drop the index. */
+async function fetchIndex(
+  { name, location, arch, folder }: Fetch,
+  signal: AbortSignal,
+): Promise<{ descriptor: Descriptor; child: Digest } | undefined> {
+  const bytes = await runSkopeo(['inspect', '--raw', location], `${name} from ${location}`, signal);
+  const mediaType = mediaTypeOf(bytes, name);
+  if (!indexMediaTypes.has(mediaType)) return undefined;
+  const child = entryForPlatform(parseIndex(bytes, `index of ${name}`, 'bundle/source'), arch);
+  if (child === undefined) throw bundleError('bundle/source', `${name} has no image for linux/${arch}`);
+  return { descriptor: await keepDocument(folder, bytes, mediaType), child: child.digest };
+}
+
+/**
+ * Copies one manifest with its blobs. Through the `dir:` transport, since that takes Docker's schema 2 as it is; an OCI layout would make
+ * skopeo rewrite it.
+ */
+async function copyManifest({ name, arch, folder }: Fetch, location: string, signal: AbortSignal): Promise<Descriptor> {
+  const incoming = join(folder, 'incoming');
+  const platform = ['--override-os', 'linux', '--override-arch', arch];
+  const copy = ['copy', '--quiet', '--preserve-digests', location, `dir:${incoming}`];
+  await runSkopeo([...platform, ...copy], `${name} from ${location}`, signal);
+  for (const file of (await readdir(incoming)).filter((entry) => /^[0-9a-f]{64}$/.test(entry))) {
+    await rename(join(incoming, file), layoutBlobPath(folder, digestFromHex(file)));
+  }
+  const bytes = await readFile(join(incoming, 'manifest.json'));
+  await rm(incoming, { recursive: true });
+  return keepDocument(folder, bytes, mediaTypeOf(bytes, name));
+}
+
+async function keepDocument(folder: string, bytes: Buffer, mediaType: string): Promise<Descriptor> {
+  const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  await writeFile(layoutBlobPath(folder, digest), bytes);
+  return { mediaType, digest, size: bytes.length };
+}
+
+const typed = v.looseObject({ mediaType: v.exactOptional(v.string()), manifests: v.exactOptional(v.unknown()) });
+
+/** image-spec: `mediaType` may be absent from OCI documents; Docker's always have it. */
+function mediaTypeOf(bytes: Buffer, name: string): string {
+  const { mediaType, manifests } = parseJson(bytes, typed, `manifest of ${name}`, 'bundle/source');
+  return mediaType ?? (manifests === undefined ? mediaTypes.ociManifest : mediaTypes.ociIndex);
+}
