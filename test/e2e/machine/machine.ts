@@ -1,6 +1,7 @@
 import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { execute, type Outcome } from '../../support/rootfs/execute.ts';
+import { crioDoubleFiles } from './crio-double.ts';
 import { type GuestFile, machineImage } from './disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
 import { guestSetup } from './guest-setup.ts';
@@ -50,7 +51,7 @@ const sharedFolder = '/mnt/host';
 
 /** Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. */
 export async function startMachine(options: MachineOptions = {}): Promise<Machine> {
-  const image = await machineImage([...guestSetup, ...(options.files ?? [])]);
+  const image = await machineImage([...guestSetup, ...(await crioDoubleFiles()), ...(options.files ?? [])]);
   const directory = await mkdtemp('/var/tmp/stickpin-machine-');
   const shared = join(directory, 'shared');
   await mkdir(shared);

@@ -22,11 +22,25 @@ export const agentPort = 'agent';
 /** The mount tag under which the guest finds the shared folder (9p). */
 export const sharedFolderTag = 'host';
 
+/** Drivers of what QEMU's chipset brings along and nothing here uses. */
+const unusedModules = [
+  'drm',
+  'psmouse',
+  'pcspkr',
+  'i2c_i801',
+  'lpc_ich',
+  'iTCO_wdt',
+  'ahci',
+  'serio_raw',
+  'evdev',
+  'button',
+];
+
 /** `systemd.show_status` puts a failed unit on the console; the rest of the line only saves time. */
 const kernelCommandLine = [
   'console=ttyS0 root=/dev/vda rw',
   'loglevel=3 quiet systemd.show_status=error',
-  'mitigations=off nowatchdog net.ifnames=0',
+  `mitigations=off nowatchdog net.ifnames=0 modprobe.blacklist=${unusedModules.join(',')}`,
 ].join(' ');
 
 /** Starts QEMU on a fresh overlay of the image's disk, so that the image stays as it is. The machine has no network. */

@@ -16,6 +16,7 @@ const recipe = {
     'systemd-sysv',
     'udev',
     'dbus',
+    'procps',
     'linux-image-amd64',
     'busybox-static',
     'e2fsprogs',
