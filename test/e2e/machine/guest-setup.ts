@@ -23,6 +23,16 @@ const maskedUnits = [
   'systemd-ask-password-wall.path',
 ];
 
+/** The tag by which the guest knows the folder that it shares with the host (9p). */
+export const sharedFolderTag = 'host';
+
+/** Where the guest mounts that folder. */
+export const sharedFolder = '/mnt/host';
+
+const filesystems = `/dev/vda / ext4 noatime 0 0
+${sharedFolderTag} ${sharedFolder} 9p trans=virtio,version=9p2000.L,msize=512000,noauto 0 0
+`;
+
 const containerdConfiguration = `version = 2
 
 [plugins."io.containerd.grpc.v1.cri".registry]
@@ -34,11 +44,8 @@ const containerdConfiguration = `version = 2
  * themselves: a scenario starts or enables the one that it is about.
  */
 export const guestSetup: readonly GuestFile[] = [
-  {
-    path: '/etc/fstab',
-    content: '/dev/vda / ext4 noatime 0 0\nhost /mnt/host 9p trans=virtio,version=9p2000.L,msize=512000,noauto 0 0\n',
-  },
-  { path: '/mnt/host/.keep', content: '' },
+  { path: '/etc/fstab', content: filesystems },
+  { path: `${sharedFolder}/.keep`, content: '' },
   { path: '/etc/hostname', content: 'node1\n' },
   { path: '/etc/hosts', content: '127.0.0.1 localhost node1\n' },
   { path: '/etc/machine-id', content: '5f3a1c0be7d24c6e9b1d0a8c7e6f5d4b\n' },
@@ -47,7 +54,6 @@ export const guestSetup: readonly GuestFile[] = [
   { path: '/var/.updated', content: '' },
   { path: '/etc/systemd/journald.conf.d/storage.conf', content: '[Journal]\nStorage=persistent\nRateLimitBurst=0\n' },
   { path: '/etc/systemd/system.conf.d/timeouts.conf', content: '[Manager]\nDefaultTimeoutStartSec=180s\n' },
-  { path: '/etc/systemd/system-preset/00-machine.preset', content: 'disable *\n' },
   // The agent tells the journal of each question it is asked.
   { path: '/etc/systemd/system/qemu-guest-agent.service.d/quiet.conf', content: '[Service]\nLogLevelMax=notice\n' },
   { path: '/etc/containerd/config.toml', content: containerdConfiguration },

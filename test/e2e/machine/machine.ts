@@ -4,7 +4,7 @@ import { execute, type Outcome } from '../../support/rootfs/execute.ts';
 import { crioDoubleFiles } from './crio-double.ts';
 import { type GuestFile, machineImage } from './disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
-import { guestSetup } from './guest-setup.ts';
+import { guestSetup, sharedFolder } from './guest-setup.ts';
 import { agentPort, type Qemu, startQemu } from './qemu.ts';
 import type { QmpEvent } from './qmp.ts';
 import { partitionOffsetBytes, type Stick } from './stick.ts';
@@ -47,7 +47,6 @@ export interface Machine {
 }
 
 const bootTimeoutMs = 180_000;
-const sharedFolder = '/mnt/host';
 
 /** Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. */
 export async function startMachine(options: MachineOptions = {}): Promise<Machine> {

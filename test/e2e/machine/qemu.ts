@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { execute } from '../../support/rootfs/execute.ts';
 import type { MachineImage } from './disk.ts';
+import { sharedFolderTag } from './guest-setup.ts';
 import { type JsonSocket, listenForJson } from './json-socket.ts';
 import { connectQmp, type Qmp } from './qmp.ts';
 
@@ -18,9 +19,6 @@ export interface Qemu {
 
 /** Identifies the agent's port in QEMU's VSERPORT_CHANGE events. */
 export const agentPort = 'agent';
-
-/** The mount tag under which the guest finds the shared folder (9p). */
-export const sharedFolderTag = 'host';
 
 /** Drivers of what QEMU's chipset brings along and nothing here uses. */
 const unusedModules = [

@@ -1,9 +1,9 @@
-import { copyFile, mkdir, open, readdir, rm, stat, truncate } from 'node:fs/promises';
+import { mkdir, open, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { execute } from '../../support/rootfs/execute.ts';
 
 /** Filesystems that a stick can carry. exfat is made empty, since nothing on the host fills it: see `Machine.fillStick()`. */
-export type StickFilesystem = 'vfat' | 'ext4' | 'iso9660' | 'squashfs' | 'exfat';
+type StickFilesystem = 'vfat' | 'ext4' | 'iso9660' | 'squashfs' | 'exfat';
 
 /** How to make a stick. */
 export interface StickOptions {
@@ -72,12 +72,6 @@ export async function makeStick(options: StickOptions): Promise<Stick> {
   ]);
   await rm(part);
   return { image, filesystem, partition: 1 };
-}
-
-/** A second stick with the same bytes, as a duplicator makes it. */
-export async function copyStick(stick: Stick, image: string): Promise<Stick> {
-  await copyFile(stick.image, image);
-  return { ...stick, image };
 }
 
 async function partition(image: string, table: 'gpt' | 'mbr', filesystem: StickFilesystem, sizeMiB: number) {

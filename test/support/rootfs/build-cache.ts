@@ -9,7 +9,7 @@ import { join } from 'node:path';
 const keptPerKind = 3;
 
 /** Where built things are kept between test runs: `STICKPIN_TEST_CACHE`, else `/var/cache/stickpin-test`. */
-export function cacheDirectory(): string {
+function cacheDirectory(): string {
   return process.env.STICKPIN_TEST_CACHE ?? '/var/cache/stickpin-test';
 }
 

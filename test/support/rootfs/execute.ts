@@ -19,7 +19,7 @@ export interface Outcome {
 }
 
 /** Runs a program to its end, whatever its exit code. Rejects when it can't be started or the signal aborts. */
-export async function executeAny(argv: readonly string[], options: ExecuteOptions = {}): Promise<Outcome> {
+async function executeAny(argv: readonly string[], options: ExecuteOptions = {}): Promise<Outcome> {
   const [file, ...args] = argv;
   if (file === undefined) throw new TypeError('executeAny() needs a program');
   const timeout = AbortSignal.timeout(options.timeoutMs ?? 600_000);
