@@ -93,6 +93,8 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
           log.warn({ unit, err }, 'A device could not be looked at; it is tried again when it changes');
       }
     }
+    // Here and not when the promise settles: a unit that is added in between would be left lying.
+    working = undefined;
   };
   const lookAt = (unit: string): void => {
     pending.add(unit);

@@ -1,0 +1,254 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDeviceMedia } from '../../../src/media/device-media.ts';
+import type { MediaProvider, PluggedMedium } from '../../../src/media/media-provider.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createFakeDeviceUnits, type FakeDeviceUnits } from '../../support/fake-device-units.ts';
+import { createFakeMachine, type FakeMachine } from '../../support/fake-sysfs.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+
+const never = new AbortController().signal;
+const UNIT = 'dev-sdb1.device';
+
+describe('device media', () => {
+  let machine: FakeMachine;
+  let units: FakeDeviceUnits;
+  let provider: MediaProvider;
+  let log: RecordingLog;
+  let plugged: Map<string, PluggedMedium>;
+  let story: string[];
+  let mountDirectory: string;
+
+  beforeEach(async () => {
+    machine = createFakeMachine();
+    units = createFakeDeviceUnits();
+    log = createRecordingLog();
+    plugged = new Map();
+    story = [];
+    mountDirectory = mkdtempSync(join(tmpdir(), 'stickpin-media-'));
+    provider = createDeviceMedia({ units, log, mountDirectory, query: machine.query, paths: machine.paths });
+    await provider.start(
+      {
+        arrived: (medium) => {
+          plugged.set(medium.mediumId, medium);
+          story.push(`+${medium.mediumId}`);
+        },
+        changed: (mediumId) => story.push(`~${mediumId}`),
+        left: (mediumId) => {
+          plugged.delete(mediumId);
+          story.push(`-${mediumId}`);
+        },
+      },
+      never,
+    );
+  });
+  afterEach(async () => {
+    await provider.dispose();
+    machine[Symbol.dispose]();
+    rmSync(mountDirectory, { recursive: true, force: true });
+  });
+
+  const addStick = (): string => {
+    machine.addDevice('sdb', '8:16', { ID_FS_USAGE: '' });
+    return machine.addDevice('sdb1', '8:17');
+  };
+  const stick = async (): Promise<PluggedMedium> => {
+    units.plug(UNIT, addStick());
+    return eventually(() => {
+      const medium = plugged.get('1-sdb1');
+      expect(medium).toBeDefined();
+      return medium as PluggedMedium;
+    });
+  };
+  /** Mounting as systemd does it: the mount point is there and in mountinfo. */
+  const mountsWell = (): void => {
+    units.onMount = async ({ where, what }) => {
+      mkdirSync(where, { recursive: true });
+      machine.mount('8:17', where, what);
+    };
+  };
+
+  it('tells of a stick that comes and goes', async () => {
+    const medium = await stick();
+    expect(medium).toMatchObject({ label: 'sdb1', layout: 'medium' });
+    machine.removeDevice('sdb1');
+    units.unplug(UNIT);
+    expect(story).toEqual(['+1-sdb1', '-1-sdb1']);
+  });
+
+  it('finds what was plugged in before', async () => {
+    units.putQuietly(UNIT, addStick());
+    units.send({ kind: 'resync' });
+    await eventually(() => expect(story).toEqual(['+1-sdb1']));
+  });
+
+  it('finds after a gap what came and what went', async () => {
+    await stick();
+    machine.removeDevice('sdb1');
+    machine.removeDevice('sdb');
+    units.putQuietly('dev-sdc.device', machine.addDevice('sdc', '8:32'));
+    units.send({ kind: 'resync' });
+    await eventually(() => expect([...plugged.keys()]).toEqual(['2-sdc']));
+  });
+
+  it('gives the same stick another id when it is plugged in again', async () => {
+    await stick();
+    machine.removeDevice('sdb1');
+    machine.removeDevice('sdb');
+    units.unplug(UNIT);
+    units.plug(UNIT, addStick());
+    await eventually(() => expect(story).toEqual(['+1-sdb1', '-1-sdb1', '+2-sdb1']));
+  });
+
+  it('tells a new stick behind a unit that stayed, whatever the event', async () => {
+    await stick();
+    machine.removeDevice('sdb1');
+    machine.removeDevice('sdb');
+    addStick();
+    units.send({ kind: 'changed', unit: UNIT });
+    await eventually(() => expect(story).toEqual(['+1-sdb1', '-1-sdb1', '+2-sdb1']));
+  });
+
+  it('reports one stick once, however many events there are', async () => {
+    await stick();
+    for (let count = 0; count < 5; count += 1) units.send({ kind: 'changed', unit: UNIT });
+    await provider.rescan(never);
+    expect(story).toEqual(['+1-sdb1']);
+  });
+
+  it('follows the alias of our rule to the drive behind it', async () => {
+    const path = machine.addDevice('sr0', '11:0', { ID_FS_USAGE: '' });
+    units.plug('dev-sr0.device', path);
+    await provider.rescan(never);
+    expect(story).toEqual([]);
+    machine.addDevice('sr0', '11:0', { ID_FS_TYPE: 'iso9660' });
+    units.send({ kind: 'new', unit: 'dev-stickpin-sr0.device' });
+    await eventually(() => expect(story).toEqual(['+2-sr0']));
+  });
+
+  it('waits for a device that is only expected', async () => {
+    units.plug(UNIT, addStick(), 'inactive');
+    await provider.rescan(never);
+    expect(story).toEqual([]);
+  });
+
+  it('asks nothing about terminals and links', async () => {
+    let asked = 0;
+    const { unitProperty } = units;
+    units.unitProperty = (...args) => {
+      asked += 1;
+      return unitProperty(...args);
+    };
+    for (const unit of ['dev-ttyS0.device', 'dev-disk-by\\x2duuid-1234.device', 'sys-devices-x-block-sdb.device']) {
+      units.plug(unit, '/sys/class/block/x');
+    }
+    await provider.rescan(never);
+    expect(asked).toBe(0);
+  });
+
+  it('says once why it leaves a disk alone', async () => {
+    machine.addDevice('sda', '8:0', { ID_FS_USAGE: '' });
+    const path = machine.addDevice('sda1', '8:1');
+    machine.mount('8:1', '/', '/dev/sda1');
+    units.plug('dev-sda1.device', path);
+    await provider.rescan(never);
+    await provider.rescan(never);
+    expect(story).toEqual([]);
+    expect(log.lines.map(({ message }) => message)).toEqual(['sda1 is left alone: the system itself is on sda']);
+  });
+
+  it('goes on when a device can not be asked for', async () => {
+    units.plug(UNIT, addStick());
+    const failing = units.unitProperty;
+    units.unitProperty = async () => {
+      throw new Error('bus trouble');
+    };
+    units.send({ kind: 'changed', unit: UNIT });
+    await eventually(() => expect(log.lines.at(-1)).toMatchObject({ level: 'warn', fields: { unit: UNIT } }));
+    units.unitProperty = failing;
+    await provider.rescan(never);
+    expect([...plugged.keys()]).toEqual(['1-sdb1']);
+  });
+
+  describe('mounting', () => {
+    it('mounts read-only at a place of its own', async () => {
+      mountsWell();
+      const medium = await stick();
+      const where = join(mountDirectory, '1-sdb1');
+      expect(await medium.mount(never)).toBe(where);
+      expect(units.mounts).toEqual([
+        {
+          unit: expect.stringMatching(/-1\\x2dsdb1\.mount$/),
+          description: 'Medium sdb1',
+          what: '/dev/sdb1',
+          where,
+          type: 'vfat',
+          options: 'ro,nosuid,nodev,noexec,nosymfollow',
+        },
+      ]);
+      await medium.release();
+      expect(units.stopped).toEqual([units.mounts[0]?.unit]);
+    });
+
+    it('mounts once, and finds its own mount after a restart', async () => {
+      mountsWell();
+      const medium = await stick();
+      const where = await medium.mount(never);
+      expect(await medium.mount(never)).toBe(where);
+      expect(units.mounts).toHaveLength(1);
+    });
+
+    it('reads a stick where somebody else mounted it, and leaves that mount alone', async () => {
+      const elsewhere = join(mountDirectory, 'elsewhere');
+      mkdirSync(elsewhere);
+      const medium = await stick();
+      machine.mount('8:17', '/not/readable', '/dev/sdb1');
+      machine.mount('8:17', elsewhere, '/dev/sdb1');
+      machine.mount('8:17', '/part/of/it', '/dev/sdb1', '/sub');
+      expect(await medium.mount(never)).toBe(elsewhere);
+      await medium.release();
+      expect(units.mounts).toEqual([]);
+      expect(units.stopped).toEqual([]);
+    });
+
+    it('says what to do about a filesystem that can not be mounted', async () => {
+      units.onMount = async () => {
+        throw new Error('ended with "failed"');
+      };
+      const medium = await stick();
+      await expect(medium.mount(never)).rejects.toMatchObject({
+        code: 'media/mount',
+        message: expect.stringMatching(/\/dev\/sdb1 \(vfat\).*ended with "failed".*journalctl -u/),
+      });
+    });
+
+    it('does not believe a mount that is not there', async () => {
+      const medium = await stick();
+      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/mount' });
+    });
+
+    it('names the filesystems that it reads', async () => {
+      units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'hfsplus' }));
+      await eventually(() => expect(plugged.size).toBe(1));
+      await expect(plugged.get('1-sdb')?.mount(never)).rejects.toMatchObject({
+        code: 'media/filesystem',
+        message: expect.stringMatching(/hfsplus.*vfat, exfat/),
+      });
+    });
+
+    it('is gone when the stick was pulled, or swapped for another, before it was mounted', async () => {
+      const medium = await stick();
+      expect(await medium.isThere(never)).toBe(true);
+      units.onMount = async () => {
+        writeFileSync(join(machine.paths.sysRoot, 'devices/block/sdb/diskseq'), '9\n');
+        throw new Error('no such device');
+      };
+      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
+      expect(await medium.isThere(never)).toBe(false);
+      machine.removeDevice('sdb');
+      expect(await medium.isThere(never)).toBe(false);
+    });
+  });
+});
