@@ -10,7 +10,7 @@ import { limits } from './limits.ts';
 export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
 
 /** A release stream's name. */
-export const BUNDLE_NAME: RegExp = /^[a-z0-9][a-z0-9-]{0,62}$/;
+const BUNDLE_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for, since texts reach terminals

@@ -12,7 +12,7 @@ export interface TrustedKey extends PublicKey {
 }
 
 /** A file of the folder that could not be used. `message` names the file and says why. */
-export interface KeyProblem {
+interface KeyProblem {
   readonly file: string;
   readonly message: string;
 }

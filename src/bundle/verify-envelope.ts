@@ -48,7 +48,7 @@ export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayloa
 }
 
 /** Whether `signature` is `key`'s over `covered`. A signature that can't even be read is none. */
-export function isSignatureBy(key: PublicKey, signature: Uint8Array, covered: Uint8Array): boolean {
+function isSignatureBy(key: PublicKey, signature: Uint8Array, covered: Uint8Array): boolean {
   try {
     return key.algorithm === 'ed25519'
       ? verify(null, covered, key.key, signature)

@@ -41,7 +41,7 @@ export async function trustIn(keys: readonly SampleKey[], folder: string, thresh
 }
 
 /** An image of a sample bundle: its reference with a tag, as `quay.example.com/coreos/etcd:3.5.9`, and its content. */
-export interface SampleBundleImage {
+interface SampleBundleImage {
   readonly reference: string;
   readonly image: SampleImage;
   readonly component?: string;
@@ -82,7 +82,7 @@ export interface SampleBundleOptions {
 export const hostArch = { x64: 'amd64', ppc64: 'ppc64le' }[process.arch as string] ?? process.arch;
 
 /** Two images, one with an index around it, that share no layer. `seed` makes other content under the same names and another tag. */
-export function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBundleImage[] {
+function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBundleImage[] {
   return ['coreos/etcd', 'ocp/api-server'].map((path, at) => ({
     reference: `quay.example.com/${path}:${seed}`,
     image: sampleImage({ seed: `${path}-${seed}`, architecture: arch, withIndex: at === 1 }),

@@ -10,7 +10,7 @@ export type LayoutSelector =
   | { readonly kind: 'position'; readonly position: number };
 
 /** Where an image comes from. `skopeo` takes any transport of containers-transports(5). */
-export type ImageSource =
+type ImageSource =
   | { readonly kind: 'layout'; readonly directory: string; readonly selector: LayoutSelector }
   | { readonly kind: 'skopeo'; readonly location: string };
 
@@ -49,7 +49,7 @@ export function parseImageRequest(text: string): ImageRequest {
 }
 
 /** Reads a source: `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. @throws AppError `bundle/option` (`reject`) */
-export function parseImageSource(text: string): ImageSource {
+function parseImageSource(text: string): ImageSource {
   if (!/^[a-z][a-z0-9-]*:./.test(text)) {
     throw bundleError(
       'bundle/option',

@@ -8,7 +8,7 @@ import {
 } from './tar-header.ts';
 
 /** What a layer takes once it is unpacked. `diskBytes` counts regular files rounded up to 4 KiB each. */
-export interface TarTotals {
+interface TarTotals {
   readonly diskBytes: number;
   readonly inodes: number;
 }
