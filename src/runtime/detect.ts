@@ -16,7 +16,7 @@ export interface RuntimeCandidate {
 }
 
 /** The usual runtimes. Those that bring their own containerd come before the plain one, which such a node may have as well, for Docker. */
-export const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
+const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   {
     kind: 'crio',
     title: 'CRI-O',

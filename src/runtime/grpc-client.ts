@@ -7,7 +7,7 @@ import { findProtoRoot } from './proto-root.ts';
 const MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /** How one call is made. Without `timeoutMs` there is no deadline. `headers` go out as gRPC metadata. */
-export interface CallOptions {
+interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
   readonly headers?: Readonly<Record<string, string>>;

@@ -11,7 +11,7 @@ export function tomlString(text: string): string {
 }
 
 /** Any TOML value on one line, tables inline. `value` is what the parser gives: no other types occur. */
-export function tomlValue(value: unknown): string {
+function tomlValue(value: unknown): string {
   if (typeof value === 'string') return tomlString(value);
   if (Array.isArray(value)) return `[${value.map(tomlValue).join(', ')}]`;
   if (value instanceof Date) return value.toISOString();

@@ -1,7 +1,7 @@
 /** The label by which containerd's CRI plugin knows a pinned image (fact 22). */
 export const PINNED_LABEL = 'io.cri-containerd.pinned';
 /** Value of {@link PINNED_LABEL} that means pinned. */
-export const PINNED_VALUE = 'pinned';
+const PINNED_VALUE = 'pinned';
 /** Our own label: `true` when we pinned the image, `kept` when it was pinned before us and stays so after us. */
 export const MARK_LABEL = 'io.stickpin.pinned';
 
@@ -14,7 +14,7 @@ export interface ImageRecord {
 }
 
 /** A descriptor as containerd's API has it; `size` in bytes. */
-export interface ImageTarget {
+interface ImageTarget {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;

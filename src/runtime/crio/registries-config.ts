@@ -19,7 +19,7 @@ export interface RegistriesConfigPaths {
 }
 
 /** A `[[registry.mirror]]` as configured. */
-export interface RegistryMirror {
+interface RegistryMirror {
   readonly location: string;
   readonly insecure: boolean;
   readonly pullFromMirror?: string;

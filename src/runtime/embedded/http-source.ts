@@ -10,13 +10,13 @@ import { MANIFEST_TYPES } from './manifest.ts';
 const MANIFEST_LIMIT_BYTES = 4 * 1024 * 1024;
 
 /** A manifest or index as the registry sent it; its digest is not checked yet. */
-export interface RawManifest {
+interface RawManifest {
   readonly mediaType: string;
   readonly bytes: Buffer;
 }
 
 /** A blob from `startByte` on. `startByte` is 0 when the registry doesn't do ranges. */
-export interface BlobStream {
+interface BlobStream {
   readonly startByte: number;
   readonly chunks: AsyncIterable<Buffer>;
 }

@@ -13,7 +13,7 @@ const IMAGE_ID = 'io.stickpin.image.id';
 const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
 
 /** A name and the image that it belongs to. */
-export interface NamedImage {
+interface NamedImage {
   readonly name: string;
   /** What the name resolves to: a manifest or an index. */
   readonly target: Descriptor;

@@ -19,24 +19,24 @@ function changesOf(labels: ImageRecord['labels'], wanted: boolean) {
 
 describe('labelChanges', () => {
   it('pins what is wanted', () => {
-    expect(changesOf(bare, true)).toEqual({ [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'true' });
+    expect(changesOf(bare, true)).toStrictEqual({ [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'true' });
     expect(changesOf(pinnedByUs, true)).toBeUndefined();
     expect(changesOf(bare, false)).toBeUndefined();
   });
 
   it('unpins what we pinned, and nothing else', () => {
-    expect(changesOf(pinnedByUs, false)).toEqual({ [PINNED_LABEL]: undefined, [MARK_LABEL]: undefined });
+    expect(changesOf(pinnedByUs, false)).toStrictEqual({ [PINNED_LABEL]: undefined, [MARK_LABEL]: undefined });
     expect(changesOf(pinnedByOthers, false)).toBeUndefined();
   });
 
   it('remembers that an image was pinned before us', () => {
-    expect(changesOf(pinnedByOthers, true)).toEqual({ [MARK_LABEL]: 'kept' });
+    expect(changesOf(pinnedByOthers, true)).toStrictEqual({ [MARK_LABEL]: 'kept' });
     expect(changesOf(kept, true)).toBeUndefined();
-    expect(changesOf(kept, false)).toEqual({ [MARK_LABEL]: undefined });
+    expect(changesOf(kept, false)).toStrictEqual({ [MARK_LABEL]: undefined });
   });
 
   it('pins again what lost its label but not our mark', () => {
-    expect(changesOf({ [MARK_LABEL]: 'kept' }, true)).toEqual({ [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'kept' });
+    expect(changesOf({ [MARK_LABEL]: 'kept' }, true)).toStrictEqual({ [PINNED_LABEL]: 'pinned', [MARK_LABEL]: 'kept' });
   });
 });
 
@@ -48,6 +48,6 @@ describe('labelledPins', () => {
       { name: 'others', labels: pinnedByOthers, target },
       { name: 'lost', labels: { [MARK_LABEL]: 'true' }, target },
     ];
-    expect(labelledPins(records)).toEqual(['b', 'c']);
+    expect(labelledPins(records)).toStrictEqual(['b', 'c']);
   });
 });

@@ -166,7 +166,7 @@ describe('the registries configuration of others', () => {
     ['docker.io/library/x', undefined],
   ])('%s is under %s', (repository, prefix) => {
     const entries = entriesOf(
-      file(['quay.io', 'quay.io/coreos', '*.example.com'].map((each) => `[[registry]]\nprefix = "${each}"\n`).join('')),
+      file(['quay.io/coreos', 'quay.io', '*.example.com'].map((each) => `[[registry]]\nprefix = "${each}"\n`).join('')),
     );
     expect(entryFor(repository, entries)?.prefix).toBe(prefix);
   });
