@@ -1,0 +1,56 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Digest } from '../../../../src/domain/digest.ts';
+import { openPartialBlob } from '../../../../src/runtime/embedded/partial-blob.ts';
+import { digestOf, seededBytes } from '../../../support/sample-image.ts';
+
+const bytes = seededBytes('partial', 1000);
+const blob = { mediaType: 'application/octet-stream', digest: digestOf(bytes) as Digest, size: bytes.length };
+
+let directory: string;
+let path: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'partial-'));
+  path = join(directory, 'partial/blob');
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+async function* chunks(from: number, to: number, each = 70): AsyncIterable<Buffer> {
+  for (let at = from; at < to; at += each) yield bytes.subarray(at, Math.min(at + each, to));
+}
+
+describe('a partial blob', () => {
+  it('goes on over a reopening, also with a registry that begins anew each time', async () => {
+    const first = await openPartialBlob(path, blob);
+    await first.append(0, chunks(0, 333));
+    await first.close();
+    const second = await openPartialBlob(path, blob);
+    expect(second.sizeBytes()).toBe(333);
+    await second.append(0, chunks(0, 700));
+    expect(second.sizeBytes()).toBe(700);
+    await second.append(700, chunks(700, 1000));
+    await second.finish(join(directory, 'blobs/done'));
+    await second.close();
+    expect(readFileSync(join(directory, 'blobs/done')).equals(bytes)).toBe(true);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it('is thrown away when its digest is wrong', async () => {
+    const partial = await openPartialBlob(path, { ...blob, digest: digestOf(Buffer.from('other')) as Digest });
+    await partial.append(0, chunks(0, 1000));
+    const final = join(directory, 'blobs/done');
+    await expect(partial.finish(final)).rejects.toMatchObject({ code: 'runtime/digest-mismatch' });
+    await partial.close();
+    expect([existsSync(path), existsSync(final)]).toEqual([false, false]);
+  });
+
+  it('takes no more bytes than promised', async () => {
+    const partial = await openPartialBlob(path, { ...blob, size: 999 });
+    await expect(partial.append(0, chunks(0, 1000))).rejects.toMatchObject({ code: 'runtime/digest-mismatch' });
+    await partial.close();
+    expect(existsSync(path)).toBe(false);
+  });
+});
