@@ -1,6 +1,8 @@
 import type { Assessment } from './assess.ts';
 import type { Digest } from './digest.ts';
+import { activationTarget } from './focus.ts';
 import { parseReference } from './reference.ts';
+import type { Observed } from './state.ts';
 
 /** What one repository offers on our registry. */
 export interface CatalogEntry {
@@ -14,22 +16,22 @@ export interface CatalogEntry {
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
 /**
- * The catalog of all adopted bundles. Tags are offered of the one bundle whose activation is due, since a tag names one image and an earlier
+ * The catalog of all adopted bundles. Tags are offered of the one bundle that is being activated, since a tag names one image and an earlier
  * move would be an upgrade that nobody asked for.
  */
-export function catalogOf({ bundles }: Assessment): Catalog {
+export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
   const catalog = new Map<string, { manifests: Set<Digest>; tags: Map<string, Digest> }>();
   const entryOf = (repository: string) => {
     const entry = catalog.get(repository) ?? { manifests: new Set<Digest>(), tags: new Map<string, Digest>() };
     catalog.set(repository, entry);
     return entry;
   };
-  for (const { bundle } of bundles) {
+  for (const { bundle } of assessment.bundles) {
     for (const image of bundle.contents.images) {
       entryOf(parseReference(image.reference).repository).manifests.add(image.digest);
     }
   }
-  const due = bundles.find((entry) => entry.activationDue);
+  const due = activationTarget(observed, assessment);
   for (const image of due?.bundle.contents.images ?? []) {
     for (const text of image.tags) {
       const { repository, tag } = parseReference(text);

@@ -2,9 +2,10 @@ import type { Assessment, BundleAssessment } from './assess.ts';
 import { missingLayersOf } from './assess.ts';
 import type { Image } from './bundle.ts';
 import type { Decision, Effect } from './effect.ts';
+import { activationTarget, failedTasks, isReadyToActivate } from './focus.ts';
 import { nextPulls, type PullCandidate } from './pull-schedule.ts';
 import { parseReference } from './reference.ts';
-import type { Observed, Policy, RunningTask } from './state.ts';
+import type { Observed, Policy } from './state.ts';
 
 /** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
 const PIN_BACKOFF_MS = 1_000;
@@ -104,10 +105,6 @@ function isPreloading({ phase, hold, disk }: BundleAssessment): boolean {
   return phase === 'preloading' || phase === 'activated' || phase === 'ready';
 }
 
-function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
-  return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
-}
-
 function pullEffects(observed: Observed, assessment: Assessment, policy: Policy): Effect[] {
   const pulls = new Map(
     assessment.bundles
@@ -138,20 +135,10 @@ function pullEffects(observed: Observed, assessment: Assessment, policy: Policy)
   });
 }
 
-function activations(observed: Observed, { bundles }: Assessment): Effect[] {
+function activations(observed: Observed, assessment: Assessment): Effect[] {
   if (observed.running.some((task) => task.kind === 'activate')) return [];
-  const waiting = failedTasks(observed, 'activate');
-  const next = bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
+  const next = activationTarget(observed, assessment);
   return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
-}
-
-/** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles that were to be activated. */
-function failedTasks({ failures, now }: Observed, kind: RunningTask['kind']): ReadonlySet<string> {
-  return new Set(
-    failures
-      .filter(({ task, retryAt }) => task.kind === kind && (retryAt === undefined || retryAt > now))
-      .map(({ task }) => (task.kind === 'pull' ? task.reference : task.bundleId)),
-  );
 }
 
 function readyEffects({ bundles }: Assessment): Effect[] {

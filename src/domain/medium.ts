@@ -43,5 +43,7 @@ export interface Medium {
   readonly mediumId: MediumId;
   /** What people call it: `sdb1`, or the path of a directory. */
   readonly label: string;
+  /** The drop folder is always there; that it is empty is no news. */
+  readonly isDropFolder: boolean;
   readonly state: MediumState;
 }

@@ -47,13 +47,14 @@ function mediaNews(before: readonly Medium[], after: readonly Medium[]): News[] 
   ];
 }
 
-function stateNews({ label, state }: Medium): News[] {
+function stateNews({ label, isDropFolder, state }: Medium): News[] {
   if (state.kind === 'failed') {
     const message = `${label} can't be read: ${state.reason.message}`;
     return [{ kind: 'mediumFailed', level: 'warn', medium: label, message }];
   }
   if (state.kind !== 'read') return [];
   const count = state.bundles.length;
+  if (isDropFolder && count === 0) return [];
   const found =
     count === 0
       ? 'no bundle (no folder stickpin/NAME with a bundle.dsse.json)'
@@ -82,8 +83,21 @@ function bundleNews(before: Snapshot, { assessment }: Snapshot): News[] {
   return assessment.bundles.flatMap((entry) => {
     const old = was.get(entry.bundle.bundleId);
     const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
+    const isKnown = old !== undefined && before.observed.runtime.kind === 'reachable';
+    if (isKnown && !isComplete(old) && isComplete(entry)) return completionNews(entry);
     return isSame ? [] : phaseNews(entry);
   });
+}
+
+function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean {
+  return absentImages.length === 0 && unpinnedImages.length === 0;
+}
+
+/** A release that was ready, then lost images, has them back. The first time is told where it is recorded. */
+function completionNews({ bundle }: BundleAssessment): News[] {
+  if (bundle.readyAt === undefined) return [];
+  const message = `${bundleTitle(bundle.payload)} is complete again: ${bundle.contents.images.length} images present and pinned`;
+  return [{ kind: 'bundleReady', level: 'info', bundleId: bundle.bundleId, message }];
 }
 
 function phaseNews(entry: BundleAssessment): News[] {
@@ -91,7 +105,8 @@ function phaseNews(entry: BundleAssessment): News[] {
   const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
   if (phase === 'preloading' && absentImages.length > 0) {
     const { totals } = bundle.payload;
-    const message = `Preloading ${bundleTitle(bundle.payload)} from ${media.join(', ')}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
+    const from = media.length === 0 ? '' : ` from ${media.join(', ')}`;
+    const message = `Preloading ${bundleTitle(bundle.payload)}${from}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
   // A runtime that is away has been told once for all bundles.

@@ -1,6 +1,9 @@
 import { formatBytes, formatBytesOf, formatDuration } from '../platform/sizes.ts';
-import type { Assessment, BundleAssessment } from './assess.ts';
+import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
 import { bundleName, bundleTitle } from './bundle.ts';
+import { bundleInWork } from './focus.ts';
+import type { Medium, MediumId } from './medium.ts';
+import { clip, oneLine } from './one-line.ts';
 import type { Observed } from './state.ts';
 
 /** How a preload goes, in bytes of compressed blobs. */
@@ -13,27 +16,34 @@ export interface Progress {
   readonly waitingTransfers: number;
 }
 
-/** The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=` of sd_notify(3). */
+/** Longest line, in characters. What is longer was made longer by a foreign error, and is cut. */
+const MAX_LENGTH = 500;
+/** Longest reason in a line that goes on after it. */
+const MAX_REASON_LENGTH = 330;
+/** A time left beyond this says only that it hardly moves. */
+const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=` of sd_notify(3). Work comes first, then what
+ * keeps everything from going on, then the medium that was plugged in last, then the rest.
+ */
 export function statusLine(observed: Observed, assessment: Assessment, progress: Progress): string {
   const isStuck = observed.obstacle !== undefined && observed.running.length === 0;
-  return (
+  const line =
     (isStuck ? undefined : workLine(observed, assessment, progress)) ??
-    rejectionLine(assessment) ??
-    troubleLine(observed, assessment) ??
-    mediumLine(observed) ??
-    restLine(observed, assessment)
-  );
+    blockedLine(observed, assessment) ??
+    mediaLine(observed, assessment) ??
+    bundleTrouble(assessment.bundles) ??
+    failedMediaLine(observed) ??
+    restLine(observed, assessment);
+  return clip(oneLine(line), MAX_LENGTH);
 }
 
 function workLine(observed: Observed, assessment: Assessment, progress: Progress): string | undefined {
   const activating = observed.running.find((task) => task.kind === 'activate');
   const target = assessment.bundles.find((entry) => entry.bundle.bundleId === activating?.bundleId);
   if (target !== undefined) return `Activating ${bundleTitle(target.bundle.payload)}: giving its tags to its images.`;
-  const entry = assessment.bundles.find(
-    (candidate) =>
-      observed.running.some((task) => task.bundleId === candidate.bundle.bundleId) ||
-      (candidate.phase === 'preloading' && candidate.absentImages.length > 0),
-  );
+  const entry = bundleInWork(observed, assessment);
   return entry === undefined ? adoptionLine(assessment) : preloadLine(entry, progress);
 }
 
@@ -45,65 +55,103 @@ function adoptionLine({ adoptions }: Assessment): string | undefined {
 }
 
 function preloadLine(entry: BundleAssessment, progress: Progress): string {
-  const { bundle, media, degraded } = entry;
+  const { bundle, media, degraded, pullableImages } = entry;
   const title = bundleTitle(bundle.payload);
   const total = bundle.contents.images.length;
-  const present = total - entry.absentImages.length;
-  if (media.length === 0 || progress.waitingTransfers > 0) {
-    return `Stick removed while preloading ${title} (${present}/${total} images). Plug it in again to continue.`;
+  const present = `${total - entry.absentImages.length}/${total} images`;
+  const labels = media.join(', ');
+  if (media.length === 0 && pullableImages.length === 0) {
+    return `Stick removed while preloading ${title} (${present}). Plug it in again to continue.`;
   }
-  const from = `Preloading ${title} from ${media.join(', ')}: ${present}/${total} images`;
+  if (progress.waitingTransfers > 0) {
+    return `Preloading ${title} has stalled at ${present}: ${labels || 'the medium'} does not deliver. It is tried again; if that does not help, unplug the stick and plug it in again.`;
+  }
+  const from = media.length === 0 ? '' : ` from ${labels}`;
   const bytes = formatBytesOf(progress.doneBytes, progress.totalBytes);
   const rate = progress.bytesPerSecond === undefined ? '' : `, ${formatBytes(progress.bytesPerSecond)}/s`;
-  const left = timeLeft(progress);
-  const trouble = degraded === undefined ? '' : `. Trying again: ${degraded.message}`;
-  return `${from}, ${bytes}${rate}${left}${trouble}`;
+  const trouble = degraded === undefined ? '' : `. Problem: ${degraded.message}`;
+  return `Preloading ${title}${from}: ${present}, ${bytes}${rate}${timeLeft(progress)}${trouble}`;
 }
 
 function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
-  if (bytesPerSecond === undefined || bytesPerSecond < 1) return '';
-  return `, about ${formatDuration(((totalBytes - doneBytes) / bytesPerSecond) * 1000)} left`;
+  const leftBytes = totalBytes - doneBytes;
+  if (leftBytes <= 0 || bytesPerSecond === undefined) return '';
+  const leftMs = (leftBytes / bytesPerSecond) * 1000;
+  return leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(leftMs)} left`;
 }
 
-function rejectionLine({ rejections, bundles }: Assessment): string | undefined {
-  const rejection = rejections.at(-1);
-  if (rejection === undefined) return undefined;
-  const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
-  const name = rejection.name === undefined ? 'bundle' : rejection.name;
-  const running = bundles.some((entry) => entry.phase === 'held') ? ' Another bundle is held.' : '';
-  return `Rejected ${name} on ${rejection.label}: ${rejection.reason.message}${more}; see 'stickpin list' and journalctl -u stickpin -x.${running}`;
-}
-
-function troubleLine(observed: Observed, { bundles }: Assessment): string | undefined {
-  if (observed.runtime.kind === 'unreachable') {
+/** What keeps every bundle from going on. */
+function blockedLine({ runtime, obstacle }: Observed, { bundles }: Assessment): string | undefined {
+  if (runtime.kind === 'unreachable') {
     const waiting = bundles.find((entry) => entry.phase === 'held');
     const what = waiting === undefined ? '' : ` ${bundleTitle(waiting.bundle.payload)} waits for it.`;
-    return `The container runtime does not answer: ${observed.runtime.reason}.${what} Start it; stickpin goes on by itself.`;
+    return `The container runtime does not answer: ${runtime.reason}.${what} Start it; stickpin goes on by itself.`;
   }
-  if (observed.obstacle !== undefined) return `${observed.obstacle.message}. It is tried again by itself.`;
-  const held = bundles.filter((entry) => entry.reason !== undefined).at(-1);
-  if (held?.reason !== undefined) return held.reason.message;
-  const failing = bundles.filter((entry) => entry.degraded !== undefined).at(-1);
-  return failing?.degraded === undefined
-    ? undefined
-    : `${bundleTitle(failing.bundle.payload)}: ${failing.degraded.message}`;
+  return obstacle === undefined ? undefined : `${obstacle.message}. It is tried again by itself.`;
 }
 
-/** About a plugged medium that could not be read or carries nothing; told only while there is no better news. */
-function mediumLine({ media }: Observed): string | undefined {
-  for (const { label, state } of media) {
-    if (state.kind === 'failed') return `Cannot read ${label}: ${state.reason.message}`;
-    if (state.kind !== 'read') return `Looking at ${label}.`;
+/** About the medium that was plugged in last and has something to tell. */
+function mediaLine(observed: Observed, assessment: Assessment): string | undefined {
+  for (const { mediumId, label, state } of [...observed.media].reverse()) {
+    if (state.kind === 'attached' || state.kind === 'mounted') return `Looking at ${label}.`;
+    const carried = assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId));
+    const newest = carried.at(-1);
+    if (newest !== undefined)
+      return withNotes(bundleTrouble(carried) ?? readyLine(newest), observed, assessment, mediumId);
+    const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
+    if (refused.length > 0) return rejectionLine(refused);
   }
   return undefined;
 }
 
+function isCarriedBy({ bundle }: BundleAssessment, { media }: Observed, mediumId: MediumId): boolean {
+  const state = media.find((medium) => medium.mediumId === mediumId)?.state;
+  if (state?.kind !== 'read') return false;
+  return state.bundles.some((found) => found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId);
+}
+
+function rejectionLine(rejections: readonly Rejection[]): string {
+  const rejection = rejections.at(-1);
+  const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
+  const reason = clip(oneLine(rejection?.reason.message ?? ''), MAX_REASON_LENGTH);
+  return `Rejected ${rejection?.name ?? 'bundle'} on ${rejection?.label}: ${reason}${more}; see 'stickpin list' and journalctl -u stickpin -x`;
+}
+
+/** Why the newest of these bundles can't go on, or what went wrong with it last. */
+function bundleTrouble(bundles: readonly BundleAssessment[]): string | undefined {
+  const held = bundles.findLast((entry) => entry.reason !== undefined);
+  if (held?.reason !== undefined) return held.reason.message;
+  const failing = bundles.findLast((entry) => entry.degraded !== undefined);
+  if (failing?.degraded === undefined) return undefined;
+  return `${bundleTitle(failing.bundle.payload)}: ${failing.degraded.message}`;
+}
+
+/** Adds in few words what the line about one medium would hide. */
+function withNotes(line: string, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): string {
+  const notes = media.flatMap(({ mediumId, label, state }) => {
+    if (state.kind === 'failed') return [`${label} cannot be read: see journalctl -u stickpin.`];
+    const count = rejections.filter((rejection) => rejection.mediumId === mediumId).length;
+    if (count === 0) return [];
+    const other = mediumId === spoken ? 'other ' : '';
+    const what = count === 1 ? `1 ${other}bundle` : `${count} ${other}bundles`;
+    return [`${what} on ${label} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
+  });
+  const troubled = bundles.find((entry) => entry.media.length === 0 && entry.reason !== undefined);
+  if (troubled !== undefined)
+    notes.push(`${bundleTitle(troubled.bundle.payload)} needs attention: see 'stickpin list'.`);
+  if (notes.length === 0) return line;
+  return [/[.!?]$/.test(line) ? line : `${line}.`, ...notes].join(' ');
+}
+
+function failedMediaLine({ media }: Observed): string | undefined {
+  const failed = media.findLast((medium) => medium.state.kind === 'failed');
+  return failed?.state.kind === 'failed' ? `Cannot read ${failed.label}: ${failed.state.reason.message}` : undefined;
+}
+
 function restLine(observed: Observed, { bundles }: Assessment): string {
-  const onMedium = bundles.filter((entry) => entry.media.length > 0).at(-1);
-  if (onMedium !== undefined) return readyLine(onMedium);
-  const waiting = bundles.filter((entry) => entry.phase === 'ready').at(-1);
+  const waiting = bundles.findLast((entry) => entry.phase === 'ready');
   if (waiting !== undefined) return readyLine(waiting);
-  const empty = observed.media.find((medium) => medium.state.kind === 'read' && medium.state.bundles.length === 0);
+  const empty = observed.media.findLast(isEmptyStick);
   const foreign =
     empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
   const activated = [...bundles].sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
@@ -112,13 +160,17 @@ function restLine(observed: Observed, { bundles }: Assessment): string {
   return `Idle. ${bundleTitle(activated.bundle.payload)} activated (${images} images present and pinned).${foreign} Waiting for media.`;
 }
 
+/** The drop folder is there all the time, and mostly empty. */
+function isEmptyStick({ state, isDropFolder }: Medium): boolean {
+  return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder;
+}
+
 function readyLine({ bundle, media, activationDue }: BundleAssessment): string {
   const images = bundle.contents.images.length;
+  const title = bundleTitle(bundle.payload);
   const isAwaited = bundle.activatedAt === undefined;
-  if (activationDue)
-    return `${bundleTitle(bundle.payload)} is ready: ${images} images present and pinned. Activating next.`;
   const next = isAwaited
     ? `'stickpin activate ${bundleName(bundle.payload)}' when you like.`
     : `It is activated${media.length > 0 ? '; you may remove the stick.' : '.'}`;
-  return `${bundleTitle(bundle.payload)} is ready: ${images} images present and pinned. ${next}`;
+  return `${title} is ready: ${images} images present and pinned. ${activationDue ? 'Activating next.' : next}`;
 }

@@ -79,7 +79,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     for (const news of newsBetween(snapshot, { observed, assessment })) narrator.tell(news);
     if (hasNewMedium(snapshot, { observed, assessment })) failures.forgetAll();
     snapshot = { observed, assessment };
-    deps.setCatalog(catalogOf(assessment));
+    deps.setCatalog(catalogOf(observed, assessment));
     publish();
     const decision = decide({ ...observed, failures: failures.list() }, assessment, policy);
     obstacle = await act(decision.effects, assessment, signal);

@@ -157,7 +157,7 @@ export function createMedia(deps: MediaDeps): Media {
 }
 
 function mediumOf({ plugged, state }: Slot): Medium {
-  return { mediumId: plugged.mediumId, label: plugged.label, state };
+  return { mediumId: plugged.mediumId, label: plugged.label, isDropFolder: plugged.layout === 'folder', state };
 }
 
 function reasonFor(error: unknown): Reason {

@@ -121,6 +121,7 @@ export function medium(label: string, state: MediumState | readonly FoundBundle[
   return {
     mediumId: `7-${label}`,
     label,
+    isDropFolder: false,
     state: isState(state) ? state : { kind: 'read', bundles: state, trustRevision: 'keys-1' },
   };
 }

@@ -1,0 +1,42 @@
+import type { Assessment, BundleAssessment } from './assess.ts';
+import type { Observed, RunningTask, TaskFailure } from './state.ts';
+
+/** The bundle whose images are being pulled: one of which something runs, else the first that is to be preloaded. STATUS and progress speak of it. */
+export function bundleInWork(
+  { running }: Pick<Observed, 'running'>,
+  { bundles }: Assessment,
+): BundleAssessment | undefined {
+  const isRunning = ({ bundle }: BundleAssessment) =>
+    running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
+  return (
+    bundles.find(isRunning) ?? bundles.find((entry) => entry.phase === 'preloading' && entry.absentImages.length > 0)
+  );
+}
+
+/** Whether activation is due and all that it needs is there. */
+export function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
+  return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
+}
+
+/**
+ * The bundle whose tags are moved: the one whose activation runs, else the first that is ready for it and need not wait after a failure. Its
+ * tags are the only ones that the registry serves, so it has to be the very same for the catalog and for the task.
+ */
+export function activationTarget(observed: Observed, { bundles }: Assessment): BundleAssessment | undefined {
+  const running = observed.running.find((task) => task.kind === 'activate');
+  if (running !== undefined) return bundles.find((entry) => entry.bundle.bundleId === running.bundleId);
+  const waiting = failedTasks(observed, 'activate');
+  return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
+}
+
+/** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles that were to be activated. */
+export function failedTasks(
+  { failures, now }: { readonly failures: readonly TaskFailure[]; readonly now: number },
+  kind: RunningTask['kind'],
+): ReadonlySet<string> {
+  return new Set(
+    failures
+      .filter(({ task, retryAt }) => task.kind === kind && (retryAt === undefined || retryAt > now))
+      .map(({ task }) => (task.kind === 'pull' ? task.reference : task.bundleId)),
+  );
+}

@@ -1,0 +1,9 @@
+/** `text` with every run of blanks, newlines and control characters as one blank: foreign errors come in several lines. */
+export function oneLine(text: string): string {
+  return text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
+}
+
+/** `text`, cut to `maxLength` characters with `…` at its end when it is longer. */
+export function clip(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1)}…`;
+}

@@ -1,0 +1,368 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Observed, StoredBundle, TaskFailure } from '../../../src/domain/state.ts';
+import { type Progress, statusLine } from '../../../src/domain/status-line.ts';
+import {
+  allListed,
+  type BundleSpec,
+  digestOf,
+  found,
+  GIB,
+  judge,
+  listed,
+  MIB,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  refused,
+  stored,
+  verified,
+} from '../../support/scenario.ts';
+
+const many = Object.fromEntries(Array.from({ length: 112 }, (_, index) => [`image-${index}`, [`layer-${index}`]]));
+const bundle = verified({ images: many });
+const adopted = stored(bundle);
+const ready = stored(bundle, { readyAt: NOON });
+const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+const stick = medium('sdb1', [found(bundle)]);
+const some = Object.keys(many)
+  .slice(0, 37)
+  .map((name) => listed(referenceOf(name)));
+const complete = reachable({ images: allListed(bundle) });
+const moving: Progress = {
+  doneBytes: 5.1 * GIB,
+  totalBytes: 16 * GIB,
+  bytesPerSecond: 84 * MIB,
+  waitingTransfers: 0,
+};
+const still: Progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
+
+function line(over: Partial<Observed>, bundles: readonly StoredBundle[] = [], progress: Progress = still): string {
+  const observed = observation(over);
+  return statusLine(observed, judge(observed, bundles).assessment, progress);
+}
+
+describe('statusLine: the wording of the design', () => {
+  it.each<{ when: string; over: Partial<Observed>; bundles?: StoredBundle[]; progress?: Progress; reads: string }>([
+    { when: 'nothing was ever plugged in', over: {}, reads: 'Idle. No bundle yet. Waiting for media.' },
+    {
+      when: 'a release is activated and no stick is in',
+      over: { runtime: complete },
+      bundles: [active],
+      reads: 'Idle. ocp 4.13.7 activated (112 images present and pinned). Waiting for media.',
+    },
+    { when: 'a stick was found', over: { media: [medium('sdb1', { kind: 'attached' })] }, reads: 'Looking at sdb1.' },
+    {
+      when: 'it carries a good bundle',
+      over: { media: [stick] },
+      reads: 'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 336 blobs found. Preloading next.',
+    },
+    {
+      when: 'it is being preloaded',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: moving,
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left',
+    },
+    {
+      when: 'the preload has just begun',
+      over: { media: [stick] },
+      bundles: [adopted],
+      progress: { ...still, totalBytes: 16 * GIB },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 0/112 images, 0.0 of 16.0 GiB',
+    },
+    {
+      when: 'all is read and the last image is being unpacked',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, doneBytes: 16 * GIB },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 16.0 of 16.0 GiB, 84 MiB/s',
+    },
+    {
+      when: 'it hardly moves: no nonsense about the time left',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, bytesPerSecond: 100 },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 100 B/s',
+    },
+    {
+      when: 'the stick was pulled and its transfer is held',
+      over: { runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads: 'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
+    },
+    {
+      when: 'the stick was pulled and nothing runs any more',
+      over: { runtime: reachable({ images: some }) },
+      bundles: [adopted],
+      reads: 'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
+    },
+    {
+      when: 'the stick is in but can not be read on',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads:
+        'Preloading ocp 4.13.7 has stalled at 37/112 images: sdb1 does not deliver. It is tried again; if that does not help, unplug the stick and plug it in again.',
+    },
+    {
+      when: 'the bundle is not trusted',
+      over: { media: [medium('sdb1', [refused('signature by unknown key 5f0c')])] },
+      reads:
+        "Rejected bundle on sdb1: signature by unknown key 5f0c; see 'stickpin list' and journalctl -u stickpin -x",
+    },
+    {
+      when: 'two bundles are rejected, one by the adoption rules',
+      over: { media: [medium('sdb1', [refused(), found(verified({ arch: 'arm64' }))])] },
+      reads:
+        "Rejected ocp@4.13.7 on sdb1: ocp@4.13.7 is made for arm64, this node is amd64; bring the bundle made for amd64 (and 1 more); see 'stickpin list' and journalctl -u stickpin -x",
+    },
+    {
+      when: 'there is no room',
+      over: {
+        media: [stick],
+        runtime: reachable({
+          filesystem: { path: '/var/lib/containers', totalBytes: 40.6 * GIB, freeBytes: 7 * GIB },
+        }),
+      },
+      bundles: [adopted],
+      reads:
+        'Not enough space for ocp 4.13.7: needs about 2.7 GiB on /var/lib/containers, 7.0 GiB free of which 6.1 GiB are reserved',
+    },
+    {
+      when: 'a manual release is ready',
+      over: { runtime: complete },
+      bundles: [stored(verified({ images: many, schedule: 'manual' }), { readyAt: NOON })],
+      reads: "ocp 4.13.7 is ready: 112 images present and pinned. 'stickpin activate ocp@4.13.7' when you like.",
+    },
+    {
+      when: 'it is ready and activated by itself next',
+      over: { runtime: complete },
+      bundles: [ready],
+      reads: 'ocp 4.13.7 is ready: 112 images present and pinned. Activating next.',
+    },
+    {
+      when: 'it is being activated',
+      over: { runtime: complete, running: [{ kind: 'activate', bundleId: bundle.bundleId }] },
+      bundles: [ready],
+      reads: 'Activating ocp 4.13.7: giving its tags to its images.',
+    },
+    {
+      when: 'it is activated and the stick is still in',
+      over: { media: [stick], runtime: complete },
+      bundles: [active],
+      reads: 'ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick.',
+    },
+    {
+      when: 'the runtime is away and a bundle waits for it',
+      over: { media: [stick], runtime: { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' } },
+      bundles: [adopted],
+      reads:
+        'The container runtime does not answer: connect ENOENT /run/crio/crio.sock. ocp 4.13.7 waits for it. Start it; stickpin goes on by itself.',
+    },
+    {
+      when: 'the stick is empty',
+      over: { media: [medium('sdb1', [])] },
+      reads:
+        'Idle. No bundle yet. sdb1 carries no bundle (no folder stickpin/NAME with a bundle.dsse.json). Waiting for media.',
+    },
+    {
+      when: 'the drop folder is empty, as it mostly is',
+      over: { media: [{ ...medium('/var/lib/stickpin/incoming', []), isDropFolder: true }] },
+      reads: 'Idle. No bundle yet. Waiting for media.',
+    },
+    {
+      when: 'the stick can not be read',
+      over: { media: [medium('sdb1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })] },
+      reads: 'Cannot read sdb1: wrong fs type',
+    },
+    {
+      when: 'the images of an activated release were wiped and no stick is in',
+      over: { runtime: reachable({ images: some }) },
+      bundles: [active],
+      reads: `75 of 112 images of ocp 4.13.7 are missing, first ${referenceOf('image-37')}. Plug in its stick.`,
+    },
+    {
+      when: 'something could not be done',
+      over: {
+        media: [stick],
+        obstacle: { code: 'runtime/config', message: 'Rendering the pins failed: /etc/crio/crio.conf is broken' },
+      },
+      bundles: [adopted],
+      reads: 'Rendering the pins failed: /etc/crio/crio.conf is broken. It is tried again by itself.',
+    },
+  ])('$when', ({ over, bundles, progress, reads }) => {
+    expect(line(over, bundles, progress)).toBe(reads);
+    expect(reads.length).toBeLessThanOrEqual(300);
+  });
+});
+
+describe('statusLine: what comes first', () => {
+  const older = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
+  const foreign = found(verified({ arch: 'arm64', version: '4.13.7-arm' }));
+  const broken = medium('sdb2', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } });
+
+  it('says that the release is ready, and only notes that another bundle on the stick was rejected', () => {
+    expect(line({ media: [medium('sdb1', [foreign, found(bundle)])], runtime: complete }, [active])).toBe(
+      "ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick. 1 other bundle on sdb1 was rejected: see 'stickpin list'.",
+    );
+  });
+
+  it('says that the release is ready, and only notes that another partition can not be read', () => {
+    expect(line({ media: [stick, broken], runtime: complete }, [active])).toBe(
+      'ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick. sdb2 cannot be read: see journalctl -u stickpin.',
+    );
+  });
+
+  it('speaks of the stick that was plugged in last', () => {
+    const rejected = medium('sdc1', [refused()]);
+    expect(line({ media: [stick, rejected], runtime: complete }, [active])).toMatch(/^Rejected bundle on sdc1/);
+    expect(line({ media: [rejected, stick], runtime: complete }, [active])).toMatch(
+      /^ocp 4\.13\.7 is ready.* 1 bundle on sdc1 was rejected: see 'stickpin list'\.$/,
+    );
+  });
+
+  it('says what a held bundle waits for, also beside a rejected one', () => {
+    const full = { path: '/var', totalBytes: 10 * GIB, freeBytes: 1 * GIB };
+    const media = [medium('sdb1', [foreign, found(bundle)])];
+    expect(line({ media, runtime: reachable({ filesystem: full }) }, [adopted])).toMatch(
+      /^Not enough space for ocp 4\.13\.7: .* 1 other bundle on sdb1 was rejected/,
+    );
+  });
+
+  it('tells of the runtime before anything that has to wait for it', () => {
+    const runtime = { kind: 'unreachable', reason: 'no socket' } as const;
+    expect(line({ media: [medium('sdb1', [refused()])], runtime }, [adopted])).toMatch(/^The container runtime does/);
+  });
+
+  it('does not hide a ready release behind an older one that lost its images', () => {
+    const lost = stored(older, { readyAt: NOON, activatedAt: NOON - 1 });
+    expect(line({ media: [stick], runtime: complete }, [lost, active])).toBe(
+      "ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick. ocp 4.13.6 needs attention: see 'stickpin list'.",
+    );
+    expect(line({ runtime: complete }, [lost, active])).toMatch(/^1 of 1 images of ocp 4\.13\.6 is missing/);
+  });
+
+  it('tells of the bundle whose pull runs, not of one before it in the list', () => {
+    const held = stored(older);
+    const over = { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] };
+    expect(line(over, [held, adopted], moving)).toMatch(/^Preloading ocp 4\.13\.7 from sdb1: 37\/112/);
+  });
+
+  it('tells what goes wrong with a preload, once for all', () => {
+    const failure: TaskFailure = {
+      task: pullOf(bundle, 'image-99'),
+      attempts: 2,
+      reason: { code: 'runtime/no-space', message: "the runtime's disk is full" },
+      retryAt: NOON + 1,
+    };
+    const over = { media: [stick], runtime: reachable({ images: some }), failures: [failure] };
+    expect(line(over, [adopted], moving)).toMatch(/^Preloading .* left\. Problem: the runtime's disk is full$/);
+  });
+});
+
+describe('statusLine: whatever comes', () => {
+  it('is one line of printable text, at most 500 characters, whatever a foreign error says', () => {
+    const message = `rpc error:\n\tcode = Unknown \u0007 desc = ${'long '.repeat(300)}`;
+    const text = line({ media: [medium('sdb1', [refused(message)])] });
+    expect(text).toMatch(
+      /^Rejected bundle on sdb1: rpc error: code = Unknown desc = long .*…; see 'stickpin list' and/,
+    );
+    expect(text.length).toBeLessThanOrEqual(500);
+    expect(text).toMatch(/^[^\p{Cc}]*$/u);
+    expect(line({ runtime: { kind: 'unreachable', reason: message } })).toHaveLength(500);
+  });
+
+  it('never throws, has no newline and is short for sane names', () => {
+    const spec = fc.record({
+      version: fc.constantFrom('4.13.6', '4.13.7', '4.14.0-rc.1'),
+      sequence: fc.integer({ min: 5, max: 8 }),
+      arch: fc.constantFrom('amd64', 'amd64', 'arm64'),
+      schedule: fc.constantFrom('manual' as const, 'immediate' as const),
+      images: fc.dictionary(fc.constantFrom('etcd', 'api', 'dns'), fc.subarray(['base', 'one', 'two']), { minKeys: 1 }),
+    });
+    const anything = fc.record({
+      specs: fc.array(spec, { maxLength: 3 }),
+      known: fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }),
+      marks: fc.array(fc.constantFrom('', 'ready', 'activated'), { minLength: 3, maxLength: 3 }),
+      onStick: fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }),
+      present: fc.subarray(['etcd', 'api', 'dns']),
+      pinned: fc.boolean(),
+      isReachable: fc.boolean(),
+      runningFirst: fc.boolean(),
+      waiting: fc.nat(1),
+      rate: fc.constantFrom(undefined, 0, 0.5, 1e3, 1e8),
+      other: fc.constantFrom('none', 'empty', 'failed', 'attached', 'refused'),
+      failing: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(anything, (it) => {
+        const bundles = it.specs.map((one) => verified(one as BundleSpec));
+        const mark = { '': {}, ready: { readyAt: NOON }, activated: { readyAt: NOON, activatedAt: NOON } };
+        const kept = bundles
+          .map((one, index) => stored(one, mark[it.marks[index] as keyof typeof mark]))
+          .filter((_, index) => it.known[index]);
+        const others = {
+          none: [],
+          empty: [medium('sdc1', [])],
+          failed: [medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })],
+          attached: [medium('sdc1', { kind: 'attached' })],
+          refused: [medium('sdc1', [refused()])],
+        };
+        const first = kept[0];
+        const failures = kept.slice(0, it.failing ? 1 : 0).map(
+          (one): TaskFailure => ({
+            task: pullOf(one, 'etcd'),
+            attempts: 1,
+            retryAt: NOON,
+            reason: { code: 'runtime/pull-failed', message: 'the pull of etcd was cancelled by the runtime' },
+          }),
+        );
+        const text = line(
+          {
+            media: [
+              medium(
+                'sdb1',
+                bundles.filter((_, index) => it.onStick[index]).map((one) => found(one)),
+              ),
+              ...others[it.other as keyof typeof others],
+            ],
+            runtime: it.isReachable
+              ? reachable({ images: it.present.map((name) => listed(referenceOf(name), it.pinned)) })
+              : { kind: 'unreachable', reason: 'connection refused' },
+            running: it.runningFirst && first !== undefined ? [pullOf(first, 'etcd')] : [],
+            failures,
+          },
+          kept,
+          { doneBytes: 3, totalBytes: 7, bytesPerSecond: it.rate, waitingTransfers: it.waiting },
+        );
+        expect(text).toMatch(/^\S[^\p{Cc}]*\S$/u);
+        expect(text.length).toBeLessThanOrEqual(300);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('is short even where it names digests', () => {
+    const reference = `quay.example.com/openshift-release-dev/ocp-v4.0-art-dev@${digestOf('x')}`;
+    const long = verified({ images: { a: ['a'] }, imageOver: { a: { reference, digest: digestOf('x') } } });
+    const ignored = line(
+      {
+        runtime: reachable({ images: [listed(reference, false)] }),
+        pinsRequested: { references: [reference], unpinned: reference, attempts: 12, at: NOON },
+      },
+      [stored(long)],
+    );
+    const lacking = line({ media: [medium('sdb1', [found(long, [{ digest: digestOf('layer a'), why: 'absent' }])])] }, [
+      stored(long),
+    ]);
+    for (const text of [ignored, lacking]) {
+      expect(text).not.toContain('…');
+      expect(text.length).toBeLessThanOrEqual(400);
+    }
+  });
+});
