@@ -1,3 +1,4 @@
+import type { Stats } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, hexOf } from '../domain/digest.ts';
@@ -46,7 +47,7 @@ export function openBundleDirectory(path: string): BundleReader {
 export async function findEntry(directory: string, name: string): Promise<string | undefined> {
   try {
     const exact = join(directory, name);
-    if (await exists(exact)) return exact;
+    if ((await statsOf(exact)) !== undefined) return exact;
     const other = (await readdir(directory)).sort().find((entry) => entry.toLowerCase() === name.toLowerCase());
     return other === undefined ? undefined : join(directory, other);
   } catch (error) {
@@ -57,12 +58,12 @@ export async function findEntry(directory: string, name: string): Promise<string
 
 /** Whether `path` is a directory and no link to one. @throws AppError `media/read`, `media/gone` */
 export async function isPlainDirectory(path: string): Promise<boolean> {
-  try {
-    return (await lstat(path)).isDirectory();
-  } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return false;
-    throw mediaError(path, error);
-  }
+  return (await statsOf(path))?.isDirectory() ?? false;
+}
+
+/** Whether `path` is a regular file and no link to one. @throws AppError `media/read`, `media/gone` */
+export async function isPlainFile(path: string): Promise<boolean> {
+  return (await statsOf(path))?.isFile() ?? false;
 }
 
 async function findBlobFolder(path: string): Promise<string | undefined> {
@@ -79,12 +80,17 @@ async function findBlobFolder(path: string): Promise<string | undefined> {
 }
 
 async function sizeOfFile(file: string): Promise<number | undefined> {
+  const found = await statsOf(file);
+  return found?.isFile() ? found.size : undefined;
+}
+
+/** What is at `path`, links not followed, or undefined when nothing is. */
+async function statsOf(path: string): Promise<Stats | undefined> {
   try {
-    const found = await lstat(file);
-    return found.isFile() ? found.size : undefined;
+    return await lstat(path);
   } catch (error) {
     if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return undefined;
-    throw mediaError(file, error);
+    throw mediaError(path, error);
   }
 }
 
@@ -101,14 +107,4 @@ async function readSmallFile(path: string, name: BundleFile, maxBytes: number, s
   const chunks: Buffer[] = [];
   for await (const chunk of streamFile(file, 0, signal, opened.sizeBytes)) chunks.push(chunk);
   return Buffer.concat(chunks);
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await lstat(path);
-    return true;
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return false;
-    throw error;
-  }
 }

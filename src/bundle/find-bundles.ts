@@ -2,9 +2,10 @@ import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import type { Reason } from '../domain/medium.ts';
 import { systemCodeOf } from '../platform/app-error.ts';
-import { findEntry, isPlainDirectory } from './bundle-directory.ts';
+import { findEntry, isPlainDirectory, isPlainFile } from './bundle-directory.ts';
 import type { BundleErrorCode } from './bundle-error.ts';
 import { limits } from './limits.ts';
+import { isBundleTar } from './open-bundle.ts';
 import { mediaError } from './open-file.ts';
 
 /**
@@ -89,13 +90,7 @@ function isDropping(name: string): boolean {
 
 async function looksAt(root: string, path: string): Promise<BundleCandidate | undefined> {
   const shown = relative(root, path);
-  if (/\.stickpin\.tar$/i.test(path)) {
-    return unreadable(
-      shown,
-      'bundle/incomplete',
-      `${shown} is a tar file, which this version does not read: copy the bundle as a directory`,
-    );
-  }
+  if (isBundleTar(path)) return (await isPlainFile(path)) ? { kind: 'bundle', path: shown } : undefined;
   if (!(await isPlainDirectory(path))) return undefined;
   if ((await findEntry(path, 'bundle.dsse.json')) !== undefined) return { kind: 'bundle', path: shown };
   if ((await findEntry(path, 'oci-layout')) === undefined) return undefined;

@@ -33,6 +33,8 @@ export const limits = {
   textLength: 1024,
   /** A blob of a bundle that is made: the largest file that FAT can hold. */
   blobBytes: 4 * 1024 * MiB - 1,
+  /** Members of a bundle in tar form. */
+  tarMembers: 500_000,
   /** Directory entries looked at in one folder of a medium. */
   folderEntries: 1000,
 } as const;

@@ -111,7 +111,7 @@ export function mediaError(path: string, error: unknown): unknown {
 }
 
 /** `media/gone` (`wait`) for a path that is not there any more. */
-function gone(path: string, cause?: unknown) {
+export function gone(path: string, cause?: unknown) {
   return bundleError('media/gone', `${path} is not there any more: plug the medium in again to continue`, {
     disposition: 'wait',
     cause,

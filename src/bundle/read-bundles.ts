@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import type { FoundBundle } from '../domain/medium.ts';
 import { AppError } from '../platform/app-error.ts';
-import { openBundleDirectory } from './bundle-directory.ts';
 import { type BundleLayout, findBundles } from './find-bundles.ts';
 import { judgeBundle } from './judge-bundle.ts';
+import { openBundle } from './open-bundle.ts';
 import type { Trust } from './trust.ts';
 
 /**
@@ -31,7 +31,7 @@ export async function readBundles(
 
 async function judgeAt(root: string, path: string, trust: Trust, signal: AbortSignal): Promise<FoundBundle> {
   try {
-    const { bundle, documents, missing } = await judgeBundle(openBundleDirectory(join(root, path)), trust, signal);
+    const { bundle, documents, missing } = await judgeBundle(openBundle(join(root, path)), trust, signal);
     return { kind: 'verified', path, bundle, documents, missing };
   } catch (error) {
     signal.throwIfAborted();

@@ -9,6 +9,7 @@ import { formatEnvelope } from '../dsse.ts';
 import { readUntrusted } from '../judge-bundle.ts';
 import type { PrivateKey } from '../keys.ts';
 import { limits } from '../limits.ts';
+import { isBundleTar } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
 import { bundleIdOf } from '../verify-envelope.ts';
 import { fetchImages } from './fetch-images.ts';
@@ -133,6 +134,12 @@ function checkOptions(options: CreateOptions): void {
   }
   if (options.expires !== undefined && Date.parse(options.expires) <= Date.parse(options.created)) {
     throw bundleError('bundle/option', `expires: ${options.expires} is not after created, ${options.created}`);
+  }
+  if (isBundleTar(options.out)) {
+    throw bundleError(
+      'bundle/option',
+      `out: ${options.out} would be a tar file, and create makes directories: make one, then the tar`,
+    );
   }
   if (options.images.length === 0) throw bundleError('bundle/option', 'no image is given: a bundle needs at least one');
 }

@@ -1,9 +1,11 @@
 import { sign } from 'node:crypto';
 import { join } from 'node:path';
 import { openBundleDirectory } from '../bundle-directory.ts';
+import { bundleError } from '../bundle-error.ts';
 import { type Envelope, formatEnvelope, PAYLOAD_TYPE, preAuthenticationEncoding } from '../dsse.ts';
 import { readEnvelope } from '../judge-bundle.ts';
 import type { PrivateKey } from '../keys.ts';
+import { isBundleTar } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
 import { replaceFile } from './staging.ts';
 
@@ -28,6 +30,12 @@ export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: Priv
  * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is no bundle; `bundle/target`, `bundle/no-space`.
  */
 export async function signBundle(path: string, key: PrivateKey, signal: AbortSignal): Promise<Envelope> {
+  if (isBundleTar(path)) {
+    throw bundleError(
+      'bundle/option',
+      `${path} is a tar file, which can't be signed: sign the directory, then make the tar`,
+    );
+  }
   const envelope = await readEnvelope(openBundleDirectory(path), signal);
   parsePayload(envelope.payload);
   const signed = signEnvelope(envelope, key);

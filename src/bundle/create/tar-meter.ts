@@ -1,11 +1,12 @@
 import {
   hasMoreSparseMap,
   notTar,
+  paddedTarBytes,
   parsePaxRecords,
   parseTarHeader,
   TAR_BLOCK_BYTES,
   type TarHeader,
-} from './tar-header.ts';
+} from '../tar-header.ts';
 
 /** What a layer takes once it is unpacked. `diskBytes` counts regular files rounded up to 4 KiB each. */
 interface TarTotals {
@@ -63,7 +64,7 @@ function createMachine() {
   let ended = false;
 
   const data = (header: TarHeader) => {
-    toSkip = padded(header.storedBytes);
+    toSkip = paddedTarBytes(header.storedBytes);
   };
   const member = (header: TarHeader) => {
     const records = pax?.records;
@@ -129,8 +130,4 @@ function paxNumber(records: Map<string, string>, key: string): number | undefine
   if (text === undefined) return undefined;
   if (!/^[0-9]{1,15}$/.test(text)) throw notTar(`pax record ${key} is no number`);
   return Number(text);
-}
-
-function padded(sizeBytes: number): number {
-  return Math.ceil(sizeBytes / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES;
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { openBundleDirectory } from '../../bundle/bundle-directory.ts';
 import { readUntrusted, type UntrustedBundle } from '../../bundle/judge-bundle.ts';
+import { openBundle } from '../../bundle/open-bundle.ts';
 import { bundleTitle, type Contents, type Image } from '../../domain/bundle.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import type { CommandContext } from '../command-context.ts';
@@ -11,10 +11,10 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
   bundle
     .command('inspect')
     .description('show what is in a bundle, without trusting it')
-    .argument('<bundle>', 'bundle directory')
+    .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly json?: true }) => {
-      const found = await readUntrusted(openBundleDirectory(path), context.signal);
+      const found = await readUntrusted(openBundle(path), context.signal);
       context.stdout(options.json ? `${JSON.stringify(asJson(found))}\n` : asText(found));
     });
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { openBundleDirectory } from '../../bundle/bundle-directory.ts';
 import { type JudgedBundle, judgeBundle } from '../../bundle/judge-bundle.ts';
+import { openBundle } from '../../bundle/open-bundle.ts';
 import { loadTrustedKeys, type Trust } from '../../bundle/trust.ts';
 import { verifyBlobs } from '../../bundle/verify-blobs.ts';
 import { bundleTitle } from '../../domain/bundle.ts';
@@ -23,7 +23,7 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
   bundle
     .command('verify')
     .description('prove that a bundle is signed and complete, as a node does')
-    .argument('<bundle>', 'bundle directory')
+    .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .requiredOption('--keys <dir>', 'folder with the trusted *.pub files')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--full', 'read every blob and check its digest')
@@ -34,7 +34,7 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
 async function verify(path: string, options: BundleVerifyOptions, context: CommandContext): Promise<void> {
   const trust: Trust = { keys: await loadTrustedKeys(options.keys, context.signal), threshold: options.threshold };
   for (const problem of trust.keys.problems) context.stderr(`warning: ${problem.message}\n`);
-  const reader = openBundleDirectory(path);
+  const reader = openBundle(path);
   const judged = await judgeBundle(reader, trust, context.signal).catch((error: unknown) => {
     throw unverified(path, error);
   });

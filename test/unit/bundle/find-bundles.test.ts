@@ -28,6 +28,15 @@ describe('on a medium', () => {
     expect(await find()).toEqual(['stickpin/a', 'stickpin/b']);
   });
 
+  it('every file called *.stickpin.tar is a bundle too', async () => {
+    put('stickpin/x.stickpin.tar', 'stickpin/Y.STICKPIN.TAR', 'stickpin/z.tar', 'w.stickpin.tar');
+    expect(await find()).toEqual([
+      'stickpin/Y.STICKPIN.TAR',
+      'stickpin/x.stickpin.tar',
+      'w.stickpin.tar: bundle/misplaced',
+    ]);
+  });
+
   it('names may be written in capitals', async () => {
     put('STICKPIN/A/BUNDLE.DSSE.JSON');
     expect(await find()).toEqual(['STICKPIN/A']);
@@ -57,12 +66,8 @@ describe('on a medium', () => {
   });
 
   it('what looks like a bundle and is none is named with its reason', async () => {
-    put('stickpin/half/oci-layout', 'stickpin/x.stickpin.tar', 'stickpin/Y.STICKPIN.TAR');
-    expect(await find()).toEqual([
-      'stickpin/Y.STICKPIN.TAR: bundle/incomplete',
-      'stickpin/half: bundle/incomplete',
-      'stickpin/x.stickpin.tar: bundle/incomplete',
-    ]);
+    put('stickpin/half/oci-layout', 'stickpin/x.tar');
+    expect(await find()).toEqual(['stickpin/half: bundle/incomplete']);
   });
 
   it('a bundle in the wrong place is named, other things there are not', async () => {

@@ -1,10 +1,12 @@
-import { bundleError } from '../bundle-error.ts';
+import { bundleError } from './bundle-error.ts';
 
 /** Tar archives consist of blocks of this many bytes (POSIX pax, "ustar Interchange Format"). */
 export const TAR_BLOCK_BYTES = 512;
 
 /** What is read of a tar header. `storedBytes` is the size of the data behind it, without padding. */
 export interface TarHeader {
+  /** As it is stored: with `./` or a `/` at its end where the archive has them. */
+  readonly name: string;
   /** The typeflag, with NUL as `0`. */
   readonly type: string;
   readonly storedBytes: number;
@@ -30,6 +32,7 @@ export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   const storedBytes = HEADER_ONLY.has(type) ? 0 : readNumber(block.subarray(124, 136));
   const isSparse = type === 'S';
   return {
+    name: readName(block),
     type,
     storedBytes,
     unpackedBytes: isSparse ? readNumber(block.subarray(483, 495)) : storedBytes,
@@ -58,9 +61,26 @@ export function parsePaxRecords(body: Buffer): Map<string, string> {
   return records;
 }
 
+/** Bytes that data of this size takes in an archive, padding included. */
+export function paddedTarBytes(sizeBytes: number): number {
+  return Math.ceil(sizeBytes / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES;
+}
+
 /** `bundle/tar` (`reject`) for bytes that are no tar archive. */
 export function notTar(why: string) {
   return bundleError('bundle/tar', `not a tar archive: ${why}`);
+}
+
+/** POSIX archives cut a long name in two; GNU's use the place of the first half otherwise. */
+function readName(block: Uint8Array): string {
+  const name = readText(block.subarray(0, 100));
+  const prefix = readText(block.subarray(257, 263)) === 'ustar' ? readText(block.subarray(345, 500)) : '';
+  return prefix === '' ? name : `${prefix}/${name}`;
+}
+
+function readText(field: Uint8Array): string {
+  const end = field.indexOf(0);
+  return Buffer.from(end < 0 ? field : field.subarray(0, end)).toString('utf8');
 }
 
 function hasGoodChecksum(block: Uint8Array): boolean {

@@ -1,0 +1,112 @@
+import { type Digest, hexOf } from '../domain/digest.ts';
+import { AppError } from '../platform/app-error.ts';
+import { bundleError } from './bundle-error.ts';
+import type { BundleFile, BundleReader } from './bundle-reader.ts';
+import { gone, mediaError, openRegularFile, streamFile } from './open-file.ts';
+import { readTarMembers, type TarMember } from './tar-members.ts';
+
+/**
+ * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing; `bundle.dsse.json` is read without looking at any
+ * other member, and only a later access reads all headers, once. A link is not followed. Its methods throw as {@link BundleReader} says, and
+ * `bundle/tar` (`reject`) when the archive is damaged.
+ */
+export function openBundleTar(path: string): BundleReader {
+  const members = shareScan((signal) => scanAll(path, signal));
+  const find = async (name: string, signal: AbortSignal) => (await members(signal)).get(name);
+  const blobName = (digest: Digest) => `blobs/sha256/${hexOf(digest)}`;
+  return {
+    path,
+    readFile: async (name, maxBytes, signal) => {
+      const member = name === 'bundle.dsse.json' ? await findEnvelope(path, signal) : await find(name, signal);
+      return readMember(path, name, member, maxBytes, signal);
+    },
+    sizeOf: async (digest, signal) => (await find(blobName(digest), signal))?.sizeBytes,
+    async *read(digest, startByte, signal) {
+      const member = await find(blobName(digest), signal);
+      if (member === undefined) throw gone(`${path} (${blobName(digest)})`);
+      yield* streamFile(path, member.offset + startByte, signal, member.offset + member.sizeBytes);
+    },
+  };
+}
+
+type Members = ReadonlyMap<string, TarMember>;
+
+/** Runs one scan for all who wait for it. When the one who began it gives up, the next one begins again. */
+function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: AbortSignal) => Promise<Members> {
+  let shared: { readonly members: Promise<Members>; readonly owner: AbortSignal } | undefined;
+  return async (signal) => {
+    for (;;) {
+      signal.throwIfAborted();
+      shared ??= { members: scan(signal), owner: signal };
+      const mine = shared;
+      try {
+        return await mine.members;
+      } catch (error) {
+        if (shared === mine) shared = undefined;
+        if (signal.aborted || !mine.owner.aborted) throw error;
+      }
+    }
+  };
+}
+
+async function scanAll(path: string, signal: AbortSignal): Promise<Members> {
+  const found = new Map<string, TarMember>();
+  await scan(path, signal, (member) => {
+    // The first one counts, as for the envelope; the others are leftovers.
+    const name = member.name.toLowerCase();
+    if (!found.has(name)) found.set(name, member);
+    return 'go on';
+  });
+  return found;
+}
+
+async function findEnvelope(path: string, signal: AbortSignal): Promise<TarMember> {
+  let first: TarMember | undefined;
+  await scan(path, signal, (member) => {
+    first = member;
+    return 'stop';
+  });
+  if (first?.name.toLowerCase() === 'bundle.dsse.json') return first;
+  throw bundleError(
+    'bundle/tar',
+    `${path}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`,
+  );
+}
+
+async function scan(path: string, signal: AbortSignal, visit: (member: TarMember) => 'go on' | 'stop'): Promise<void> {
+  signal.throwIfAborted();
+  const opened = await openRegularFile(path);
+  if (opened === undefined) throw gone(path);
+  try {
+    for await (const member of readTarMembers(opened.handle, opened.sizeBytes, signal)) {
+      if (visit(member) === 'stop') return;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof AppError)) throw mediaError(path, error);
+    throw error.code === 'bundle/tar'
+      ? bundleError('bundle/tar', `${path}: ${error.message}`, { cause: error })
+      : error;
+  } finally {
+    await opened.handle.close();
+  }
+}
+
+async function readMember(
+  path: string,
+  name: BundleFile,
+  member: TarMember | undefined,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  if (member === undefined) {
+    throw bundleError('bundle/absent', `${path} has no member ${name}: the bundle is incomplete, copy it again`);
+  }
+  if (member.sizeBytes > maxBytes) {
+    throw bundleError('bundle/digest', `${name} in ${path} has ${member.sizeBytes} bytes, and ${maxBytes} are allowed`);
+  }
+  const chunks: Buffer[] = [];
+  for await (const chunk of streamFile(path, member.offset, signal, member.offset + member.sizeBytes))
+    chunks.push(chunk);
+  return Buffer.concat(chunks);
+}

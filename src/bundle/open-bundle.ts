@@ -1,0 +1,13 @@
+import { openBundleDirectory } from './bundle-directory.ts';
+import type { BundleReader } from './bundle-reader.ts';
+import { openBundleTar } from './bundle-tar.ts';
+
+/** Whether a file of this name is a bundle in tar form. */
+export function isBundleTar(path: string): boolean {
+  return /\.stickpin\.tar$/i.test(path);
+}
+
+/** Read access to the bundle at `path`: a tar file by its name, else a directory. Opening it touches nothing. */
+export function openBundle(path: string): BundleReader {
+  return isBundleTar(path) ? openBundleTar(path) : openBundleDirectory(path);
+}
