@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { opendir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { FSWatcher } from 'chokidar';
+import { dirname, join } from 'node:path';
+import type { ChokidarOptions, FSWatcher } from 'chokidar';
 import type { BundleLayout } from '../bundle/find-bundles.ts';
 import type { MediumId } from '../domain/medium.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -24,6 +24,15 @@ export interface DirectoryMediaDeps {
 /** Deepest level below a root that is watched: `stickpin/<bundle>/blobs/sha256`. */
 const WATCH_DEPTH = 4;
 const DEFAULT_SETTLE_MS = 500;
+/** How often a root is looked for that no watch can tell of, since the folder above it is not there either. */
+const PRESENCE_MS = 2_000;
+
+/** Files are not watched one by one: a bundle has thousands, and the watch on their folder tells of them too. */
+const BELOW: ChokidarOptions = {
+  ignored: (_path, stats) => stats?.isFile() === true,
+  depth: WATCH_DEPTH,
+  followSymlinks: false,
+};
 
 /**
  * Directories as media: `media.directories`, and the drop folder. One that exists is plugged in, one that is removed is unplugged. Something
@@ -38,14 +47,7 @@ export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
       for (const directory of deps.directories) {
         const watch = createDirectoryWatch(directory, deps, sink, stop.signal);
         watches.push(watch);
-        await watch.start((path) =>
-          // Files are not watched one by one: a bundle has thousands, and the watch on their folder tells of them too.
-          openWatcher(path, {
-            ignored: (_path, stats) => stats?.isFile() === true,
-            depth: WATCH_DEPTH,
-            followSymlinks: false,
-          }),
-        );
+        await watch.start(openWatcher);
       }
     },
     rescan: async () => {
@@ -58,8 +60,10 @@ export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
   };
 }
 
+type OpenWatcher = typeof import('chokidar').watch;
+
 interface DirectoryWatch {
-  start(open: (path: string) => FSWatcher): Promise<void>;
+  start(open: OpenWatcher): Promise<void>;
   /** Looks at the directory, now or after the look that is under way. */
   look(): void;
   close(): Promise<void>;
@@ -73,7 +77,11 @@ function createDirectoryWatch(
 ): DirectoryWatch {
   const mediumId: MediumId = `dir:${path}`;
   let seen: string | undefined;
-  let watcher: FSWatcher | undefined;
+  let above: FSWatcher | undefined;
+  let below: FSWatcher | undefined;
+  let watched: string | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let following: Promise<void> = Promise.resolve();
   let looking: Promise<void> | undefined;
   let again = false;
 
@@ -95,33 +103,57 @@ function createDirectoryWatch(
       last = next;
     }
   };
+  const lookUntilDone = async (): Promise<void> => {
+    while (again && !signal.aborted) {
+      again = false;
+      await settle().catch(() => undefined); // only an abort ends up here
+    }
+    looking = undefined;
+  };
   const look = (): void => {
     again = true;
-    looking ??= (async () => {
-      while (again && !signal.aborted) {
-        again = false;
-        await settle();
-      }
-    })()
-      .catch(() => undefined) // only an abort ends up here
-      .finally(() => {
-        looking = undefined;
-      });
+    looking ??= lookUntilDone();
+  };
+
+  /** Opens the watch on what lies below anew when another directory stands at the path: a watch follows the inode, not the name. */
+  const follow = async (open: OpenWatcher): Promise<void> => {
+    const inode = await inodeOf(path);
+    if (inode === watched) return;
+    watched = inode;
+    await below?.close();
+    below = inode === undefined || signal.aborted ? undefined : open(path, BELOW).on('raw', look).on('error', look);
+    look();
   };
 
   return {
     start: async (open) => {
-      watcher = open(path);
-      watcher.on('raw', look).on('all', look).on('error', look);
       // What is there at the start stood still before; nobody has to wait for it.
       report(await fingerprintOf(path));
+      const check = (): void => {
+        following = following.then(() => follow(open)).catch(look);
+      };
+      const parent = dirname(path);
+      const ignored = (one: string): boolean => one !== parent && one !== path;
+      above = open(parent, { depth: 0, ignored, ignoreInitial: true, followSymlinks: false });
+      above.on('all', check).on('error', check);
+      timer = setInterval(check, PRESENCE_MS).unref();
+      check();
+      await following;
     },
     look,
     close: async () => {
-      await watcher?.close();
+      clearInterval(timer);
+      await following;
+      await Promise.all([above?.close(), below?.close()]);
       await looking;
     },
   };
+}
+
+async function inodeOf(path: string): Promise<string | undefined> {
+  const found = await stat(path, { bigint: true }).catch(() => undefined);
+  // A number that became free is given away again, so the time of birth belongs to it.
+  return found?.isDirectory() ? `${found.dev}:${found.ino}:${found.birthtimeNs}` : undefined;
 }
 
 function pluggedDirectory(mediumId: MediumId, path: string, layout: BundleLayout) {

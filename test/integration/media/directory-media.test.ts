@@ -1,0 +1,118 @@
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDirectoryMedia } from '../../../src/media/directory-media.ts';
+import type { MediaProvider } from '../../../src/media/media-provider.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { eventually } from '../../support/eventually.ts';
+
+const never = new AbortController().signal;
+
+describe('directories as media', () => {
+  let base: string;
+  let root: string;
+  let provider: MediaProvider;
+  let story: string[];
+
+  beforeEach(async () => {
+    base = await mkdtemp(join(tmpdir(), 'stickpin-directory-'));
+    root = join(base, 'stick');
+    story = [];
+  });
+  afterEach(async () => {
+    await provider.dispose();
+    await rm(base, { recursive: true, force: true });
+  });
+
+  const start = async (settleMs = 50): Promise<void> => {
+    provider = createDirectoryMedia({
+      directories: [{ path: root, layout: 'medium' }],
+      clock: systemClock,
+      settleMs,
+    });
+    await provider.start(
+      {
+        arrived: (medium) => void story.push(`arrived ${medium.mediumId} ${medium.label} ${medium.layout}`),
+        changed: () => void story.push('changed'),
+        left: () => void story.push('left'),
+      },
+      never,
+    );
+  };
+  const arrived = (): string => `arrived dir:${root} ${root} medium`;
+
+  it('is plugged in when it is there at the start, at once', async () => {
+    await mkdir(root);
+    await start(60_000);
+    expect(story).toEqual([arrived()]);
+  });
+
+  it('is plugged in when it appears, and unplugged when it is removed, again and again', async () => {
+    await start();
+    expect(story).toEqual([]);
+    for (let round = 1; round <= 2; round += 1) {
+      await mkdir(join(root, 'stickpin'), { recursive: true });
+      await eventually(() => expect(story).toHaveLength(round * 2 - 1));
+      await rm(root, { recursive: true });
+      await eventually(() => expect(story).toHaveLength(round * 2));
+    }
+    expect(story).toEqual([arrived(), 'left', arrived(), 'left']);
+  });
+
+  it('is plugged in when it is renamed into place with everything in it', async () => {
+    await start();
+    await mkdir(join(base, 'made/stickpin/x'), { recursive: true });
+    await rename(join(base, 'made'), root);
+    await eventually(() => expect(story).toEqual([arrived()]));
+  });
+
+  it('changes when a file deep in a bundle is written, though files are not watched one by one', async () => {
+    const blobs = join(root, 'stickpin/ocp/blobs/sha256');
+    await mkdir(blobs, { recursive: true });
+    await start();
+    await writeFile(join(blobs, 'a'.repeat(64)), 'one');
+    await eventually(() => expect(story).toEqual([arrived(), 'changed']));
+    await writeFile(join(blobs, 'a'.repeat(64)), 'another');
+    await eventually(() => expect(story).toEqual([arrived(), 'changed', 'changed']));
+  });
+
+  it('sees into folders that are made later', async () => {
+    await mkdir(root);
+    await start();
+    const blobs = join(root, 'stickpin/ocp/blobs/sha256');
+    await mkdir(blobs, { recursive: true });
+    await eventually(() => expect(story).toEqual([arrived(), 'changed']));
+    await writeFile(join(blobs, 'b'.repeat(64)), 'x');
+    await eventually(() => expect(story).toEqual([arrived(), 'changed', 'changed']));
+  });
+
+  it('waits until a copy has settled', async () => {
+    await mkdir(root);
+    await start(400);
+    for (let index = 0; index < 10; index += 1) {
+      await writeFile(join(root, `part${index}`), 'x'.repeat(index));
+      await systemClock.sleep(30, never);
+      expect(story).toEqual([arrived()]);
+    }
+    await eventually(() => expect(story).toEqual([arrived(), 'changed']));
+  });
+
+  it('says nothing when nothing changed', async () => {
+    await mkdir(root);
+    await writeFile(join(root, 'file'), 'x');
+    await start(10);
+    await provider.rescan(never);
+    await writeFile(join(base, 'marker'), '');
+    await mkdir(join(root, 'new'));
+    await eventually(() => expect(story).toEqual([arrived(), 'changed']));
+  });
+
+  it('takes a file for no medium', async () => {
+    await writeFile(root, 'not a directory');
+    await start();
+    await rm(root);
+    await mkdir(root);
+    await eventually(() => expect(story).toEqual([arrived()]));
+  });
+});
