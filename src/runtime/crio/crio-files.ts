@@ -14,7 +14,8 @@ import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop
 /** The two drop-ins on disk. Writing is idempotent; nothing here talks to CRI-O. */
 export interface CrioFiles {
   /**
-   * Renders the pins beside those of others, to the persistent copy first.
+   * Renders the pins beside those of others, to the persistent copy first. A broken registries configuration doesn't keep them from being written,
+   * though they take effect only with the next start of CRI-O then: see {@link CrioFiles.refuseHalfReload}.
    *
    * @returns whether bytes changed, and files of others that take our pins away.
    * @throws AppError `runtime/config` when a file of others is broken: ours is withheld, since any reload would fail.
@@ -23,7 +24,13 @@ export interface CrioFiles {
     references: readonly string[],
     signal: AbortSignal,
   ): Promise<{ changed: boolean; shadowing: readonly string[] }>;
-  /** The same for mirrors. */
+  /**
+   * Makes known that a reload stops half-way, so that pins don't hold (fact 5).
+   *
+   * @throws AppError `runtime/config` that names the broken file of the registries configuration.
+   */
+  refuseHalfReload(signal: AbortSignal): Promise<void>;
+  /** As {@link CrioFiles.writePins}, for mirrors. An empty list is written whatever others configured. */
   writeMirrors(
     repositories: readonly string[],
     signal: AbortSignal,
@@ -46,6 +53,8 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
     linkPath: paths.mirrorsLink,
   };
   const foreignPins = async (signal: AbortSignal) => effectivePins(await readCrioConfig(pinsPaths, signal), pinsPaths);
+  const registries = async (signal: AbortSignal) =>
+    mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
   const renderedMirrors = async (): Promise<string[]> => {
     const text = await readIfPresent(paths.mirrorsFile);
     return text === undefined ? [] : (parseRegistriesDropIn(text, address) ?? [`unreadable ${paths.mirrorsFile}`]);
@@ -65,9 +74,13 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
       const linked = await ensureLink(paths.pinsLink, paths.pinsFile);
       return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
     },
+    refuseHalfReload: async (signal) => {
+      const { faults } = await registries(signal);
+      refuse(faults, 'Every reload of CRI-O stops half-way there, so that pins do not hold');
+    },
     writeMirrors: async (repositories, signal) => {
       if (repositories.length === 0 && (await renderedMirrors()).length === 0) return UNTOUCHED;
-      const config = mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
+      const config = await registries(signal);
       if (repositories.length > 0) refuse(config.faults, 'No image could be pulled');
       const text = renderRegistriesDropIn(repositories, address, config.entries);
       const written = await writeDurably({ path: paths.mirrorsFile }, text);

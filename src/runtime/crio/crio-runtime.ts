@@ -59,6 +59,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     applyPins: async (references, { force }, signal) => {
       const { changed, shadowing } = await files.writePins(references, signal);
       await reload.run(changed || force, references.length > 0, signal);
+      if (references.length > 0) await files.refuseHalfReload(signal);
       refuseShadowing(shadowing, 'set pinned_images, which takes the pins of bundles away');
     },
     applyMirrors: async (mirrors, signal) => {

@@ -218,6 +218,21 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await runtime.applyPins(['quay.example.com/a'], unforced, signal);
   });
 
+  it('says what makes a reload stop half-way, and writes its pins for the next start all the same (fact 5)', async () => {
+    const reference = publish(sampleImage({ seed: 'a' }));
+    await mirrored();
+    await runtime.pull(reference, signal);
+    writeFileSync(double.dirs.registriesFile, '[[registry\n');
+    await expect(runtime.applyPins([reference], unforced, signal)).rejects.toMatchObject({
+      code: 'runtime/config',
+      message: expect.stringContaining(double.dirs.registriesFile),
+    });
+    expect(await observed()).toMatchObject({ renderedPins: [reference], images: [{ pinned: false }] });
+    writeFileSync(double.dirs.registriesFile, '');
+    await runtime.applyPins([reference], { force: true }, signal);
+    expect((await observed()).images).toMatchObject([{ pinned: true }]);
+  });
+
   it('says which file behind ours takes our pins away', async () => {
     const behind = dropIn('99-z.conf', '[crio.image]\npinned_images = []\n');
     await expect(runtime.applyPins(['quay.example.com/a'], unforced, signal)).rejects.toMatchObject({
