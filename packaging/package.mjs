@@ -80,7 +80,7 @@ async function licenceOf(folder) {
 
 function licenceName({ license, licenses }) {
   if (typeof license === 'string') return license;
-  return license?.type ?? licenses?.map(({ type }) => type).join(' or ') ?? 'unknown';
+  return license?.type ?? licenses?.map(({ type }) => type).join(' or ') ?? 'as below';
 }
 
 function authorOf({ author, contributors, repository }) {
