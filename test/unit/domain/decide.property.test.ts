@@ -1,0 +1,207 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { assess, missingLayersOf } from '../../../src/domain/assess.ts';
+import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
+import { decide } from '../../../src/domain/decide.ts';
+import type { Effect } from '../../../src/domain/effect.ts';
+import type { MediumState } from '../../../src/domain/medium.ts';
+import { parseReference } from '../../../src/domain/reference.ts';
+import type { Observed, PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../../../src/domain/state.ts';
+import { found, listed, medium, NOON, observation, POLICY, reachable, verified } from '../../support/scenario.ts';
+
+const bundles: readonly VerifiedBundle[] = [
+  verified({ sequence: 1, version: '1.0.0', images: { etcd: ['base', 'etcd'], api: ['base', 'api'], dns: ['dns'] } }),
+  verified({ sequence: 2, version: '2.0.0', images: { api: ['base', 'api'], web: ['base', 'web', 'extra'] } }),
+  verified({ name: 'tools', schedule: 'manual', images: { shell: ['extra'] } }),
+];
+
+/** A node in memory: effects change it at once, pulls end when the scenario says so. */
+function createNode() {
+  const states = new Map<number, MediumState>();
+  const images = new Set<string>();
+  let kept: readonly StoredBundle[] = [];
+  let running: readonly RunningTask[] = [];
+  let failures: readonly TaskFailure[] = [];
+  let pinsRequested: PinsRequested | undefined;
+  let pins: readonly string[] = [];
+  let mirrors: readonly string[] = [];
+  let isUp = true;
+  let now = NOON;
+
+  const observed = (): Observed =>
+    observation({
+      now,
+      running,
+      failures,
+      pinsRequested,
+      media: [...states].map(([index, state]) => medium(`sd${index}`, state)),
+      runtime: isUp
+        ? reachable({
+            images: [...images].map((reference) => listed(reference, pins.includes(reference))),
+            renderedPins: [...pins],
+            renderedMirrors: [...mirrors],
+          })
+        : { kind: 'unreachable', reason: 'down' },
+    });
+
+  function perform(effect: Effect): void {
+    switch (effect.kind) {
+      case 'mount-medium':
+        states.set(Number(effect.mediumId.slice(-1)), { kind: 'mounted' });
+        return;
+      case 'read-medium': {
+        const index = Number(effect.mediumId.slice(-1));
+        const bundle = bundles[index];
+        const carried = bundle === undefined ? [] : [found(bundle)];
+        states.set(index, { kind: 'read', bundles: carried, trustRevision: 'keys-1' });
+        return;
+      }
+      case 'adopt-bundle': {
+        const bundle = bundles.find((one) => one.bundleId === effect.bundleId);
+        if (bundle !== undefined) kept = [...kept, { ...bundle, adoptedAt: now }];
+        return;
+      }
+      case 'apply-pins':
+        pins = effect.references;
+        pinsRequested = { references: effect.references, unpinned: effect.unpinned, attempts: 1, at: now };
+        return;
+      case 'apply-mirrors':
+        mirrors = effect.repositories;
+        return;
+      case 'record-ready':
+        kept = kept.map((one) => (one.bundleId === effect.bundleId ? { ...one, readyAt: now } : one));
+        return;
+      case 'start':
+        running = [...running, effect.task];
+    }
+  }
+
+  /** What must hold of every decision, whatever happened before. */
+  function check(seen: Observed, effects: readonly Effect[]): void {
+    expect(new Set(effects.map((effect) => JSON.stringify(effect))).size).toBe(effects.length);
+    const assessment = assess(seen, { bundles: kept }, POLICY);
+    expect(decide(seen, assessment, POLICY).effects).toEqual(effects);
+    const starts = effects.flatMap((effect) => (effect.kind === 'start' ? [effect.task] : []));
+    const pulls = [...seen.running, ...starts].filter((task) => task.kind === 'pull');
+    expect(pulls.length).toBeLessThanOrEqual(POLICY.parallelPulls);
+    for (const task of starts) {
+      if (task.kind !== 'pull') continue;
+      expect(images.has(task.reference)).toBe(false);
+      expect(pins).toContain(task.reference);
+      expect(mirrors).toContain(parseReference(task.reference).repository);
+    }
+    const layers = pulls.flatMap((task) => {
+      const bundle = kept.find((one) => one.bundleId === task.bundleId);
+      const image = bundle?.contents.images.find((one) => one.reference === task.reference);
+      if (bundle === undefined || image === undefined) return [];
+      return missingLayersOf(image, bundle, assessment.presentLayers).map((layer) => layer.digest);
+    });
+    expect(new Set(layers).size).toBe(layers.length);
+    for (const effect of effects) {
+      if (effect.kind !== 'apply-mirrors' || seen.running.length === 0) continue;
+      expect(mirrors.filter((repository) => !effect.repositories.includes(repository))).toEqual([]);
+    }
+  }
+
+  return {
+    /** Rounds until one decides nothing more. */
+    settle: (): void => {
+      for (let rounds = 0; rounds < 30; rounds += 1) {
+        const seen = observed();
+        const { effects } = decide(seen, assess(seen, { bundles: kept }, POLICY), POLICY);
+        check(seen, effects);
+        if (effects.length === 0) return;
+        for (const effect of effects) perform(effect);
+      }
+      throw new Error('the decisions do not settle');
+    },
+    plug: (index: number) => void states.set(index, { kind: 'attached' }),
+    unplug: (index: number) => void states.delete(index),
+    power: (on: boolean) => {
+      isUp = on;
+    },
+    wipe: () => images.clear(),
+    forgetMirrors: () => {
+      mirrors = [];
+    },
+    pass: (ms: number) => {
+      now += ms;
+    },
+    /** The oldest running task ends. */
+    end: (isDone: boolean): void => {
+      const [task, ...rest] = running;
+      if (task === undefined) return;
+      running = rest;
+      if (!isDone) {
+        const reason = { code: 'runtime/pull-failed', message: 'no' };
+        failures = [...failures, { task, attempts: 1, reason, retryAt: now + 1_000 }];
+        return;
+      }
+      failures = failures.filter((failure) => JSON.stringify(failure.task) !== JSON.stringify(task));
+      if (task.kind === 'pull') images.add(task.reference);
+      else kept = kept.map((one) => (one.bundleId === task.bundleId ? { ...one, activatedAt: now } : one));
+    },
+    isBusy: () => running.length > 0,
+    state: () => ({ images, mirrors, kept }),
+  };
+}
+
+type Happening =
+  | { readonly kind: 'plug' | 'unplug'; readonly stick: number }
+  | { readonly kind: 'power'; readonly on: boolean }
+  | { readonly kind: 'wipe' | 'forget-mirrors' | 'done' | 'fail' }
+  | { readonly kind: 'pass'; readonly ms: number };
+
+function happen(node: ReturnType<typeof createNode>, event: Happening): void {
+  if (event.kind === 'plug') node.plug(event.stick);
+  else if (event.kind === 'unplug') node.unplug(event.stick);
+  else if (event.kind === 'power') node.power(event.on);
+  else if (event.kind === 'pass') node.pass(event.ms);
+  else if (event.kind === 'wipe') node.wipe();
+  else if (event.kind === 'forget-mirrors') node.forgetMirrors();
+  else node.end(event.kind === 'done');
+}
+
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  fc.record({ kind: fc.constantFrom('plug' as const, 'unplug' as const), stick: fc.nat(2) }),
+  fc.record({ kind: fc.constant('power' as const), on: fc.boolean() }),
+  fc.record({ kind: fc.constant('pass' as const), ms: fc.nat(3_000) }),
+  fc.record({ kind: fc.constantFrom('done' as const, 'done' as const, 'fail' as const) }),
+  fc.record({ kind: fc.constantFrom('wipe' as const, 'forget-mirrors' as const, 'done' as const) }),
+);
+
+describe('decide, over any story', () => {
+  it('keeps its invariants, settles, and reaches its end once sticks, runtime and time allow it', () => {
+    fc.assert(
+      fc.property(fc.array(happening, { maxLength: 40 }), (story) => {
+        const node = createNode();
+        for (const event of story) {
+          happen(node, event);
+          node.settle();
+        }
+        node.power(true);
+        for (const which of [0, 1, 2]) node.plug(which);
+        for (let turn = 0; turn < 40; turn += 1) {
+          node.pass(60_000);
+          node.settle();
+          node.end(true);
+        }
+        node.settle();
+        expect(node.isBusy()).toBe(false);
+        const { images, mirrors, kept } = node.state();
+        expect(mirrors).toEqual([]);
+        // Once 2.0.0 is activated, a 1.0.0 that was never seen before is not taken any more.
+        const versions = kept.map((bundle) => bundle.payload.version);
+        expect(versions).toEqual(expect.arrayContaining(['2.0.0', '4.13.7']));
+        for (const bundle of kept) {
+          expect(bundle.contents.images.every((image) => images.has(image.reference))).toBe(true);
+          expect(bundle.readyAt).toBeDefined();
+        }
+        const newest = kept.find((bundle) => bundle.payload.version === '2.0.0');
+        expect(newest?.activatedAt).toBeDefined();
+        expect(kept.find((bundle) => bundle.payload.name === 'tools')?.activatedAt).toBeUndefined();
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
