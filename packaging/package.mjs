@@ -1,15 +1,15 @@
 /**
  * Makes `dist/stickpin-<version>-linux-<arch>.tar.gz`: the bundled program, its native modules, protocol files, units, licences and the two
  * scripts that put them on a node and take them off again. Run by `npm run package`, after `npm ci` on a machine with the C library of the
- * oldest node or an older one.
+ * oldest node or an older one. `node packaging/package.mjs [OUTDIR]`
  */
 import { execFileSync } from 'node:child_process';
 import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const dist = join(root, 'dist');
+const dist = resolve(process.argv[2] ?? join(root, 'dist'));
 const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
 const name = `stickpin-${version}-linux-${process.arch}`;
 const stage = join(dist, name);
@@ -31,7 +31,7 @@ const tarball = join(dist, `${name}.tar.gz`);
 execFileSync('tar', ['--owner=0', '--group=0', '--numeric-owner', '--sort=name', '-czf', tarball, '-C', dist, name]);
 await rm(stage, { recursive: true });
 await rm(join(dist, 'bundle'), { recursive: true });
-process.stdout.write(`${relative(root, tarball)}\n`);
+process.stdout.write(`${relative(process.cwd(), tarball)}\n`);
 
 async function stageProgram() {
   const lib = join(stage, 'lib');
