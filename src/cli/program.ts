@@ -34,6 +34,7 @@ function buildProgram(context: CommandContext): Command {
     .description('Upgrades Kubernetes nodes from a USB stick, without a registry.')
     .version(VERSION, '-V, --version')
     .configureOutput({ writeOut: context.stdout, writeErr: context.stderr })
+    .enablePositionalOptions()
     .exitOverride();
   program
     .command('version')

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openBundleDirectory } from '../bundle/bundle-directory.ts';
+import { openBundle } from '../bundle/open-bundle.ts';
 import { readBundles } from '../bundle/read-bundles.ts';
 import { parseContents, parsePayload } from '../bundle/schema.ts';
 import type { Settings } from '../config/schema.ts';
@@ -153,7 +153,7 @@ function mediaOf({ settings, clock, log, providers }: DaemonOptions, trust: Trus
   return createMedia({
     providers: [createDirectoryMedia({ directories, clock }), ...providers],
     log,
-    openBundle: openBundleDirectory,
+    openBundle,
     judge: async (root, layout, signal) => {
       const trustRevision = trust.revision();
       return { bundles: await readBundles(root, { trust: trust.trust(), layout }, signal), trustRevision };

@@ -17,6 +17,8 @@ export function watchConfig(
     followSymlinks: false,
     ignored: (path) => own.has(path),
   });
+  // What changed before the watch stood would go unnoticed.
+  watcher.on('ready', listener);
   watcher.on('all', listener);
   watcher.on('error', (error) => log.warn({ err: error, paths }, 'Configuration of the runtime can not be watched'));
   return () => void watcher.close();

@@ -123,9 +123,12 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
       for (const bundle of bundles) cpSync(bundle, at(`prepared/stickpin/${basename(bundle)}`), { recursive: true });
       renameSync(at('prepared'), at('stick'));
     },
-    unplug: () => renameSync(at('stick'), at('pocket')),
+    unplug: () => {
+      rmSync(at('pocket'), { recursive: true, force: true });
+      renameSync(at('stick'), at('pocket'));
+    },
     plugAgain: () => renameSync(at('pocket'), at('stick')),
-    until: (isIt, timeoutMs = 30_000) =>
+    until: (isIt, timeoutMs = 15_000) =>
       eventually(() => {
         if (latest !== undefined && isIt(latest)) return latest;
         throw new Error(`not there yet; last status: ${latest?.status}`);
