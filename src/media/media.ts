@@ -20,6 +20,7 @@ export interface MediaDeps {
   readonly judge: (root: string, layout: BundleLayout, signal: AbortSignal) => Promise<Judgement>;
   /** Access to the blobs of a bundle directory. */
   readonly openBundle: (path: string) => BlobDirectory;
+  /** For debugging alone: the engine tells the operator what changed. */
   readonly log: Log;
 }
 
@@ -62,7 +63,7 @@ export function createMedia(deps: MediaDeps): Media {
     slots.delete(mediumId);
     slot.gone.abort(goneError(label));
     blobs.remove(mediumId);
-    deps.log.info({ medium: label, messageId: messageIds.mediumGone }, 'Medium gone');
+    deps.log.debug({ medium: label }, 'Medium gone');
     notify();
     void slot.plugged.release();
   };
@@ -76,7 +77,7 @@ export function createMedia(deps: MediaDeps): Media {
         state: { kind: 'attached' },
         root: undefined,
       });
-      deps.log.info({ medium: plugged.label, messageId: messageIds.mediumFound }, 'Medium found');
+      deps.log.debug({ medium: plugged.label }, 'Medium found');
       notify();
     },
     changed: (mediumId: MediumId) => {
@@ -91,7 +92,7 @@ export function createMedia(deps: MediaDeps): Media {
 
   const fail = (slot: Slot, error: unknown): void => {
     const reason = reasonFor(error);
-    deps.log.warn({ medium: slot.plugged.label, messageId: messageIds.mediumFailed, err: error }, reason.message);
+    deps.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
     move(slot, { kind: 'failed', reason });
   };
   /** Runs one step of a medium under both signals; what it throws becomes the state, unless the medium left or the caller stopped. */
@@ -128,10 +129,7 @@ export function createMedia(deps: MediaDeps): Media {
         slot.root = await slot.plugged.mount(both);
         both.throwIfAborted();
         const { label } = slot.plugged;
-        deps.log.info(
-          { medium: label, messageId: messageIds.mediumMounted, path: slot.root },
-          'Medium ready to be read',
-        );
+        deps.log.debug({ medium: label, messageId: messageIds.mediumMounted, path: slot.root }, 'Medium mounted');
         move(slot, { kind: 'mounted' });
       });
     },
