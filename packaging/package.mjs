@@ -4,7 +4,7 @@
  * oldest node or an older one. `node packaging/package.mjs [OUTDIR]`
  */
 import { execFileSync } from 'node:child_process';
-import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -43,8 +43,6 @@ async function stageProgram() {
       await cp(from, join(lib, 'node_modules', module, file), { recursive: true });
     }
   }
-  for (const path of await listFiles(join(lib, 'node_modules'), '.node'))
-    execFileSync('strip', ['--strip-unneeded', path]);
   await rm(join(lib, 'dist/bundled-packages.json'));
   await writeFile(join(stage, 'stickpin'), '#!/bin/sh\nexec /usr/bin/node /usr/lib/stickpin/dist/cli/main.js "$@"\n');
   await chmod(join(stage, 'stickpin'), 0o755);
@@ -86,10 +84,4 @@ function licenceName({ license, licenses }) {
 function authorOf({ author, contributors, repository }) {
   const who = author ?? contributors?.[0] ?? repository?.url ?? 'unknown';
   return typeof who === 'string' ? who : who.name;
-}
-
-async function listFiles(folder, suffix) {
-  await mkdir(folder, { recursive: true });
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.name.endsWith(suffix)).map((entry) => join(entry.parentPath, entry.name));
 }

@@ -1,10 +1,10 @@
 import type { Unsubscribe } from '../engine/ports.ts';
 
 /** What the daemon does now, in one word. */
-export type Operation = 'idle' | 'verifying' | 'preloading' | 'activating';
+type Operation = 'idle' | 'verifying' | 'preloading' | 'activating';
 
 /** How far it has come: percentage, message and depth, as RAUC's `Progress (isi)` has them. */
-export interface Progress {
+interface Progress {
   /** 0 to 100. */
   readonly percentage: number;
   readonly message: string;

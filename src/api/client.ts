@@ -3,7 +3,7 @@ import { type BusCall, BusErrorReply, busCall, connectMessageBus, type MessageBu
 import { codeOfErrorName, INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
 
 /** Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them. */
-export type ApiErrorCode = 'api/unreachable' | 'api/denied' | 'api/failed';
+type ApiErrorCode = 'api/unreachable' | 'api/denied' | 'api/failed';
 
 /** The daemon, as the command line sees it. Every method throws AppError `api/unreachable` (`wait`) when no daemon answers. */
 export interface ApiClient {

@@ -8,7 +8,7 @@ export const OBJECT_PATH = '/io/stickpin1';
 export const INTERFACE = 'io.stickpin1.Manager';
 
 /** Prefix of the names of its errors: `io.stickpin1.Error.` and the code of the AppError, `engine/no-such-bundle` as `Engine.NoSuchBundle`. */
-export const ERROR_PREFIX = 'io.stickpin1.Error.';
+const ERROR_PREFIX = 'io.stickpin1.Error.';
 
 /** The D-Bus error name of an AppError's code. */
 export function errorNameOf(code: string): string {

@@ -16,7 +16,7 @@ import { introspectionXml } from './introspection.ts';
 import { errorNameOf, INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
 
 /** The bus, as far as the service needs it; host/ implements it. */
-export interface ApiBus {
+interface ApiBus {
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   serve(handler: CallHandler): void;
   emit(signal: OutgoingSignal): void;

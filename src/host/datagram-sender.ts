@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import type { Socket } from 'unix-dgram';
 
 /** What became of a datagram: `queued` is sent as soon as the receiver takes more; `lost` found nobody, or the queue was full. */
-export type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
+type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
 
 /** Sends datagrams to one Unix socket, in order. */
 export interface DatagramSender {

@@ -4,7 +4,7 @@ import { errorFields } from './error-fields.ts';
 import { isLogged, type LogLevel, SYSLOG_PRIORITY } from './log-level.ts';
 
 /** Where journald listens for its native protocol. */
-export const JOURNAL_SOCKET = '/run/systemd/journal/socket';
+const JOURNAL_SOCKET = '/run/systemd/journal/socket';
 
 /** A log into the journal, and its socket. */
 export interface JournalLog extends Log {

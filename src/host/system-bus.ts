@@ -14,7 +14,7 @@ import {
 import { messageIds } from '../platform/message-ids.ts';
 
 /** Which signals are wanted (D-Bus specification, "Match Rules"). `sender` is a well-known name. */
-export interface SignalMatch {
+interface SignalMatch {
   readonly sender: string;
   readonly interface: string;
   readonly member: string;

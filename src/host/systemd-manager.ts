@@ -8,7 +8,7 @@ import { type UnitEvent, watchDeviceUnits, watchUnit } from './unit-events.ts';
 import { createJobRunner } from './unit-jobs.ts';
 
 /** A filesystem to mount by a transient unit (systemd.mount(5)). */
-export interface MountRequest {
+interface MountRequest {
   /** `run-stickpin-media-7\x2dsdb1.mount`; must be the escaped form of `where`. */
   readonly unit: string;
   readonly description: string;

@@ -8,7 +8,7 @@ import type { Clock } from '../platform/clock.ts';
 import type { MediaProvider, MediaSink } from './media-provider.ts';
 
 /** A directory that is taken for a medium while it exists. */
-export interface DirectoryMedium {
+interface DirectoryMedium {
   readonly path: string;
   readonly layout: BundleLayout;
 }

@@ -1,5 +1,5 @@
 /** How one filesystem is mounted. `type` as the kernel names it; `options` beside those that every medium gets. */
-export interface FilesystemMount {
+interface FilesystemMount {
   readonly type: string;
   readonly options: readonly string[];
 }

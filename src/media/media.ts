@@ -4,7 +4,7 @@ import type { ChangingBlobSource, MediaPort } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import { type BlobDirectory, createMediaBlobs, type MediaBlobs } from './media-blobs.ts';
+import { type BlobDirectory, createMediaBlobs } from './media-blobs.ts';
 import type { MediaProvider, PluggedMedium } from './media-provider.ts';
 
 /** What was found on a medium, and by which keys it was judged. */
@@ -169,5 +169,3 @@ function goneError(label: string): AppError {
     disposition: 'wait',
   });
 }
-
-export type { MediaBlobs };

@@ -75,7 +75,7 @@ export class BusErrorReply extends Error {
 }
 
 /** Code of errors of {@link MessageBus}: the bus or the connection to it is not there. */
-export type BusErrorCode = 'platform/bus-unreachable';
+type BusErrorCode = 'platform/bus-unreachable';
 
 /** One connection to a D-Bus message bus. */
 export interface MessageBus {

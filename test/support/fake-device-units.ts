@@ -1,7 +1,7 @@
 import type { DeviceUnitEvent, DeviceUnits } from '../../src/media/device-units.ts';
 
 /** A mount as it was asked for. */
-export type MountRequest = Parameters<DeviceUnits['mount']>[0];
+type MountRequest = Parameters<DeviceUnits['mount']>[0];
 
 /** Device units and mounts as plain data. */
 export interface FakeDeviceUnits extends DeviceUnits {

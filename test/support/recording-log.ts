@@ -1,7 +1,7 @@
 import type { Log, LogFields } from '../../src/platform/log.ts';
 
 /** One line as it was logged. */
-export interface LoggedLine {
+interface LoggedLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly fields: LogFields;
   readonly message: string;

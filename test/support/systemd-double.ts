@@ -15,10 +15,10 @@ const MANAGER = `${SYSTEMD}.Manager`;
 const MANAGER_PATH = '/org/freedesktop/systemd1';
 
 /** Properties of a transient unit as they were asked for, variants unwrapped. */
-export type TransientProperties = Readonly<Record<string, unknown>>;
+type TransientProperties = Readonly<Record<string, unknown>>;
 
 /** What happens when a job runs: the `result` of JobRemoved, as `done` or `failed`. */
-export interface SystemdHooks {
+interface SystemdHooks {
   mount?(unit: string, properties: TransientProperties): Promise<string>;
   stop?(unit: string): Promise<string>;
   reload?(unit: string): Promise<string>;

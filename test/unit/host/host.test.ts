@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { takeActivatedSockets } from '../../../src/host/activation.ts';
-import { diskSpaceAt } from '../../../src/host/disk-space.ts';
 import { goArch } from '../../../src/host/machine.ts';
 import { unitObjectPath, unitOfObjectPath } from '../../../src/host/unit-object.ts';
-
-const never = new AbortController().signal;
 
 describe('socket activation', () => {
   it('takes the sockets that were passed to this process, with their names', () => {
@@ -47,20 +44,5 @@ describe('machine', () => {
     ['s390x', 'BE', 's390x'],
   ] as const)('%s %s is %s', (arch, order, expected) => {
     expect(goArch(arch as NodeJS.Architecture, order)).toBe(expected);
-  });
-});
-
-describe('disk space', () => {
-  it('reads totals and what is free', async () => {
-    const space = await diskSpaceAt('/', never);
-    expect(space.totalBytes).toBeGreaterThan(space.freeBytes);
-    expect(space.freeBytes).toBeGreaterThan(0);
-  });
-
-  it('names the path that can not be read', async () => {
-    await expect(diskSpaceAt('/nonexistent', never)).rejects.toMatchObject({
-      code: 'host/statfs',
-      message: expect.stringContaining('/nonexistent'),
-    });
   });
 });
