@@ -2,16 +2,20 @@ import type { Assessment } from '../domain/assess.ts';
 import { bundleTitle } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
-import type { PinsRequested, RunningTask, StoredBundle } from '../domain/state.ts';
+import { stampAfter } from '../domain/stamp.ts';
+import type { PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import { activateBundle } from './activate-task.ts';
-import type { FailureLedger } from './failures.ts';
+import { type FailureLedger, SETTLING_TRIES } from './failures.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
 import type { ChangingBlobSource, DocumentStore, MediaPort, RuntimePort, StateStore, TransferMeter } from './ports.ts';
-import { pullImage } from './pull-task.ts';
+import { type PullFault, pullImage } from './pull-task.ts';
 import type { Tasks } from './tasks.ts';
+
+/** How often a runtime that has not yet taken up its mirrors is tried before that is told. */
+const SETTLING_UNTOLD = 10;
 
 /** What the executors act on. */
 export interface EffectDependencies extends NarratorDependencies {
@@ -34,6 +38,18 @@ export interface Effects {
   execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void>;
   /** What was last asked of the runtime in terms of pins. */
   pinsRequested(): PinsRequested | undefined;
+  /** All pins hold: what is lost from now on is asked for anew, without the pauses of before. */
+  pinsHeld(): void;
+}
+
+/** The first of several failures that follow each other quickly, and each of those that come with long pauses. */
+function isWorthTelling(
+  { reason, retry }: PullFault,
+  { attempts }: TaskFailure,
+  before: TaskFailure | undefined,
+): boolean {
+  if (retry === 'settling') return attempts === SETTLING_UNTOLD || attempts > SETTLING_TRIES;
+  return retry !== 'observed' || before?.reason.message !== reason.message;
 }
 
 /** Executors over the given adapters. */
@@ -68,8 +84,9 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   async function adopt(bundleId: BundleId, assessment: Assessment, signal: AbortSignal): Promise<void> {
     const adoption = assessment.adoptions.find((entry) => entry.found.bundle.bundleId === bundleId);
     if (adoption === undefined) return;
-    const { bundle, documents } = adoption.found;
-    for (const digest of documents) await keepDocument(digest, signal);
+    const { bundle, documents, missing } = adoption.found;
+    const lacking = new Set(missing.map((blob) => blob.digest));
+    for (const digest of documents) if (!lacking.has(digest)) await keepDocument(digest, signal);
     const { payload, signedBy } = bundle;
     const news = {
       kind: 'bundleVerified',
@@ -133,14 +150,17 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
       const fault = await pullImage(image, bundle, deps, signal);
+      const before = failures.last(task);
       if (fault === undefined) {
-        failures.succeeded(task);
+        // Done means that the runtime lists it; then this is forgotten. Otherwise it would be pulled again and again without a pause.
+        const message = `${image.reference} was pulled, but the runtime does not list it`;
+        failures.note(task, { code: 'engine/not-listed', message }, 'backoff', clock.now());
+        if (before?.reason.code === 'engine/not-listed') return;
         narrator.tell({ kind: 'imagePulled', level: 'info', message: `Pulled ${image.reference}`, ...about });
         return;
       }
       const failure = failures.note(task, fault.reason, fault.retry, clock.now());
-      const isSettling = fault.retry === 'settling' && failure.attempts < 10;
-      if (isSettling) return;
+      if (!isWorthTelling(fault, failure, before)) return;
       const kind = fault.reason.code === 'media/blob-damaged' ? 'blobDamaged' : 'pullFailed';
       const again =
         fault.retry === 'backoff' || fault.retry === 'settling'
@@ -155,10 +175,11 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       const title = bundleTitle(bundle.payload);
       try {
         const tags = await activateBundle(bundle, runtime, signal);
-        failures.succeeded(task);
         const message = `${title} is activated: ${tags} tags name its images now`;
         const news = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
-        store.mark(bundle.bundleId, 'activatedAt', narrator.row(news));
+        const at = stampAfter(store.load().bundles, clock.now());
+        store.mark(bundle.bundleId, 'activatedAt', { ...narrator.row(news), at });
+        failures.succeeded(task);
         narrator.log(news);
       } catch (error) {
         signal.throwIfAborted();
@@ -175,5 +196,11 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
   }
 
-  return { execute, pinsRequested: () => pinsRequested };
+  return {
+    execute,
+    pinsRequested: () => pinsRequested,
+    pinsHeld: () => {
+      if (pinsRequested !== undefined) pinsRequested = { ...pinsRequested, unpinned: '', attempts: 0 };
+    },
+  };
 }

@@ -4,17 +4,21 @@ import type { Catalog } from '../domain/catalog.ts';
 import { catalogOf } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
 import type { Effect } from '../domain/effect.ts';
+import { bundleInWork } from '../domain/focus.ts';
 import type { Reason } from '../domain/medium.ts';
 import { newsBetween, type Snapshot } from '../domain/news.ts';
+import { oneLine } from '../domain/one-line.ts';
 import { bytesDone } from '../domain/progress.ts';
 import { reportOf, type StatusReport } from '../domain/report.ts';
-import type { Policy, StoredBundle } from '../domain/state.ts';
+import { stampAfter } from '../domain/stamp.ts';
+import type { Observed, Policy, RunningTask, StoredBundle } from '../domain/state.ts';
 import type { Progress } from '../domain/status-line.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
 import { createFailureLedger } from './failures.ts';
 import { createNarrator } from './narrator.ts';
 import { observe } from './observe.ts';
+import { createPace, type Pause } from './pace.ts';
 import type { EventRow, MediaPort, NodePort, ServiceNotifier, TrustPort } from './ports.ts';
 import { createRateGauge } from './rate.ts';
 import { createTasks } from './tasks.ts';
@@ -51,8 +55,10 @@ export interface Engine {
 const ROUND_MS = 30_000;
 /** How often the STATUS line is made anew while something runs. */
 const STATUS_MS = 1_000;
-/** Pause after a round that failed or that wanted the very same as the one before. */
-const REPEAT_PAUSE_MS = 1_000;
+/** A round at least this often while the runtime does not answer: not every runtime signals that it is back. */
+const AWAY_MS = 5_000;
+/** Pause after a round that threw. */
+const BROKEN_PAUSE_MS = 5_000;
 
 /** An engine that has not seen anything yet. */
 export function createEngine(deps: EngineDependencies): Engine {
@@ -64,64 +70,73 @@ export function createEngine(deps: EngineDependencies): Engine {
   const rate = createRateGauge();
   const effects = createEffects({ ...deps, tasks, failures, narrator });
   let snapshot: Snapshot | undefined;
-  let lastWanted = '';
+  const pace = createPace();
   let obstacle: Reason | undefined;
+  let lastTrouble = '';
   let lastRoundAt = clock.monotonic();
 
-  async function round(signal: AbortSignal): Promise<number> {
+  async function round(signal: AbortSignal): Promise<Pause> {
     const observed = await observe(
       { ...deps, failures },
       tasks.running(),
       { pinsRequested: effects.pinsRequested(), obstacle },
       signal,
     );
-    const assessment = assess(observed, store.load(), policy);
-    for (const news of newsBetween(snapshot, { observed, assessment })) narrator.tell(news);
-    if (hasNewMedium(snapshot, { observed, assessment })) failures.forgetAll();
-    snapshot = { observed, assessment };
-    deps.setCatalog(catalogOf(observed, assessment));
+    const before = snapshot;
+    snapshot = conclude(observed, before);
+    const { assessment } = snapshot;
+    deps.setCatalog(catalogOf(snapshot.observed, assessment));
+    for (const news of newsBetween(before, snapshot)) narrator.tell(news);
     publish();
-    const decision = decide({ ...observed, failures: failures.list() }, assessment, policy);
+    const decision = decide(snapshot.observed, assessment, policy);
     obstacle = await act(decision.effects, assessment, signal);
-    const failed = obstacle !== undefined;
-    const wanted = JSON.stringify(decision.effects);
-    const isRepeated = wanted === lastWanted;
-    lastWanted = wanted;
-    if (decision.effects.length > 0 && !isRepeated && !failed) return 0;
-    if (decision.effects.length > 0) return REPEAT_PAUSE_MS;
-    return Math.min(ROUND_MS, Math.max(0, (decision.wakeAt ?? Number.MAX_SAFE_INTEGER) - clock.now()));
+    const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;
+    return pace(decision, { failed: obstacle !== undefined, latestMs: latest, now: clock.now() });
   }
 
-  /** Does the effects in their order. One that fails is told and ends the round, since those after it may lean on it. */
+  /** Assesses, after what the observation has made obsolete was forgotten. */
+  function conclude(seen: Observed, before: Snapshot | undefined): Snapshot {
+    if (hasNewMedium(before, seen)) failures.forgetAll();
+    const observed = { ...seen, failures: failures.list() };
+    const assessment = assess(observed, store.load(), policy);
+    for (const { task } of observed.failures) if (isListed(task, observed)) failures.succeeded(task);
+    const isHeld = assessment.bundles.every((entry) => entry.unpinnedImages.length === 0);
+    if (isHeld && observed.runtime.kind === 'reachable') effects.pinsHeld();
+    return { observed, assessment };
+  }
+
+  /** Does the effects in their order. One that fails is told, and the rest is done: no effect of a decision leans on another. */
   async function act(
     wanted: readonly Effect[],
     assessment: Assessment,
     signal: AbortSignal,
   ): Promise<Reason | undefined> {
+    let first: Reason | undefined;
     for (const effect of wanted) {
       try {
         await effects.execute(effect, assessment, signal);
       } catch (error) {
         signal.throwIfAborted();
-        return narrator.tellFailure(effect, error);
+        const reason = narrator.tellFailure(effect, assessment, error);
+        first ??= reason;
       }
     }
-    return undefined;
+    return first;
   }
 
   function progress(): Progress {
-    const entry = snapshot?.assessment.bundles.find((bundle) => bundle.absentImages.length > 0);
+    const entry = snapshot && bundleInWork({ running: tasks.running() }, snapshot.assessment);
     rate.sample(deps.meter.totalBytes(), clock.monotonic());
     const { doneBytes, totalBytes } =
       snapshot === undefined || entry === undefined
         ? { doneBytes: 0, totalBytes: 0 }
         : bytesDone(entry, snapshot.assessment, deps.meter.sentBytes());
-    const isMoving = entry !== undefined && tasks.running().length > 0;
-    if (!isMoving) rate.reset();
+    // Between two pulls nothing runs for a moment; the rate of the preload stays.
+    if (entry === undefined) rate.reset();
     return {
       doneBytes,
       totalBytes,
-      bytesPerSecond: isMoving ? rate.bytesPerSecond() : undefined,
+      bytesPerSecond: rate.bytesPerSecond(),
       waitingTransfers: deps.meter.waiting(),
     };
   }
@@ -131,11 +146,22 @@ export function createEngine(deps: EngineDependencies): Engine {
     return reportOf({ ...snapshot.observed, running: tasks.running() }, snapshot.assessment, progress());
   }
 
+  /** Whoever listens must not stop the work, nor the process: this also runs from a timer. */
   function publish(): void {
-    const current = report();
-    if (current === undefined) return;
-    deps.notifier.status(current.status);
-    deps.onStatus(current);
+    try {
+      const current = report();
+      if (current === undefined) return;
+      deps.notifier.status(current.status);
+      deps.onStatus(current);
+    } catch (error) {
+      tellTrouble(`The status could not be told: ${reasonOf(error)}`, error);
+    }
+  }
+
+  /** Logs what is not of the node but of ourselves, the same thing once in a row. */
+  function tellTrouble(message: string, error: unknown): void {
+    if (message !== lastTrouble) deps.log.error({ err: error }, message);
+    lastTrouble = message;
   }
 
   async function run(signal: AbortSignal): Promise<void> {
@@ -145,9 +171,10 @@ export function createEngine(deps: EngineDependencies): Engine {
     const unsubscribe = [media.onChange(wake.kick), deps.runtime.onChange(wake.kick)];
     try {
       while (!signal.aborted) {
-        const pauseMs = await safeRound(signal);
+        const { atLeastMs, atMostMs } = await safeRound(signal);
         lastRoundAt = clock.monotonic();
-        if (pauseMs > 0) await wake.wait(pauseMs, signal);
+        if (atLeastMs > 0) await clock.sleep(atLeastMs, signal).catch(() => undefined);
+        if (atMostMs > 0) await wake.wait(atMostMs, signal);
       }
     } finally {
       clearInterval(ticker);
@@ -157,13 +184,14 @@ export function createEngine(deps: EngineDependencies): Engine {
   }
 
   /** A round must never end the daemon: what it throws is a bug or a full disk; it is told, and the next round tries anew. */
-  async function safeRound(signal: AbortSignal): Promise<number> {
+  async function safeRound(signal: AbortSignal): Promise<Pause> {
     try {
       return await round(signal);
     } catch (error) {
-      if (signal.aborted) return 0;
-      deps.log.error({ err: error }, `A round failed: ${reasonOf(error)}; it is tried again`);
-      return REPEAT_PAUSE_MS * 5;
+      if (signal.aborted) return { atLeastMs: 0, atMostMs: 0 };
+      tellTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
+      deps.notifier.status(oneLine(`An error in stickpin itself: ${reasonOf(error)}. It is tried again by itself.`));
+      return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
     }
   }
 
@@ -179,7 +207,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       const entry = snapshot?.assessment.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
       requireReady(bundle, entry);
       store.mark(bundle.bundleId, 'activationRequestedAt', {
-        at: clock.now(),
+        at: stampAfter(store.load().bundles, clock.now()),
         kind: 'activation-requested',
         bundleId: bundle.bundleId,
         message: `Activation of ${bundleTitle(bundle.payload)} was asked for`,
@@ -189,9 +217,14 @@ export function createEngine(deps: EngineDependencies): Engine {
   };
 }
 
-function hasNewMedium(before: Snapshot | undefined, after: Snapshot): boolean {
+function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
   const known = new Set((before?.observed.media ?? []).map((medium) => medium.state));
-  return after.observed.media.some((medium) => medium.state.kind === 'read' && !known.has(medium.state));
+  return after.media.some((medium) => medium.state.kind === 'read' && !known.has(medium.state));
+}
+
+function isListed(task: RunningTask, { runtime }: Observed): boolean {
+  if (task.kind !== 'pull' || runtime.kind !== 'reachable') return false;
+  return runtime.images.some((image) => image.repoDigests.includes(task.reference));
 }
 
 function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {

@@ -7,22 +7,27 @@ export type RetryPolicy =
   | 'backoff'
   /** The runtime has not yet taken up its configuration: every 300 ms, thirty tries, then as `backoff`. */
   | 'settling'
-  /** After half a second: what is lacking is observed, so that the task is not started before it is there. */
+  /** After half a second, ten tries, then every ten seconds: what is lacking is observed, so that the task is not started before it is there. */
   | 'observed'
   /** Not before the media change. */
   | 'media';
 
 const BACKOFF_TRIES = 5;
-const SETTLING_TRIES = 30;
+/** Quick tries while the runtime takes up its configuration. */
+export const SETTLING_TRIES = 30;
 const LATER_MS = 5 * 60_000;
 /** Long enough that a fault which comes at once can't keep the processor busy. */
 const OBSERVED_MS = 500;
+const OBSERVED_TRIES = 10;
+const OBSERVED_LATER_MS = 10_000;
 
 /** Remembers how tasks failed, in memory: a restart tries everything anew. */
 export interface FailureLedger {
   list(): readonly TaskFailure[];
   note(task: RunningTask, reason: Reason, retry: RetryPolicy, now: number): TaskFailure;
   succeeded(task: RunningTask): void;
+  /** How the task failed last, if it did. */
+  last(task: RunningTask): TaskFailure | undefined;
   /** The media changed: everything may be tried again. */
   forgetAll(): void;
 }
@@ -42,6 +47,7 @@ export function createFailureLedger(): FailureLedger {
     succeeded: (task) => {
       failures.delete(keyOf(task));
     },
+    last: (task) => failures.get(keyOf(task)),
     forgetAll: () => failures.clear(),
   };
 }
@@ -53,7 +59,7 @@ export function keyOf(task: RunningTask): string {
 
 function waitMs(retry: RetryPolicy, attempts: number): number | undefined {
   if (retry === 'media') return undefined;
-  if (retry === 'observed') return OBSERVED_MS;
+  if (retry === 'observed') return attempts <= OBSERVED_TRIES ? OBSERVED_MS : OBSERVED_LATER_MS;
   if (retry === 'settling' && attempts <= SETTLING_TRIES) return 300;
   const tries = retry === 'settling' ? attempts - SETTLING_TRIES : attempts;
   return tries <= BACKOFF_TRIES ? Math.min(10_000, 1_000 * 2 ** (tries - 1)) : LATER_MS;

@@ -1,3 +1,5 @@
+import type { Assessment } from '../domain/assess.ts';
+import { bundleTitle } from '../domain/bundle.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { News } from '../domain/event.ts';
 import type { Reason } from '../domain/medium.ts';
@@ -9,13 +11,13 @@ import type { EventRow, StateStore } from './ports.ts';
 
 /** Tells what happened, to the journal and to the history. */
 export interface Narrator {
-  /** Logs and records. */
+  /** Logs and records. What can't be recorded is logged all the same; never throws. */
   tell(news: News): void;
   /** The history row of `news`, for a transaction that records more than that; log it afterwards with {@link Narrator.log}. */
   row(news: News): EventRow;
   log(news: News): void;
   /** An effect failed. The same failure is told once until another one comes or a minute has passed; the reason is returned. */
-  tellFailure(effect: Effect, error: unknown): Reason;
+  tellFailure(effect: Effect, assessment: Assessment, error: unknown): Reason;
 }
 
 /** What a narrator writes to. */
@@ -46,16 +48,24 @@ export function createNarrator({ clock, log, store }: NarratorDependencies): Nar
     };
     log[level](fields, message);
   };
+  let isHistoryBroken = false;
   const tell = (news: News) => {
-    store.append(row(news));
     write(news);
+    try {
+      store.append(row(news));
+      isHistoryBroken = false;
+    } catch (error) {
+      // The journal has it; a full disk must not keep the rest from going on.
+      if (!isHistoryBroken) log.error({ err: error }, `The history can't be written: ${reasonOf(error)}`);
+      isHistoryBroken = true;
+    }
   };
   return {
     row,
     log: write,
     tell,
-    tellFailure: (effect, error) => {
-      const message = `${doing(effect)} failed: ${reasonOf(error)}`;
+    tellFailure: (effect, assessment, error) => {
+      const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
       const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
       const now = clock.monotonic();
       if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
@@ -66,14 +76,16 @@ export function createNarrator({ clock, log, store }: NarratorDependencies): Nar
   };
 }
 
-function doing(effect: Effect): string {
+function doing(effect: Effect, { adoptions }: Assessment): string {
   switch (effect.kind) {
     case 'mount-medium':
       return `Mounting ${effect.mediumId}`;
     case 'read-medium':
       return `Reading ${effect.mediumId}`;
-    case 'adopt-bundle':
-      return `Taking up bundle ${effect.bundleId}`;
+    case 'adopt-bundle': {
+      const bundle = adoptions.find((adoption) => adoption.found.bundle.bundleId === effect.bundleId)?.found.bundle;
+      return `Taking up ${bundle === undefined ? effect.bundleId : bundleTitle(bundle.payload)}`;
+    }
     case 'apply-pins':
       return 'Rendering the pins';
     case 'apply-mirrors':

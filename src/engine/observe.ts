@@ -19,6 +19,8 @@ export interface ObserveDependencies {
 
 /** How long the runtime may take to answer before it counts as unreachable. */
 const RUNTIME_DEADLINE_MS = 15_000;
+/** How long the clock service may take before the clock counts as not synchronised. */
+const CLOCK_DEADLINE_MS = 2_000;
 
 /**
  * One observation. A part that can't be observed is itself an observation ("runtime unreachable"), never a hang and never an error; only an
@@ -32,7 +34,7 @@ export async function observe(
 ): Promise<Observed> {
   const [runtime, clockSynchronised] = await Promise.all([
     observeRuntime(deps.runtime, signal),
-    deps.node.clockSynchronised(signal),
+    observeClock(deps.node, signal),
   ]);
   return {
     now: deps.clock.now(),
@@ -53,5 +55,14 @@ async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promis
   } catch (error) {
     signal.throwIfAborted();
     return { kind: 'unreachable', reason: reasonOf(error) };
+  }
+}
+
+async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolean> {
+  try {
+    return await withDeadline('the clock service', CLOCK_DEADLINE_MS, signal, (inner) => node.clockSynchronised(inner));
+  } catch {
+    signal.throwIfAborted();
+    return false;
   }
 }

@@ -1,0 +1,44 @@
+import type { Decision } from '../domain/effect.ts';
+
+/** Pause after a round that failed or that wanted the very same as the one before; doubled each time up to {@link REPEAT_MAX_MS}. */
+const REPEAT_MS = 1_000;
+const REPEAT_MAX_MS = 30_000;
+
+/** How long to wait for the next round. */
+export interface Pause {
+  /** Even if somebody wants a round: what fails may signal a change each time, and would keep the processor busy. */
+  readonly atLeastMs: number;
+  /** After that, unless somebody wants a round. */
+  readonly atMostMs: number;
+}
+
+/** What is known when a round is over. */
+export interface RoundEnd {
+  /** Whether an effect failed. */
+  readonly failed: boolean;
+  /** The longest time without a round when nothing is to be done, in milliseconds. */
+  readonly latestMs: number;
+  readonly now: number;
+}
+
+/**
+ * The pace of the rounds: on at once after effects that worked, a growing pause after what failed or did not help, and otherwise until
+ * something is due.
+ */
+export function createPace(): (decision: Decision, end: RoundEnd) => Pause {
+  let lastWanted = '';
+  let stuck = 0;
+  return ({ effects, wakeAt }, { failed, latestMs, now }) => {
+    const wanted = JSON.stringify(effects);
+    const isStuck = effects.length > 0 && (failed || wanted === lastWanted);
+    lastWanted = wanted;
+    stuck = isStuck ? stuck + 1 : 0;
+    if (isStuck) {
+      const pauseMs = Math.min(REPEAT_MAX_MS, REPEAT_MS * 2 ** Math.min(10, stuck - 1));
+      return { atLeastMs: REPEAT_MS, atMostMs: pauseMs - REPEAT_MS };
+    }
+    if (effects.length > 0) return { atLeastMs: 0, atMostMs: 0 };
+    const untilDue = Math.max(0, (wakeAt ?? Number.MAX_SAFE_INTEGER) - now);
+    return { atLeastMs: 0, atMostMs: Math.min(latestMs, untilDue) };
+  };
+}

@@ -1,0 +1,365 @@
+import type { VerifiedBundle } from '../../src/domain/bundle.ts';
+import type { Catalog } from '../../src/domain/catalog.ts';
+import type { Digest } from '../../src/domain/digest.ts';
+import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
+import type { StatusReport } from '../../src/domain/report.ts';
+import type { StoredBundle } from '../../src/domain/state.ts';
+import { createEngine, type Engine } from '../../src/engine/engine.ts';
+import type { EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
+import { AppError } from '../../src/platform/app-error.ts';
+import type { Clock } from '../../src/platform/clock.ts';
+import { createRecordingLog, type RecordingLog } from './recording-log.ts';
+import { digestOf, found, NOON, POLICY } from './scenario.ts';
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** A clock that stands until it is told to go on. Starts at {@link NOON}. */
+export interface VirtualClock extends Clock {
+  /** Lets everything that waits for nothing but the processor go on, then `ms` pass, timer by timer. */
+  advance(ms: number): Promise<void>;
+  /** Sets the wall clock back or forth; durations don't notice. */
+  jump(ms: number): void;
+}
+
+/** Makes a {@link VirtualClock}; `work` counts something that a hot loop would make grow without end. */
+export function createVirtualClock(work: () => number = () => 0): VirtualClock {
+  let elapsed = 0;
+  let skew = 0;
+  const timers = new Set<{ at: number; fire: () => void }>();
+
+  async function settle(): Promise<void> {
+    const before = work();
+    for (let quiet = 0, last = before; quiet < 5; ) {
+      await turn();
+      quiet = work() === last ? quiet + 1 : 0;
+      last = work();
+      if (last - before > 200) throw new Error(`hot loop: ${last - before} rounds in no time`);
+    }
+  }
+
+  return {
+    now: () => NOON + skew + elapsed,
+    monotonic: () => elapsed,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        signal.throwIfAborted();
+        const timer = { at: elapsed + ms, fire: resolve };
+        timers.add(timer);
+        signal.addEventListener('abort', () => {
+          timers.delete(timer);
+          reject(signal.reason);
+        });
+      }),
+    jump: (ms) => {
+      skew += ms;
+    },
+    advance: async (ms) => {
+      const until = elapsed + ms;
+      await settle();
+      for (;;) {
+        const next = [...timers].filter((timer) => timer.at <= until).sort((a, b) => a.at - b.at)[0];
+        if (next === undefined) break;
+        timers.delete(next);
+        elapsed = Math.max(elapsed, next.at);
+        next.fire();
+        await settle();
+      }
+      elapsed = until;
+      await settle();
+    },
+  };
+}
+
+/** A runtime in memory. Fields may be set by a test; `onPull` decides how a pull ends. */
+export interface FakeRuntime extends RuntimePort {
+  isUp: boolean;
+  /** References and tags by image; the image id of a tag is that of the reference it names. */
+  readonly images: Map<string, string>;
+  /** Whether rendered pins take effect. */
+  pinsHold: boolean;
+  /** Throws instead of rendering, while set. */
+  failPins: Error | undefined;
+  /** Default: the image is there at once, by digest under its own id, by tag under that of the newest asked-for bundle. */
+  onPull: (reference: string, signal: AbortSignal) => Promise<void>;
+  readonly log: string[];
+  /** How often it was observed: once a round. */
+  rounds(): number;
+  mirrors(): readonly string[];
+  pins(): readonly string[];
+  emit(): void;
+}
+
+function createFakeRuntime(idOfTag: (tag: string) => string): FakeRuntime {
+  const listeners = new Set<() => void>();
+  let pins: readonly string[] = [];
+  let mirrors: readonly string[] = [];
+  let rounds = 0;
+  const fake: FakeRuntime = {
+    isUp: true,
+    images: new Map(),
+    pinsHold: true,
+    failPins: undefined,
+    log: [],
+    rounds: () => rounds,
+    mirrors: () => mirrors,
+    pins: () => pins,
+    emit: () => {
+      for (const listener of listeners) listener();
+    },
+    onPull: async (reference) => {
+      fake.images.set(reference, reference.includes('@') ? reference : idOfTag(reference));
+    },
+    observe: async () => {
+      await turn(); // so that a hot loop can be seen from outside
+      rounds += 1;
+      if (!fake.isUp) return { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' };
+      const images = [...fake.images].map(([name, imageId]) => ({
+        imageId,
+        repoTags: name.includes('@') ? [] : [name],
+        repoDigests: name.includes('@') ? [name] : [],
+        pinned: fake.pinsHold && pins.includes(name),
+      }));
+      const filesystem = { path: '/var', totalBytes: 2 ** 40, freeBytes: 2 ** 39 };
+      return { kind: 'reachable', name: 'fake 1', images, filesystem, renderedPins: pins, renderedMirrors: mirrors };
+    },
+    applyPins: async (references, { force }) => {
+      fake.log.push(`pins ${references.length}${force ? ' by force' : ''}`);
+      if (fake.failPins !== undefined) throw fake.failPins;
+      pins = references;
+    },
+    applyMirrors: async (wanted) => {
+      fake.log.push(`mirrors ${wanted.length}`);
+      mirrors = wanted.map(({ repository }) => repository);
+    },
+    pull: async (reference, signal) => {
+      fake.log.push(`pull ${reference}`);
+      await fake.onPull(reference, signal);
+    },
+    removeTag: async (tag) => {
+      fake.log.push(`remove ${tag}`);
+      fake.images.delete(tag);
+    },
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+  return fake;
+}
+
+/** Media in memory, that are read as soon as they are asked to be. */
+export interface FakeMedia extends MediaPort {
+  plug(label: string, bundles: readonly FoundBundle[]): void;
+  unplug(label: string): void;
+  /** Throws instead of reading, while set. */
+  failRead: Error | undefined;
+}
+
+function createFakeMedia(trustRevision: () => string): FakeMedia {
+  const slots = new Map<string, { label: string; state: MediumState; bundles: readonly FoundBundle[] }>();
+  const listeners = new Set<() => void>();
+  const emit = () => {
+    for (const listener of listeners) listener();
+  };
+  const move = (mediumId: string, state: (bundles: readonly FoundBundle[]) => MediumState) => {
+    const slot = slots.get(mediumId);
+    if (slot !== undefined) slot.state = state(slot.bundles);
+    emit();
+  };
+  const fake: FakeMedia = {
+    failRead: undefined,
+    plug: (label, bundles) => {
+      slots.set(label, { label, bundles, state: { kind: 'attached' } });
+      emit();
+    },
+    unplug: (label) => {
+      slots.delete(label);
+      emit();
+    },
+    list: () =>
+      [...slots].map(([mediumId, { label, state }]): Medium => ({ mediumId, label, isDropFolder: false, state })),
+    mount: async (mediumId) => move(mediumId, () => ({ kind: 'mounted' })),
+    read: async (mediumId) => {
+      if (fake.failRead !== undefined) {
+        emit();
+        throw fake.failRead;
+      }
+      move(mediumId, (bundles) => ({ kind: 'read', bundles, trustRevision: trustRevision() }));
+    },
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+  return fake;
+}
+
+/** A state store in memory. */
+export interface FakeStore extends StateStore {
+  readonly rows: EventRow[];
+  /** Throws instead of writing, while set. */
+  fail: Error | undefined;
+}
+
+function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
+  let bundles = initial;
+  const write = (event: EventRow) => {
+    if (fake.fail !== undefined) throw fake.fail;
+    fake.rows.push(event);
+  };
+  const fake: FakeStore = {
+    rows: [],
+    fail: undefined,
+    load: () => ({ bundles }),
+    append: write,
+    adopt: (bundle: VerifiedBundle, event) => {
+      write(event);
+      bundles = [...bundles, { ...bundle, adoptedAt: event.at }];
+    },
+    mark: (bundleId, what, event) => {
+      write(event);
+      bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, [what]: event.at } : one));
+    },
+    events: (bundleId, limit) =>
+      fake.rows.filter((row) => bundleId === undefined || row.bundleId === bundleId).slice(-limit),
+  };
+  return fake;
+}
+
+/** A whole node in memory around the real engine. */
+export interface FakeNode {
+  readonly engine: Engine;
+  readonly clock: VirtualClock;
+  readonly runtime: FakeRuntime;
+  readonly media: FakeMedia;
+  readonly store: FakeStore;
+  readonly log: RecordingLog;
+  /** Blobs that media offer, by digest; what is not in it is nowhere. */
+  readonly blobs: Map<Digest, Buffer>;
+  readonly documents: Map<Digest, Buffer>;
+  /** Bytes sent of each blob and manifests asked for, as the registry would have measured. */
+  readonly meter: { sent: Map<Digest, number>; manifests: Map<string, number>; waiting: number };
+  /** STATUS lines, each once in a row. */
+  readonly statuses: string[];
+  readonly catalog: () => Catalog;
+  setTrustRevision(revision: string): void;
+  onStatus: (report: StatusReport) => void;
+  /** Whether the clock's synchronisation is answered. */
+  clockSynchronised: () => Promise<boolean>;
+  /** Starts the engine and lets it come to rest. */
+  start(): Promise<void>;
+  /** Stops it and waits until it is done. */
+  stop(): Promise<void>;
+  plug(label: string, ...bundles: readonly VerifiedBundle[]): void;
+  /** The phase of a bundle by its version. */
+  phase(version: string): string | undefined;
+}
+
+/** Makes a {@link FakeNode}; nothing runs before `start`. */
+export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode {
+  let trustRevision = 'keys-1';
+  let catalog: Catalog = new Map();
+  let stop: (() => Promise<void>) | undefined;
+  const log = createRecordingLog();
+  const store = createFakeStore(initial);
+  const idOfTag = (tag: string): string => {
+    for (const [repository, entry] of catalog) {
+      const digest = entry.tags.get(tag.slice(repository.length + 1));
+      if (tag.startsWith(`${repository}:`) && digest !== undefined) return `${repository}@${digest}`;
+    }
+    throw new AppError({ code: 'runtime/not-found', message: `${tag} not found`, disposition: 'retry' });
+  };
+  const runtime = createFakeRuntime(idOfTag);
+  const clock = createVirtualClock(runtime.rounds);
+  const media = createFakeMedia(() => trustRevision);
+  const blobs = new Map<Digest, Buffer>();
+  const documents = new Map<Digest, Buffer>();
+  const meter = { sent: new Map<Digest, number>(), manifests: new Map<string, number>(), waiting: 0 };
+  const statuses: string[] = [];
+  const read = async function* (digest: Digest, startByte: number): AsyncGenerator<Buffer> {
+    const bytes = blobs.get(digest) ?? documents.get(digest);
+    if (bytes === undefined) {
+      throw new AppError({
+        code: 'media/gone',
+        message: `blob ${digest} is on no plugged medium`,
+        disposition: 'wait',
+      });
+    }
+    yield bytes.subarray(startByte);
+  };
+  const node: FakeNode = {
+    clock,
+    runtime,
+    media,
+    store,
+    log,
+    blobs,
+    documents,
+    meter,
+    statuses,
+    onStatus: () => undefined,
+    clockSynchronised: async () => true,
+    catalog: () => catalog,
+    setTrustRevision: (revision) => {
+      trustRevision = revision;
+    },
+    engine: createEngine({
+      clock,
+      log,
+      store,
+      media,
+      runtime,
+      policy: POLICY,
+      documents: {
+        sizeOf: async (digest) => documents.get(digest)?.length,
+        read,
+        put: async (digest, bytes) => void documents.set(digest, bytes),
+      },
+      source: { sizeOf: async (digest) => blobs.get(digest)?.length, read, onChange: () => () => undefined },
+      meter: {
+        totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
+        sentBytes: () => meter.sent,
+        manifestRequests: (repository) => meter.manifests.get(repository) ?? 0,
+        waiting: () => meter.waiting,
+      },
+      trust: { revision: () => trustRevision },
+      node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised() },
+      notifier: {
+        ready: () => undefined,
+        reloading: () => undefined,
+        stopping: () => undefined,
+        status: (line) => {
+          if (statuses.at(-1) !== line) statuses.push(line);
+        },
+      },
+      setCatalog: (next) => {
+        catalog = next;
+      },
+      onStatus: (report) => node.onStatus(report),
+    }),
+    start: async () => {
+      const controller = new AbortController();
+      const ended = node.engine.run(controller.signal);
+      stop = async () => {
+        controller.abort();
+        await ended;
+      };
+      await clock.advance(0);
+    },
+    stop: async () => {
+      await stop?.();
+    },
+    plug: (label, ...bundles) =>
+      media.plug(
+        label,
+        bundles.map((bundle) => found(bundle)),
+      ),
+    phase: (version) => node.engine.report()?.bundles.find((bundle) => bundle.version === version)?.phase,
+  };
+  return node;
+}
+
+/** A blob and its true digest. */
+export function blobOf(text: string): { digest: Digest; bytes: Buffer } {
+  return { digest: digestOf(text), bytes: Buffer.from(text) };
+}

@@ -1,0 +1,531 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { StoredBundle } from '../../../src/domain/state.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+import { digestOf, found, NOON, referenceOf, refused, stored, verified } from '../../support/scenario.ts';
+
+const bundle = verified();
+let node: FakeNode;
+
+async function start(initial: readonly StoredBundle[] = [], prepare: (made: FakeNode) => void = () => undefined) {
+  node = createFakeNode(initial);
+  prepare(node);
+  await node.start();
+  return node;
+}
+afterEach(async () => {
+  await node.stop();
+});
+
+const kinds = () => node.store.rows.map(({ kind }) => kind);
+const pulled = (name: string) => node.runtime.log.filter((entry) => entry === `pull ${referenceOf(name)}`).length;
+const fault = (code: string, message: string) => new AppError({ code, message, disposition: 'retry' });
+/** The runtime has come to our registry for this image, as far as the meter tells. */
+const asked = (name: string) => {
+  const repository = `quay.example.com/ocp/${name}`;
+  node.meter.manifests.set(repository, (node.meter.manifests.get(repository) ?? 0) + 1);
+};
+
+describe('engine: the whole way', () => {
+  it('goes from a medium to activated by itself, tells it once, and leaves no mirror behind', async () => {
+    await start();
+    expect(node.statuses).toEqual(['Idle. No bundle yet. Waiting for media.']);
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds()).toEqual([
+      'runtimeBack',
+      'mediumFound',
+      'bundleVerified',
+      'preloadStarted',
+      'imagePulled',
+      'imagePulled',
+      'bundleReady',
+      'bundleActivated',
+    ]);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.runtime.pins()).toEqual([referenceOf('api'), referenceOf('etcd')].sort());
+    expect(node.runtime.images.get('quay.example.com/ocp/etcd:4.13.7')).toBe(referenceOf('etcd'));
+    expect(node.runtime.log.filter((entry) => entry.startsWith('mirrors'))).toEqual(['mirrors 2', 'mirrors 0']);
+    expect(node.statuses.at(-1)).toBe(
+      'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
+    );
+    expect(node.statuses).toContain(
+      'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 7 blobs found. Preloading next.',
+    );
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('Idle. ocp 4.13.7 activated (2 images present and pinned). Waiting for media.');
+  });
+
+  it('rests when nothing is to be done: one round in half a minute', async () => {
+    await start();
+    const before = node.runtime.rounds();
+    await node.clock.advance(300_000);
+    expect(node.runtime.rounds() - before).toBe(10);
+  });
+
+  it('serves what is adopted before the first pull', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        expect([...(node.catalog().get(reference.split('@')[0] ?? '')?.manifests ?? [])]).toContain(
+          reference.split('@')[1],
+        );
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('waits with a manual release until it is asked for', async () => {
+    const manual = verified({ schedule: 'manual' });
+    await start();
+    expect(() => node.engine.activate('ocp@4.13.7')).toThrow(
+      expect.objectContaining({ code: 'engine/no-bundle', disposition: 'reject' }),
+    );
+    node.plug('sdb1', manual);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(node.runtime.images.size).toBe(2);
+    node.engine.activate('ocp@4.13.7');
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.runtime.images.size).toBe(4);
+    expect(node.engine.history('ocp@4.13.7', 2).map(({ kind }) => kind)).toEqual([
+      'activation-requested',
+      'bundleActivated',
+    ]);
+  });
+
+  it('activates on request also when the clock has fallen back behind the last activation', async () => {
+    const older = verified({
+      sequence: 6,
+      version: '4.13.6',
+      images: { old: ['old'] },
+      schedule: 'manual',
+    });
+    const marks = { readyAt: NOON, activatedAt: NOON };
+    await start([stored(older, { readyAt: NOON }), stored(bundle, marks)], ({ runtime, clock }) => {
+      for (const name of ['etcd', 'api', 'old']) runtime.images.set(referenceOf(name), referenceOf(name));
+      clock.jump(-1_000_000_000);
+    });
+    node.engine.activate('ocp@4.13.6');
+    await node.clock.advance(0);
+    expect(node.phase('4.13.6')).toBe('activated');
+    expect(node.runtime.images.get('quay.example.com/ocp/old:4.13.6')).toBe(referenceOf('old'));
+    expect(node.runtime.mirrors()).toEqual([]);
+  });
+
+  it('refuses to activate what is not ready, with the reason', async () => {
+    await start([stored(bundle)]);
+    expect(() => node.engine.activate(bundle.bundleId)).toThrow(/can't be activated yet: Stick removed/);
+  });
+});
+
+describe('engine: after a restart', () => {
+  it('asks for the pins again and takes away mirrors that were left behind', async () => {
+    const complete = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+    await start([complete], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) runtime.images.set(referenceOf(name), referenceOf(name));
+      const { signal } = new AbortController();
+      void runtime.applyPins([referenceOf('api'), referenceOf('etcd')], { force: false }, signal);
+      void runtime.applyMirrors([{ repository: 'quay.example.com/left' }], signal);
+    });
+    expect(node.runtime.log.slice(2)).toEqual(['pins 2', 'mirrors 0']);
+    expect(kinds()).toEqual(['runtimeBack']);
+  });
+
+  it('pulls what was wiped meanwhile, though readyAt is set, and says when it is complete again', async () => {
+    await start([stored(bundle, { readyAt: NOON, activatedAt: NOON })], ({ runtime }) => {
+      runtime.images.set(referenceOf('etcd'), referenceOf('etcd'));
+    });
+    expect(node.statuses.at(-1)).toMatch(/^1 of 2 images of ocp 4\.13\.7 is missing, .* Plug in its stick\.$/);
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([`pull ${referenceOf('api')}`]);
+    expect(kinds()).toContain('bundleReady');
+    expect(node.runtime.mirrors()).toEqual([]);
+  });
+});
+
+describe('engine: the runtime', () => {
+  it('waits while it is away, says so, and goes on by itself soon after it is back', async () => {
+    await start([], ({ runtime }) => {
+      runtime.isUp = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.statuses.at(-1)).toMatch(/^The container runtime does not answer: .* ocp 4\.13\.7 waits for it\./);
+    node.runtime.isUp = true;
+    await node.clock.advance(5_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds().filter((kind) => kind === 'runtimeUnreachable')).toHaveLength(1);
+  });
+
+  it('goes on at once when its coming back is signalled', async () => {
+    await start([], ({ runtime }) => {
+      runtime.isUp = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.runtime.isUp = true;
+    node.runtime.emit();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('asks again for pins that do not hold, with ever longer pauses, then gives the reason, then takes them', async () => {
+    await start([], ({ runtime }) => {
+      runtime.pinsHold = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(100);
+    const forced = () => node.runtime.log.filter((entry) => entry === 'pins 2 by force').length;
+    expect(forced()).toBe(0);
+    await node.clock.advance(1_000);
+    expect(forced()).toBe(1);
+    await node.clock.advance(6_000);
+    expect(forced()).toBe(3);
+    expect(node.statuses.at(-1)).toMatch(/does not report them as pinned after 4 tries\. Look for another file/);
+    expect(node.phase('4.13.7')).toBe('held');
+    await node.clock.advance(600_000);
+    expect(forced()).toBeLessThan(20);
+    node.runtime.pinsHold = true;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('does not call it a fault at once when pins that held are lost much later', async () => {
+    await start([], ({ runtime }) => {
+      runtime.pinsHold = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(4_000);
+    node.runtime.pinsHold = true;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    node.runtime.pinsHold = false;
+    node.runtime.emit();
+    await node.clock.advance(4_000);
+    node.runtime.pinsHold = true;
+    await node.clock.advance(60_000);
+    expect(kinds().filter((kind) => kind === 'bundleHeld')).toEqual([]);
+  });
+});
+
+describe('engine: pulls that fail', () => {
+  it('tries soon again when the runtime never came to the registry, without telling each time', async () => {
+    let tries = 0;
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        tries += 1;
+        if (tries <= 3) throw fault('runtime/pull-failed', 'lookup quay.example.com: no such host');
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(2_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(kinds()).not.toContain('pullFailed');
+  });
+
+  it('names the damaged blob, pulls the rest, and tries again with another stick only', async () => {
+    const damaged = digestOf('layer etcd');
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        const isBad = reference.includes('etcd') && node.blobs.get(damaged)?.toString() !== 'layer etcd';
+        if (isBad) throw fault('runtime/digest-mismatch', 'Digest did not match');
+        runtime.images.set(reference, reference);
+      };
+      node.blobs.set(digestOf('layer base'), Buffer.from('layer base'));
+      node.blobs.set(damaged, Buffer.from('layer etcX'));
+      node.meter.sent.set(digestOf('layer base'), 10);
+      node.meter.sent.set(damaged, 10);
+    });
+    const manual = verified({ schedule: 'manual' });
+    node.plug('sdb1', manual);
+    await node.clock.advance(3_600_000);
+    expect(pulled('etcd')).toBe(1);
+    expect(pulled('api')).toBe(1);
+    expect(node.phase('4.13.7')).toBe('held');
+    expect(node.statuses.at(-1)).toMatch(
+      new RegExp(`^blob ${damaged} .* is damaged .* Copy ocp 4\\.13\\.7 to the stick again`),
+    );
+    expect(kinds().filter((kind) => kind === 'blobDamaged')).toHaveLength(1);
+    expect(node.runtime.mirrors()).toEqual([]);
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    node.blobs.set(damaged, Buffer.from('layer etcd'));
+    node.plug('sdb1', manual);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('tries again with growing pauses, then every five minutes, never in a hot loop', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = async () => {
+        asked('etcd');
+        asked('api');
+        throw fault('runtime/pull-failed', 'rpc error');
+      };
+    });
+    for (const text of ['layer base', 'layer etcd', 'layer api', 'image etcd', 'image api']) {
+      node.blobs.set(digestOf(text), Buffer.from(text));
+    }
+    node.plug('sdb1', bundle);
+    await node.clock.advance(26_000);
+    expect(pulled('etcd')).toBe(6);
+    await node.clock.advance(600_000);
+    expect(pulled('etcd')).toBe(8);
+    expect(node.runtime.rounds()).toBeLessThan(120);
+    expect(node.statuses.at(-1)).toMatch(
+      /Problem: quay\.example\.com\/ocp\/etcd@\S+ of ocp 4\.13\.7 could not be pulled: rpc error/,
+    );
+  });
+
+  it('takes a pull for done only when the runtime lists the image, and does not pull in a hot loop', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = async () => undefined;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(60_000);
+    expect(pulled('etcd')).toBeLessThan(8);
+    expect(kinds().filter((kind) => kind === 'imagePulled').length).toBeLessThan(3);
+    expect(node.statuses.at(-1)).toMatch(/the runtime does not list it/);
+  });
+
+  it('leaves no task behind when it is stopped in mid-pull', async () => {
+    let ended = 0;
+    await start([], ({ runtime }) => {
+      runtime.onPull = (_reference, signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            ended += 1;
+            reject(signal.reason);
+          });
+        });
+    });
+    node.plug('sdb1', verified({ images: { a: ['a'], b: ['b'], c: ['c'] } }));
+    await node.clock.advance(0);
+    expect(node.engine.report()?.operation).toBe('preloading');
+    await node.stop();
+    expect(ended).toBe(2);
+    expect(kinds()).not.toContain('pullFailed');
+    expect(node.log.lines.filter(({ level }) => level === 'error')).toEqual([]);
+  });
+
+  it('goes on where it was when the stick is removed in mid-preload and comes back', async () => {
+    let release: () => void = () => undefined;
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        if (reference.includes('api'))
+          await new Promise<void>((_resolve, reject) => {
+            release = () => reject(fault('runtime/pull-failed', 'unexpected EOF'));
+          });
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe(
+      'Stick removed while preloading ocp 4.13.7 (1/2 images). Plug it in again to continue.',
+    );
+    expect(node.runtime.mirrors()).not.toEqual([]);
+    release();
+    await node.clock.advance(1_000);
+    expect(node.phase('4.13.7')).toBe('held');
+    expect(node.runtime.mirrors()).toEqual([]);
+    node.runtime.onPull = async (reference) => void node.runtime.images.set(reference, reference);
+    node.plug('sdc1', bundle);
+    await node.clock.advance(0);
+    expect(node.runtime.log.filter((entry) => entry === `pull ${referenceOf('etcd')}`)).toHaveLength(1);
+    expect(node.runtime.images.has(referenceOf('api'))).toBe(true);
+  });
+});
+
+describe('engine: activation', () => {
+  it('takes a tag away again that names another image afterwards, says so, and tries again', async () => {
+    const tag = 'quay.example.com/ocp/etcd:4.13.7';
+    let isForeign = true;
+    await start([], ({ runtime }) => {
+      const { onPull } = runtime;
+      runtime.onPull = async (reference, signal) => {
+        if (isForeign && reference === tag) runtime.images.set(tag, 'foreign');
+        else await onPull(reference, signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(node.runtime.images.has(tag)).toBe(false);
+    expect(node.runtime.log).toContain(`remove ${tag}`);
+    expect(node.statuses.at(-1)).toMatch(/could not be activated: .*another source answers for this tag/);
+    isForeign = false;
+    await node.clock.advance(2_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(kinds().filter((kind) => kind === 'activationFailed')).toHaveLength(1);
+  });
+});
+
+describe('engine: what must not end it', () => {
+  it('tells an effect that throws once, in STATUS too, tries it again with a pause, and goes on with the rest', async () => {
+    await start([], ({ runtime }) => {
+      runtime.failPins = fault('runtime/config', '/etc/crio/crio.conf is broken');
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(30_000);
+    const tries = node.runtime.log.filter((entry) => entry.startsWith('pins')).length;
+    expect(tries).toBeGreaterThan(3);
+    expect(tries).toBeLessThan(40);
+    expect(node.log.lines.filter(({ message }) => /crio\.conf is broken/.test(message))).toHaveLength(1);
+    expect(node.statuses.at(-1)).toBe(
+      'Rendering the pins failed: /etc/crio/crio.conf is broken. It is tried again by itself.',
+    );
+    node.runtime.failPins = undefined;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('is not driven hot by an effect that fails and signals a change each time', async () => {
+    await start();
+    node.media.failRead = fault('media/read', 'input/output error');
+    node.plug('sdb1', bundle);
+    const before = node.runtime.rounds();
+    await node.clock.advance(10_000);
+    expect(node.runtime.rounds() - before).toBeLessThan(30);
+    node.media.failRead = undefined;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('does not let one medium that fails keep the others from being read', async () => {
+    await start();
+    node.media.failRead = fault('media/read', 'input/output error');
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    const { read } = node.media;
+    node.media.read = async (mediumId, signal) => {
+      if (mediumId !== 'sdb1') node.media.failRead = undefined;
+      await read(mediumId, signal);
+      node.media.failRead = fault('media/read', 'input/output error');
+    };
+    node.plug('sdc1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('works on and tells the journal when the history can not be written', async () => {
+    await start();
+    node.store.fail = new Error('database or disk is full');
+    node.plug('sdb1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.log.lines.some(({ message }) => message === 'sdb1 found, with 1 bundle on it')).toBe(true);
+    expect(node.statuses.at(-1)).toMatch(/Taking up ocp 4\.13\.7 failed: database or disk is full/);
+    node.store.fail = undefined;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('works on when whoever listens to its status throws', async () => {
+    await start([], (made) => {
+      made.onStatus = () => {
+        throw new Error('bus is gone');
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('does not wait for a clock service that fails', async () => {
+    await start([], (made) => {
+      made.clockSynchronised = async () => Promise.reject(new Error('no timedated'));
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+});
+
+describe('engine: bundles that come in', () => {
+  it('takes up a bundle whose stick lacks documents, and keeps those that are there', async () => {
+    const there = digestOf('manifest etcd');
+    const lost = digestOf('config etcd');
+    await start();
+    node.blobs.set(there, Buffer.from('manifest etcd'));
+    node.media.plug('sdb1', [{ ...found(bundle, [{ digest: lost, why: 'absent' }]), documents: [there, lost] }]);
+    await node.clock.advance(0);
+    expect([...node.documents.keys()]).toEqual([there]);
+    expect(kinds()).toContain('bundleVerified');
+  });
+
+  it('says why a bundle is rejected, and reads the stick again when keys are added', async () => {
+    await start();
+    node.media.plug('sdb1', [refused('signature by unknown key 5f0c')]);
+    await node.clock.advance(60_000);
+    expect(node.statuses.at(-1)).toMatch(/^Rejected bundle on sdb1: signature by unknown key 5f0c/);
+    expect(kinds().filter((kind) => kind === 'bundleRejected')).toHaveLength(1);
+    const reads: string[] = [];
+    const { read } = node.media;
+    node.media.read = async (mediumId, signal) => {
+      reads.push(mediumId);
+      await read(mediumId, signal);
+    };
+    node.setTrustRevision('keys-2');
+    node.engine.kick();
+    await node.clock.advance(0);
+    expect(reads).toEqual(['sdb1']);
+  });
+
+  it('tries again at once with a new stick', async () => {
+    let isGood = false;
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        if (!isGood) throw fault('runtime/digest-mismatch', 'Digest did not match');
+        runtime.images.set(reference, reference);
+      };
+      for (const name of ['base', 'etcd', 'api']) {
+        node.blobs.set(digestOf(`layer ${name}`), Buffer.from('bad'));
+        node.meter.sent.set(digestOf(`layer ${name}`), 3);
+      }
+    });
+    const manual = verified({ schedule: 'manual' });
+    node.plug('sdb1', manual);
+    await node.clock.advance(10);
+    expect(node.phase('4.13.7')).toBe('held');
+    isGood = true;
+    node.plug('sdc1', manual);
+    await node.clock.advance(10);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+});
+
+describe('engine: progress', () => {
+  it('shows bytes, rate and time of the bundle that is pulled, not of one before it', async () => {
+    const older = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
+    await start([stored(older)], ({ runtime }) => {
+      runtime.onPull = (_reference, signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason));
+        });
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.engine.report();
+    await node.clock.advance(10_000);
+    node.meter.sent.set(digestOf('layer base'), 5 * 1024 ** 2);
+    expect(node.engine.report()).toMatchObject({
+      progress: { doneBytes: 5 * 1024 ** 2, totalBytes: 30 * 1024 ** 2, bytesPerSecond: 524_288 },
+      status: 'Preloading ocp 4.13.7 from sdb1: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left',
+    });
+  });
+});
