@@ -10,6 +10,7 @@ const IMAGE_SERVICE = 'runtime.v1.ImageService';
  * Every method throws AppError with a `PullErrorCode`, above all `runtime/unreachable` and `runtime/cancelled`.
  */
 export interface CriClient {
+  readonly socketPath: string;
   /** As the runtime names itself: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
   listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
@@ -55,6 +56,7 @@ export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: C
   };
   const image = (reference: string) => ({ image: { image: reference } });
   return {
+    socketPath,
     close: grpc.close,
     version: async (signal) => {
       const asked = { service: RUNTIME_SERVICE };

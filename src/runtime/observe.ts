@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import type { ImageFilesystem, RuntimeObservation } from '../domain/runtime-image.ts';
 import { withDeadline } from '../platform/abort.ts';
-import { reasonOf } from '../platform/app-error.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { CriClient } from './cri-client.ts';
 
 /** The part of an observation that a runtime's own adapter adds. */
@@ -37,7 +37,8 @@ export async function observeOverCri(
     );
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: 'unreachable', reason: reasonOf(error) };
+    const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
+    return { kind: 'unreachable', reason: isAway ? `nothing answers on ${cri.socketPath}` : reasonOf(error) };
   }
 }
 

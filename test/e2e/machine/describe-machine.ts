@@ -42,7 +42,7 @@ const imageTools = [
 
 async function printLogs(machine: Machine): Promise<void> {
   const journal = await machine
-    .run('journalctl --boot --no-pager --lines=300 --output=short-precise')
+    .run('journalctl --boot --no-pager --lines=300 --output=short-precise _TRANSPORT=journal + _TRANSPORT=stdout')
     .then(({ stdout }) => stdout)
     .catch((error: unknown) => `not to be had: ${String(error)}`);
   const console = (await machine.consoleLog()).slice(-8000);

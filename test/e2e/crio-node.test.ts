@@ -1,0 +1,182 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { messageIds } from '../../src/platform/message-ids.ts';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/sample-image.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { installStickpin } from './machine/install.ts';
+import { stickpinOn } from './machine/node.ts';
+import { makeStick, type Stick, type StickOptions } from './machine/stick.ts';
+
+const MIB = 1024 * 1024;
+const PINS = '/run/crio/crio.conf.d/99-stickpin.conf';
+const MIRRORS = '/etc/containers/registries.conf.d/99-stickpin.conf';
+
+/** The whole way on a real machine: systemd, udev, D-Bus, a USB stick, and CRI-O by its double. Tests lean on the ones before. */
+describeMachine('a node with CRI-O', {}, (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let first: SampleBundle;
+  let second: SampleBundle;
+
+  const stickWith = (name: string, options: Omit<StickOptions, 'image'>): Promise<Stick> =>
+    makeStick({ image: join(directory, `${name}.img`), ...options });
+
+  const pinnedByRuntime = async (bundle: SampleBundle): Promise<void> => {
+    const { images } = (await node.report()).bundles.find((entry) => entry.bundleId === bundle.bundleId) ?? {};
+    const total = bundle.contents.images.length;
+    expect(images).toEqual({ total, present: total, pinned: total });
+  };
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-crio-node-'));
+    first = await makeSampleBundle({ dir: join(directory, 'first/stickpin'), keys: [key] });
+    const base = sampleLayer({ seed: 'base', sizeBytes: 24 * MIB });
+    second = await makeSampleBundle({
+      dir: join(directory, 'second/stickpin'),
+      version: '4.13.8',
+      sequence: 2,
+      schedule: 'manual',
+      keys: [key],
+      images: ['etcd', 'api'].map((name) => ({
+        reference: `quay.example.com/ocp/${name}:4.13.8`,
+        image: sampleImage({ seed: name, layers: [base, sampleLayer({ seed: name, sizeBytes: 16 * MIB })] }),
+      })),
+    });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  test('is installed from the archive, starts, and says that it waits', async () => {
+    await machine().output('systemctl enable --now crio.service');
+    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem } });
+    expect(await machine().output('systemctl is-active stickpin')).toBe('active');
+    await machine().untilOutput('the status', 'stickpin status');
+    await expect.poll(node.statusText, { timeout: 30_000 }).toBe('Idle. No bundle yet. Waiting for media.');
+    expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
+  });
+
+  test('a plugged stick is mounted safely, verified, preloaded and pinned; nobody is asked for anything', async () => {
+    const stick = await stickWith('first', { folder: join(directory, 'first') });
+    const plugged = await machine().plug(stick);
+    await node.until('the bundle to be activated', (report) => report.bundles[0]?.phase === 'activated');
+    await pinnedByRuntime(first);
+    const mounts = await machine().output('grep /run/stickpin/media/ /proc/mounts');
+    for (const option of ['ro', 'nosuid', 'nodev', 'noexec', 'nosymfollow']) {
+      expect(mounts.split(' ')[3]?.split(',')).toContain(option);
+    }
+    expect(await machine().output('systemctl status stickpin --no-pager')).toMatch(
+      /Status: "ocp 4\.13\.7 is ready: 2 images present and pinned\. It is activated; you may remove the stick\."/,
+    );
+    for (const { reference } of first.contents.images) {
+      expect(await machine().output(`cat ${PINS}`)).toContain(`"${reference}"`);
+    }
+    await machine().untilOutput('the mirrors to go', `! grep --quiet '\\[\\[registry\\]\\]' ${MIRRORS}`);
+    await plugged.unplug();
+    await node.until('the stick to be gone', (report) => report.media.every(({ medium }) => medium.startsWith('/')));
+    expect(await machine().run('grep /run/stickpin/media/ /proc/mounts')).toMatchObject({ exitCode: 1 });
+  });
+
+  test('the journal tells the story, with fields and message ids that the catalog explains', async () => {
+    const lines = await node.journal();
+    const told = (id: string) => lines.find((line) => line.MESSAGE_ID === id);
+    expect(told(messageIds.bundleVerified)).toMatchObject({ BUNDLE_ID: first.bundleId, SYSLOG_IDENTIFIER: 'stickpin' });
+    expect(told(messageIds.bundleVerified)?.MEDIUM).toMatch(/^sd[a-z]1$/);
+    expect(told(messageIds.imagePulled)?.DIGEST).toMatch(/^sha256:/);
+    expect(told(messageIds.bundleReady)?.MESSAGE).toBe('ocp 4.13.7 is ready: 2 images present and pinned');
+    expect(told(messageIds.bundleActivated)).toBeDefined();
+    expect(await machine().output('journalctl --boot --unit=stickpin --catalog --no-pager')).toMatch(
+      /Defined-By: stickpin/,
+    );
+    const state = await machine().output('ls -l /var/lib/stickpin/state.db && stickpin list');
+    expect(state).toMatch(/ocp@4\.13\.7 +activated +2\/2/);
+  });
+
+  test('after a reboot the pins are in place before CRI-O starts', async () => {
+    await machine().reboot();
+    await node.until('the runtime', (report) => report.runtime.reachable && report.bundles.length === 1);
+    await pinnedByRuntime(first);
+    await expectPinsAtStart();
+  });
+
+  test('and so they are with the daemon masked', async () => {
+    await machine().output('systemctl mask stickpin.service');
+    await machine().reboot();
+    expect(await machine().run('systemctl is-active stickpin')).toMatchObject({ stdout: 'inactive\n' });
+    await expectPinsAtStart();
+    await machine().output('systemctl unmask stickpin.service && systemctl start stickpin');
+    await node.until('the runtime', (report) => report.runtime.reachable);
+    await pinnedByRuntime(first);
+  });
+
+  /** CRI-O's own log of its start shows how many pins it read, before anything could have reloaded it. */
+  async function expectPinsAtStart(): Promise<void> {
+    expect(await machine().output('systemctl is-active crio')).toBe('active');
+    expect(await machine().output(`readlink /etc/crio/crio.conf.d/99-stickpin.conf`)).toBe(PINS);
+    for (const { reference } of first.contents.images) {
+      expect(await machine().output(`cat ${PINS}`)).toContain(`"${reference}"`);
+    }
+    const config = await machine().output(
+      `curl --silent --unix-socket /var/run/crio/crio.sock http://localhost/config || node -e '
+        require("node:http").get({ socketPath: "/var/run/crio/crio.sock", path: "/config" }, (r) => r.pipe(process.stdout))'`,
+    );
+    for (const { reference } of first.contents.images) expect(config).toContain(reference);
+  }
+
+  test('a stick pulled in mid-transfer: said so; plugged in again, it goes on from the byte', async () => {
+    const stick = await stickWith('second', { folder: join(directory, 'second'), filesystem: 'ext4' });
+    const slow = { bytesPerSecond: 4 * MIB };
+    const plugged = await machine().plug(stick, slow);
+    const isMoving = ({ operation, progress }: { operation: string; progress: { doneBytes: number } }) =>
+      operation === 'preloading' && progress.doneBytes > 4 * MIB;
+    const moving = await node.until('some megabytes to be there', isMoving);
+    expect(moving.status).toMatch(/^Preloading ocp 4\.13\.8 from sd[a-z]1: 0\/2 images, \d+ of 56 MiB/);
+    await plugged.unplug();
+    await node.until('the removal to be told', ({ status }) =>
+      /^Stick removed while preloading ocp 4\.13\.8 \(0\/2 images\)\. Plug it in again to continue\.$/.test(status),
+    );
+    expect(await machine().output('systemctl is-active stickpin')).toBe('active');
+    const again = await machine().plug(stick, slow);
+    const ready = await node.until(
+      'the second release to be ready',
+      (report) => report.bundles[1]?.phase === 'ready' && report.operation === 'idle',
+      180_000,
+    );
+    expect(ready.status).toBe(
+      "ocp 4.13.8 is ready: 2 images present and pinned. 'stickpin activate ocp@4.13.8' when you like.",
+    );
+    await pinnedByRuntime(second);
+    const failed = (await node.journal()).filter((line) => line.MESSAGE_ID === messageIds.pullFailed);
+    expect(failed).toEqual([]);
+    await again.unplug();
+  });
+
+  test('activation gives the tags to the images, without the stick', async () => {
+    await machine().output('stickpin activate ocp@4.13.8');
+    await node.until('activation', (report) => report.bundles[1]?.phase === 'activated');
+    expect(await node.statusText()).toBe(
+      'Idle. ocp 4.13.8 activated (2 images present and pinned). Waiting for media.',
+    );
+  });
+
+  test('a stick with a bundle of a stranger and one without any: one clear line each', async () => {
+    const stranger = sampleKey('stranger');
+    await makeSampleBundle({ dir: join(directory, 'strange/stickpin'), name: 'evil', keys: [stranger] });
+    const plugged = await machine().plug(await stickWith('strange', { folder: join(directory, 'strange') }));
+    const report = await node.until('the rejection', ({ rejected }) => rejected.length > 0);
+    expect(report.status).toMatch(/^Rejected bundle on sd[a-z]1: .*unknown key.*see 'stickpin list'/);
+    await plugged.unplug();
+    const empty = await machine().plug(await stickWith('empty', { table: 'none' }));
+    await node.until('the empty stick to be told', ({ status }) => /sd[a-z] carries no bundle/.test(status));
+    await empty.unplug();
+  });
+
+  test('after a power cut everything is as it was', async () => {
+    await machine().powerCut();
+    await node.until('the runtime', (report) => report.runtime.reachable && report.bundles.length === 2);
+    expect(await machine().output('systemctl is-active crio')).toBe('active');
+    expect((await node.report()).bundles.map((bundle) => bundle.phase)).toEqual(['activated', 'activated']);
+  });
+});

@@ -1,0 +1,43 @@
+import type { StatusReport } from '../../../src/domain/report.ts';
+import type { Machine } from './machine.ts';
+
+/** stickpin on a machine, as its user sees it. */
+export interface StickpinNode {
+  /** `stickpin status --json`. */
+  report(): Promise<StatusReport>;
+  /** The text of STATUS= as `systemctl status` shows it. */
+  statusText(): Promise<string>;
+  /** Resolves with the first report for which `isIt` holds; the error shows the last STATUS line. */
+  until(what: string, isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
+  /** Messages of the service in this boot, oldest first, as fields. */
+  journal(): Promise<readonly Readonly<Record<string, string>>[]>;
+}
+
+/** The service on `machine`, which has been installed there. */
+export function stickpinOn(machine: () => Machine): StickpinNode {
+  const report = async () => JSON.parse(await machine().output('stickpin status --json')) as StatusReport;
+  return {
+    report,
+    statusText: () => machine().output('systemctl show --property=StatusText --value stickpin'),
+    until: async (what, isIt, timeoutMs = 120_000) => {
+      let last = 'no report';
+      try {
+        return await machine().until(
+          what,
+          async () => {
+            const current = await report();
+            last = current.status;
+            return isIt(current) && current;
+          },
+          { timeoutMs },
+        );
+      } catch (error) {
+        throw new Error(`${what}: not so; the last STATUS was: ${last}`, { cause: error });
+      }
+    },
+    journal: async () => {
+      const lines = await machine().output('journalctl --boot --unit=stickpin --output=json --no-pager');
+      return lines.split('\n').map((line) => JSON.parse(line) as Record<string, string>);
+    },
+  };
+}
