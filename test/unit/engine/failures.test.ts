@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { createFailureLedger, type RetryPolicy } from '../../../src/engine/failures.ts';
+import { digestOf } from '../../support/scenario.ts';
+
+const task = { kind: 'pull', bundleId: digestOf('bundle'), reference: 'quay.example.com/etcd' } as const;
+const reason = { code: 'x', message: 'x' };
+
+/** The waits before the next tries, in milliseconds, of `count` failures in a row. */
+function waits(retry: RetryPolicy, count: number): (number | undefined)[] {
+  const ledger = createFailureLedger();
+  return Array.from({ length: count }, () => ledger.note(task, reason, retry, 0).retryAt);
+}
+
+describe('failure ledger', () => {
+  it('backs off: one second doubling to ten, five tries, then every five minutes', () => {
+    expect(waits('backoff', 7)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 300_000, 300_000]);
+  });
+
+  it('gives a runtime that settles thirty quick tries, then backs off', () => {
+    const all = waits('settling', 37);
+    expect(all.slice(0, 30)).toEqual(Array.from({ length: 30 }, () => 300));
+    expect(all.slice(30)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 300_000, 300_000]);
+  });
+
+  it('looks again twice a second, then every ten, for what is observed', () => {
+    expect(waits('observed', 12)).toEqual([...Array.from({ length: 10 }, () => 500), 10_000, 10_000]);
+  });
+
+  it('waits for other media with what only they can mend', () => {
+    expect(waits('media', 2)).toEqual([undefined, undefined]);
+  });
+
+  it('counts each task by itself, and forgets what succeeded and, with new media, all', () => {
+    const ledger = createFailureLedger();
+    const other = { ...task, bundleId: digestOf('other') };
+    const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;
+    for (const one of [task, task, other, activation]) ledger.note(one, reason, 'backoff', 5_000);
+    expect(ledger.list().map(({ attempts, retryAt }) => [attempts, retryAt])).toEqual([
+      [2, 7_000],
+      [1, 6_000],
+      [1, 6_000],
+    ]);
+    ledger.succeeded(task);
+    expect(ledger.last(task)).toBeUndefined();
+    expect(ledger.last(other)?.attempts).toBe(1);
+    ledger.forgetAll();
+    expect(ledger.list()).toEqual([]);
+  });
+});

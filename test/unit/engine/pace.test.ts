@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest';
+import type { Effect } from '../../../src/domain/effect.ts';
+import { createPace } from '../../../src/engine/pace.ts';
+
+const mount = (mediumId: string): Effect => ({ kind: 'mount-medium', mediumId });
+const end = { failed: false, latestMs: 30_000, now: 1_000 };
+const nothing = { effects: [], wakeAt: undefined };
+
+describe('pace', () => {
+  it('goes on at once after effects that worked', () => {
+    const pace = createPace();
+    expect(pace({ effects: [mount('a')], wakeAt: undefined }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
+    expect(pace({ effects: [mount('b')], wakeAt: undefined }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
+  });
+
+  it('waits until something is due, at most as long as it is told', () => {
+    const pace = createPace();
+    expect(pace(nothing, end)).toEqual({ atLeastMs: 0, atMostMs: 30_000 });
+    expect(pace({ ...nothing, wakeAt: 1_250 }, end)).toEqual({ atLeastMs: 0, atMostMs: 250 });
+    expect(pace({ ...nothing, wakeAt: 999_999 }, end)).toEqual({ atLeastMs: 0, atMostMs: 30_000 });
+    expect(pace({ ...nothing, wakeAt: 500 }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
+  });
+
+  it('pauses longer and longer after what failed, at least a second each time, and starts anew after a good round', () => {
+    const pace = createPace();
+    const fail = () => pace({ effects: [mount('a')], wakeAt: undefined }, { ...end, failed: true });
+    const totals = Array.from({ length: 7 }, () => {
+      const { atLeastMs, atMostMs } = fail();
+      expect(atLeastMs).toBe(1_000);
+      return atLeastMs + atMostMs;
+    });
+    expect(totals).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    pace(nothing, end);
+    expect(fail()).toEqual({ atLeastMs: 1_000, atMostMs: 0 });
+  });
+
+  it('pauses when the very same is wanted again, since it did not help', () => {
+    const pace = createPace();
+    const same = () => pace({ effects: [mount('a')], wakeAt: undefined }, end);
+    expect(same()).toEqual({ atLeastMs: 0, atMostMs: 0 });
+    expect(same()).toEqual({ atLeastMs: 1_000, atMostMs: 0 });
+    expect(same()).toEqual({ atLeastMs: 1_000, atMostMs: 1_000 });
+  });
+});
