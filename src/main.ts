@@ -1,7 +1,8 @@
 /** Entry of the daemon: `stickpin.service` runs it. Settings, log, bus and signals; the daemon itself is composed in daemon/. */
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { createApiService } from './api/service.ts';
-import { loadSettings, NODE_SOURCES } from './config/load-settings.ts';
+import { loadSettings, NODE_SOURCES, type SettingsSources } from './config/load-settings.ts';
 import type { Settings } from './config/schema.ts';
 import { createApiBackend } from './daemon/api-backend.ts';
 import { createDaemon, type Daemon } from './daemon/daemon.ts';
@@ -20,7 +21,12 @@ import { messageIds } from './platform/message-ids.ts';
 /** A round that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. */
 const STUCK_MS = 120_000;
 
-async function serve(settings: Settings, log: ClosableLog, stop: AbortController): Promise<void> {
+async function serve(
+  settings: Settings,
+  sources: SettingsSources,
+  log: ClosableLog,
+  stop: AbortController,
+): Promise<void> {
   const [socket] = takeActivatedSockets(process.env);
   const bus = createSystemBus({ clock: systemClock, log, env: process.env });
   const manager = createSystemdManager({ bus });
@@ -56,6 +62,7 @@ async function serve(settings: Settings, log: ClosableLog, stop: AbortController
     const api = createApiService({ bus, backend, log });
     const unwatch = watchSettings({
       settings,
+      sources,
       log,
       notifier,
       onReload: () => daemon?.engine.kick(),
@@ -70,12 +77,19 @@ async function serve(settings: Settings, log: ClosableLog, stop: AbortController
   }
 }
 
+/** `--config FILE`, any number of times: read after the node's own fragments, so that they win over these. */
+function sourcesOf(args: readonly string[]): SettingsSources {
+  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', multiple: true } } });
+  return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file }))] };
+}
+
 async function main(): Promise<number> {
   const log = await createLog({ env: process.env });
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
   try {
-    await serve(await loadSettings(NODE_SOURCES, stop.signal), log, stop);
+    const sources = sourcesOf(process.argv.slice(2));
+    await serve(await loadSettings(sources, stop.signal), sources, log, stop);
     return 0;
   } catch (error) {
     if (stop.signal.aborted) return 0;

@@ -1,4 +1,4 @@
-import { loadSettings, NODE_SOURCES } from '../config/load-settings.ts';
+import { loadSettings, type SettingsSources } from '../config/load-settings.ts';
 import type { Settings } from '../config/schema.ts';
 import type { ServiceNotifier, Unsubscribe } from '../engine/ports.ts';
 import { reasonOf } from '../platform/app-error.ts';
@@ -10,6 +10,8 @@ import { watchConfig } from '../runtime/config-watch.ts';
 export interface WatchSettingsOptions {
   /** Those in force. */
   readonly settings: Settings;
+  /** Where they are from. */
+  readonly sources: SettingsSources;
   readonly log: Log;
   readonly notifier: ServiceNotifier;
   /** A reload was asked for (SIGHUP) and the settings are the same: look at everything again. */
@@ -21,12 +23,19 @@ export interface WatchSettingsOptions {
 /**
  * Reads the settings again when their files change and at SIGHUP. Settings that are wrong change nothing: they are told, and those in force stay.
  */
-export function watchSettings({ settings, log, notifier, onReload, onChanged }: WatchSettingsOptions): Unsubscribe {
+export function watchSettings({
+  settings,
+  sources,
+  log,
+  notifier,
+  onReload,
+  onChanged,
+}: WatchSettingsOptions): Unsubscribe {
   const stop = new AbortController();
   const inForce = JSON.stringify(settings);
   const look = async (): Promise<void> => {
     try {
-      const next = await loadSettings(NODE_SOURCES, stop.signal);
+      const next = await loadSettings(sources, stop.signal);
       if (JSON.stringify(next) === inForce) return onReload();
       log.info(
         { messageId: messageIds.configurationChanged },
@@ -46,7 +55,7 @@ export function watchSettings({ settings, log, notifier, onReload, onChanged }: 
     void look().finally(() => notifier.ready());
   };
   process.on('SIGHUP', onHangup);
-  const paths = NODE_SOURCES.fragments.map((fragment) => ('file' in fragment ? fragment.file : fragment.folder));
+  const paths = sources.fragments.map((fragment) => ('file' in fragment ? fragment.file : fragment.folder));
   const unwatch = watchConfig(paths, { ownPaths: [], log }, () => void look());
   return () => {
     stop.abort();

@@ -1,0 +1,54 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createDatagramReceiver } from '../support/datagram-receiver.ts';
+import { eventually } from '../support/eventually.ts';
+
+/** The built daemon as a process of its own, told of by sd_notify. */
+export interface DaemonProcess {
+  readonly child: ChildProcess;
+  /** From spawn to `READY=1`, in milliseconds. */
+  readonly readyMs: number;
+  /** The last `STATUS=`. */
+  status(): string;
+  /** Resident memory in MiB (VmRSS). */
+  residentMiB(): number;
+  /** Bytes that it has read with read(2) and its kin (`rchar` of proc_pid_io(5)). */
+  readBytes(): number;
+  stop(): Promise<void>;
+}
+
+/** Starts `dist/main.js` with one more fragment of settings. */
+export async function startDaemonProcess(
+  config: string,
+  env: Readonly<Record<string, string>>,
+): Promise<DaemonProcess> {
+  const receiver = createDatagramReceiver();
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, ['--max-semi-space-size=2', 'dist/main.js', '--config', config], {
+    env: { ...process.env, ...env, NOTIFY_SOCKET: receiver.path },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const texts = () => receiver.received.map((datagram) => datagram.toString());
+  await eventually(() => {
+    if (!texts().some((text) => text.includes('READY=1'))) throw new Error('the daemon is not ready');
+  }, 20_000);
+  const readyMs = performance.now() - startedAt;
+  const proc = (file: string) => readFileSync(`/proc/${child.pid}/${file}`, 'utf8');
+  return {
+    child,
+    readyMs,
+    status: () =>
+      texts()
+        .findLast((text) => text.startsWith('STATUS='))
+        ?.slice('STATUS='.length) ?? '',
+    residentMiB: () => Number(/VmRSS:\s+(\d+)/.exec(proc('status'))?.[1]) / 1024,
+    readBytes: () => Number(/rchar: (\d+)/.exec(proc('io'))?.[1]),
+    stop: async () => {
+      const closed = once(child, 'exit');
+      child.kill('SIGTERM');
+      await closed;
+      receiver[Symbol.dispose]();
+    },
+  };
+}
