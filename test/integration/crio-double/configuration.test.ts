@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -165,6 +166,14 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     writeFileSync(join(elsewhere, '10-a.conf'), pins('late'));
     expect(await double.reloadAndWait()).toBeUndefined();
     expect((await configOf(double)).image.pinned_images).not.toContain('late');
+  });
+
+  it('the pattern * makes it panic and end', async () => {
+    const double = await start();
+    const ended = once(double.process, 'close');
+    writeFileSync(join(double.dirs.crioDropIns, '10-a.conf'), pins('*'));
+    double.reload();
+    expect(await ended).toEqual([2, null]);
   });
 
   it('a bad registries configuration keeps it from starting', async () => {

@@ -280,13 +280,50 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     await expect(it_.client.pullImage(`${repository}:v1`)).rejects.toMatchObject({
       details: expect.stringMatching(/^SignatureValidationFailed: .*rejected by policy/),
     });
+    writeFileSync(it_.double.dirs.policyFile, JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] }));
     await expect(it_.client.pullImage('web')).rejects.toMatchObject({ details: expect.stringContaining('short-name') });
     await expect(it_.client.pullImage('quay.example.com/UPPER')).rejects.toMatchObject({
-      details: expect.stringContaining('invalid reference format'),
+      details: 'cannot parse input: "quay.example.com/UPPER": repository name must be lowercase',
     });
     await expect(it_.client.pullImage('127.0.0.1:1/app/web:v1')).rejects.toMatchObject({
       details: expect.stringMatching(/^RegistryUnavailable: .*connection refused/),
     });
+    writeFileSync(it_.double.dirs.policyFile, 'garbage');
+    await expect(it_.client.pullImage(`${repository}:v1`)).rejects.toMatchObject({
+      details: expect.stringMatching(/^invalid policy in ".*policy\.json"/),
+    });
+  });
+
+  it('after a failure that is none of the network CRI-O asks for the manifest once more, since it could be an artifact', async () => {
+    const layer = sampleLayer({ seed: 'layer' });
+    it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
+    it_.source.breakDown(layer.digest, { kind: 'status', status: 404 });
+    await expect(it_.client.pullImage(`${repository}:v1`)).rejects.toMatchObject({
+      details: expect.stringMatching(
+        /^unable to pull image or OCI artifact: .*404.*; artifact err: .*is a container image/,
+      ),
+    });
+    expect(it_.source.requests.map(({ kind }) => kind)).toEqual([
+      'ping',
+      'manifest',
+      'blob',
+      'blob',
+      'ping',
+      'manifest',
+    ]);
+  });
+
+  it('waits at SIGTERM for the pulls that run', async () => {
+    const layer = sampleLayer({ seed: 'layer' });
+    it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
+    it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 100 });
+    const pull = it_.client.pullImage(`${repository}:v1`);
+    await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 20_000 });
+    const stopped = it_.double.stop();
+    await it_.double.waitForLog(/Received SIGTERM/);
+    it_.source.mend(layer.digest);
+    expect(await pull).toBe(idOf('one', [layer]));
+    await stopped;
   });
 
   it('reports size, user and file system use', async () => {

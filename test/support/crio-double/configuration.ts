@@ -39,8 +39,13 @@ export function loadConfiguration(options: DoubleOptions, directory: string | un
       applyFile(configuration, options.configFile),
     );
   }
-  if (directory === undefined || !isThere(directory)) return configuration;
-  return prefixed('update config from path: walk path', () => filesBelow(directory).reduce(applyFile, configuration));
+  if (directory !== undefined && isThere(directory)) {
+    configuration = prefixed('update config from path: walk path', () =>
+      filesBelow(directory).reduce(applyFile, configuration),
+    );
+  }
+  if (logLevels.includes(configuration.logLevel)) return configuration;
+  throw new Error(`not a valid logrus Level: "${configuration.logLevel}"`);
 }
 
 /**
@@ -82,7 +87,7 @@ function applyFile(before: CrioConfiguration, path: string): CrioConfiguration {
     const image = table(crio, 'image');
     const timeout = stringOf(image, 'pull_progress_timeout');
     return {
-      logLevel: validLevel(stringOf(table(crio, 'runtime'), 'log_level')) ?? before.logLevel,
+      logLevel: stringOf(table(crio, 'runtime'), 'log_level') ?? before.logLevel,
       pauseImage: stringOf(image, 'pause_image') ?? before.pauseImage,
       pinnedImages: stringsOf(image, 'pinned_images') ?? before.pinnedImages,
       signaturePolicy: stringOf(image, 'signature_policy') ?? before.signaturePolicy,
@@ -124,11 +129,6 @@ function stringsOf(parent: Table, key: string): readonly string[] | undefined {
   if (value === undefined) return undefined;
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
   throw new Error(`incompatible types: ${key} takes a list of strings`);
-}
-
-function validLevel(level: string | undefined): string | undefined {
-  if (level === undefined || logLevels.includes(level)) return level;
-  throw new Error(`not a valid logrus Level: "${level}"`);
 }
 
 /** Whether something is at the path, links followed. */

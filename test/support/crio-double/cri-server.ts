@@ -30,8 +30,9 @@ export interface CriServerOptions {
   readonly pages: Readonly<Record<string, { readonly contentType: string; readonly text: () => string }>>;
 }
 
-/** A server that listens. `close` ends every connection. */
+/** A server that listens. */
 export interface CriServer {
+  /** Takes no more calls, waits for those that run, however long, then ends every connection. CRI-O does so at SIGTERM. */
   close(): Promise<void>;
 }
 
@@ -72,8 +73,8 @@ export async function startCriServer(options: CriServerOptions): Promise<CriServ
   return {
     close: async () => {
       const closed = new Promise((resolve) => outer.close(resolve));
+      await new Promise<void>((resolve) => grpc.tryShutdown(() => resolve()));
       for (const socket of open) socket.destroy();
-      grpc.forceShutdown();
       await closed;
       rmSync(options.listen, { force: true });
     },

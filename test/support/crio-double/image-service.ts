@@ -9,7 +9,7 @@ import { removeImageName } from './image-names.ts';
 import { imagesDirectory, readImages, type StoredImage } from './image-store.ts';
 import type { Log } from './log.ts';
 import type { DoubleOptions } from './options.ts';
-import { createPulls, pullFailure } from './pulls.ts';
+import { createPulls } from './pulls.ts';
 import type { Skopeo } from './skopeo.ts';
 
 /** Messages of the CRI as `@grpc/proto-loader` gives and takes them: snake case, 64-bit numbers as strings. */
@@ -43,11 +43,11 @@ export function createImageService(deps: ImageServiceDeps): ImageService {
   return {
     ListImages: async ({ filter }) => {
       const wanted = filter?.image?.image ?? '';
-      const found = wanted === '' ? await images() : [await findImage(images, wanted)];
+      const found = wanted === '' ? await images() : [await findImage(images, wanted, options.registriesFile)];
       return { images: found.filter((image) => image !== undefined).map((image) => criImage(image, state)) };
     },
     ImageStatus: async ({ image, verbose }) => {
-      const found = await findImage(images, named(image));
+      const found = await findImage(images, named(image), options.registriesFile);
       if (found === undefined) return {};
       const info = { info: JSON.stringify({ labels: found.labels }) };
       const spec = { annotations: found.annotations };
@@ -66,12 +66,11 @@ function createPullHandler(deps: ImageServiceDeps, images: () => Promise<StoredI
   const pulls = createPulls(deps);
   return async ({ image, auth }, signal) => {
     deps.log.info(`Pulling image: ${image?.image ?? ''}`);
-    const name = parseImageName(image?.image ?? '');
-    const result = await pulls.pull(name.text, credentialsOf(auth), signal);
-    if (!result.ok) {
-      const { text, isCancelled } = pullFailure(result.message);
-      deps.log.warn(`Pulling ${name.text} failed: ${text}`);
-      throw new CriError(isCancelled ? grpcStatus.CANCELLED : grpcStatus.UNKNOWN, text);
+    const name = parseImageName(image?.image ?? '', deps.options.registriesFile);
+    const failure = await pulls.pull(name.text, credentialsOf(auth), signal);
+    if (failure !== undefined) {
+      deps.log.warn(`Pulling ${name.text} failed: ${failure.text}`);
+      throw new CriError(failure.isCancelled ? grpcStatus.CANCELLED : grpcStatus.UNKNOWN, failure.text);
     }
     const stored = byName(await images(), name);
     if (stored === undefined) throw new Error(`resolve pulled image ${name.text}: not found in container storage`);
@@ -95,7 +94,7 @@ function createRemoveHandler(deps: ImageServiceDeps, images: () => Promise<Store
     const byId = byIdPrefix(stored, wanted);
     if (byId !== undefined) await remove(byId);
     if (byId !== undefined || /^[0-9a-f]{64}$/.test(wanted)) return {};
-    const name = parseImageName(wanted);
+    const name = parseImageName(wanted, options.registriesFile);
     const found = byName(stored, name);
     if (found === undefined) return {};
     if (found.names.some((other) => other !== name.text)) {
@@ -131,11 +130,15 @@ function repoDigests(image: StoredImage): string[] {
   return [`${previous.split(':')[0]}@${image.digests[0]}`];
 }
 
-async function findImage(images: () => Promise<StoredImage[]>, wanted: string): Promise<StoredImage | undefined> {
+async function findImage(
+  images: () => Promise<StoredImage[]>,
+  wanted: string,
+  registriesFile: string,
+): Promise<StoredImage | undefined> {
   const stored = await images();
   const byId = byIdPrefix(stored, wanted);
   if (byId !== undefined || /^[0-9a-f]{64}$/.test(wanted)) return byId;
-  return byName(stored, parseImageName(wanted));
+  return byName(stored, parseImageName(wanted, registriesFile));
 }
 
 function byIdPrefix(images: readonly StoredImage[], wanted: string): StoredImage | undefined {
@@ -179,7 +182,7 @@ async function filesystemUsage(directory: string): Promise<object> {
 
 async function usageBelow(directory: string): Promise<{ bytes: number; inodes: number }> {
   const sum = { bytes: 0, inodes: 0 };
-  for (const name of await readdir(directory, { recursive: true }).catch(() => [])) {
+  for (const name of ['.', ...(await readdir(directory, { recursive: true }).catch(() => []))]) {
     const entry = await lstat(join(directory, name)).catch(() => undefined);
     if (entry === undefined) continue;
     sum.bytes += entry.size;

@@ -55,8 +55,9 @@ export function createRuntimeService(deps: {
     ContainerStatus: async ({ container_id = '' }) => {
       const container = byId(container_id);
       if (container !== undefined) return { status: container };
-      const text = `could not find container "${container_id}": container with ID starting with ${container_id} not found: ID does not exist`;
-      throw new CriError(grpcStatus.NOT_FOUND, text);
+      const missing = `container with ID starting with ${container_id} not found: ID does not exist`;
+      const why = container_id === '' ? 'container ID should not be empty' : missing;
+      throw new CriError(grpcStatus.NOT_FOUND, `could not find container "${container_id}": ${why}`);
     },
     RemoveContainer: async ({ container_id = '' }) => {
       const container = byId(container_id);

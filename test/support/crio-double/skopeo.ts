@@ -17,6 +17,8 @@ export interface Skopeo {
    * @param progressTimeoutMs kills it when it reads and writes nothing for so long; 0 means never. Both end in `context canceled`.
    */
   pull(request: PullRequest, signal: AbortSignal): Promise<SkopeoResult>;
+  /** Asks the registry for the manifest of what `pull` was to pull, and for nothing else. */
+  readManifest(request: PullRequest, signal: AbortSignal): Promise<SkopeoResult>;
   /** Deletes an image with all its names. */
   deleteImage(id: string): Promise<SkopeoResult>;
   /** Loads the registries configuration of a snapshot: undefined when it is good, else the library's message. */
@@ -49,11 +51,17 @@ export function createSkopeo(options: DoubleOptions): Skopeo {
         const environment = { HOME: request.home };
         return run([...global, 'copy', '--quiet', ...copy], environment, signal, request.progressTimeoutMs);
       }),
+    readManifest: ({ name, credentials, home }, signal) =>
+      run(
+        ['inspect', '--raw', ...(credentials === undefined ? [] : ['--creds', credentials]), `docker://${name}`],
+        { HOME: home },
+        signal,
+      ),
     deleteImage: (id) => run(['delete', `containers-storage:${store}@${id}`], {}),
     judgeRegistries: async (home) => {
       // Nothing listens on port 1: with a good configuration this fails at the connection, with a bad one before it.
       const { message } = await run(['inspect', '--raw', 'docker://127.0.0.1:1/none'], { HOME: home });
-      return /loading (drop-in )?registries configuration/.test(message) ? message : undefined;
+      return /loading (?:drop-in )?registries configuration ".*/s.exec(message)?.[0];
     },
   };
 }

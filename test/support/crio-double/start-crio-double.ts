@@ -39,7 +39,10 @@ export interface CrioDouble {
   log(): string;
   /** Resolves with the log once it matches. Rejects after `timeoutMs`, default 20 s. */
   waitForLog(pattern: RegExp, timeoutMs?: number): Promise<string>;
-  /** Ends it in order (SIGTERM) and waits. Removes the directories if this harness made them. */
+  /**
+   * Ends it in order (SIGTERM) and waits. It waits for running pulls as CRI-O does; after 10 s it is killed, as systemd kills after
+   * `TimeoutStopSec`. Removes the directories if this harness made them.
+   */
   stop(): Promise<void>;
   /** Ends it without warning (SIGKILL), its skopeo processes too. Keeps the directories. */
   kill(): Promise<void>;
@@ -62,6 +65,7 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+const stopTimeoutMs = 10_000;
 const acceptAnything = JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] });
 
 /**
@@ -194,7 +198,9 @@ function spawnDouble(
     log: () => text,
     waitForLog,
     stop: async () => {
+      const timer = setTimeout(() => void end('SIGKILL'), stopTimeoutMs);
       await end('SIGTERM');
+      clearTimeout(timer);
       if (options.base === undefined) rmSync(dirs.base, { recursive: true, force: true });
     },
     kill: () => end('SIGKILL'),
