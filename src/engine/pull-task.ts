@@ -1,16 +1,18 @@
 import { bundleTitle, type Image } from '../domain/bundle.ts';
+import { type Digest, shortDigest } from '../domain/digest.ts';
 import type { Reason } from '../domain/medium.ts';
-import { parseReference } from '../domain/reference.ts';
+import { parseReference, repositoryOf } from '../domain/reference.ts';
 import type { StoredBundle } from '../domain/state.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { RetryPolicy } from './failures.ts';
-import { findDamagedBlob } from './find-damage.ts';
+import { type DamagedBlob, findDamagedBlob } from './find-damage.ts';
+import { documentsOf } from './image-documents.ts';
 import type { BlobSource, PullErrorCode, RuntimePort, TransferMeter } from './ports.ts';
 
 /** What a pull needs. */
 export interface PullDependencies {
-  readonly runtime: RuntimePort;
-  readonly meter: TransferMeter;
+  readonly runtime: Pick<RuntimePort, 'pull'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes'>;
   /** Where the registry finds blobs. */
   readonly source: BlobSource;
 }
@@ -78,49 +80,65 @@ async function explain(
     case 'runtime/digest-mismatch':
     case 'runtime/not-found':
     case 'runtime/pull-failed':
-      return (await damageFault(failed, deps, signal)) ?? (await sourceFault(error, failed, what, deps, signal));
+      return failed.isUnused
+        ? fault(
+            `the runtime did not come to stickpin's registry for ${what}; it has not taken up its mirror configuration (yet): ${reasonOf(error)}`,
+            'settling',
+            'engine/mirror-unused',
+          )
+        : ((await blobFault(failed, what, deps, signal)) ??
+            fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff', 'runtime/pull-failed'));
     default:
       return fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff');
   }
 }
 
-/** Names the blob that is damaged, if that is the cause. */
-async function damageFault(
-  { image, bundle, isUnused }: Failed,
-  deps: PullDependencies,
-  signal: AbortSignal,
-): Promise<PullFault | undefined> {
-  if (isUnused) return undefined;
-  const sent = deps.meter.sentBytes();
-  const digests = image.layers
-    .map((index) => bundle.contents.layers[index]?.digest)
-    .filter((digest) => digest !== undefined)
-    .filter((digest) => sent.has(digest));
-  const damaged = await findDamagedBlob(digests, deps.source, signal);
-  if (damaged === undefined) return undefined;
-  const message = `blob ${damaged.digest} of ${image.reference} is damaged (its ${damaged.sizeBytes} bytes have digest ${damaged.actual}). Copy ${bundleTitle(bundle.payload)} to the stick again, or plug in another one.`;
-  return { reason: { code: 'media/blob-damaged', message }, retry: 'media' };
-}
-
-/** The medium is gone, the runtime never came to us, or none of the known causes. */
-async function sourceFault(
-  error: unknown,
-  { image, bundle, isUnused }: Failed,
+/** Names the blob that is damaged or lacking, if that is the cause. What is above others is looked at first: without a manifest the medium is gone. */
+async function blobFault(
+  { image, bundle }: Failed,
   what: string,
   deps: PullDependencies,
   signal: AbortSignal,
-): Promise<PullFault> {
-  if (isUnused) {
-    const message = `the runtime did not come to stickpin's registry for ${what}; it has not taken up its mirror configuration (yet): ${reasonOf(error)}`;
-    return { reason: { code: 'engine/mirror-unused', message }, retry: 'settling' };
-  }
-  for (const index of image.layers) {
-    const layer = bundle.contents.layers[index];
-    if (layer === undefined || (await deps.source.sizeOf(layer.digest, signal)) !== undefined) continue;
-    return { reason: { code: 'media/gone', message: `the medium with ${what} was removed` }, retry: 'observed' };
-  }
-  return {
-    reason: { code: 'runtime/pull-failed', message: `${what} could not be pulled: ${reasonOf(error)}` },
-    retry: 'backoff',
+): Promise<PullFault | undefined> {
+  const gone: PullFault = {
+    reason: { code: 'media/gone', message: `the medium with ${what} was removed` },
+    retry: 'observed',
   };
+  try {
+    const documents = await documentsOf(image.digest, deps.source, signal);
+    const layers = image.layers
+      .map((index) => bundle.contents.layers[index]?.digest)
+      .filter((digest) => digest !== undefined);
+    if (await firstAbsent([image.digest, ...layers], deps.source, signal)) return gone;
+    const lacking = await firstAbsent(documents, deps.source, signal);
+    if (lacking !== undefined) return lackingFault(lacking, what);
+    const sent = deps.meter.sentBytes();
+    const suspects = [...documents, ...layers.filter((digest) => sent.has(digest))];
+    const damaged = await findDamagedBlob(suspects, deps.source, signal);
+    return damaged === undefined ? undefined : damageFault(damaged, bundle, image);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AppError && error.code === 'media/gone') return gone;
+    return undefined; // a source that can't be read has told so to the registry, whose error the runtime hands on
+  }
+}
+
+async function firstAbsent(
+  digests: readonly Digest[],
+  source: BlobSource,
+  signal: AbortSignal,
+): Promise<Digest | undefined> {
+  for (const digest of digests) if ((await source.sizeOf(digest, signal)) === undefined) return digest;
+  return undefined;
+}
+
+function lackingFault(digest: Digest, what: string): PullFault {
+  const message = `the stick lacks blob ${digest}, the config of ${what}. Plug in the stick that carries it, or copy the bundle again.`;
+  return { reason: { code: 'bundle/blob-missing', message }, retry: 'media' };
+}
+
+function damageFault(damaged: DamagedBlob, bundle: StoredBundle, image: Image): PullFault {
+  const name = image.component ?? repositoryOf(image.reference);
+  const message = `blob ${damaged.digest} of ${name} is damaged (its ${damaged.sizeBytes} bytes have digest ${shortDigest(damaged.actual)}). Copy ${bundleTitle(bundle.payload)} to the stick again, or plug in another one.`;
+  return { reason: { code: 'media/blob-damaged', message }, retry: 'media' };
 }

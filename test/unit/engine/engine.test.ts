@@ -241,7 +241,7 @@ describe('engine: pulls that fail', () => {
         if (isBad) throw fault('runtime/digest-mismatch', 'Digest did not match');
         runtime.images.set(reference, reference);
       };
-      node.blobs.set(digestOf('layer base'), Buffer.from('layer base'));
+      for (const text of ['layer base', 'image etcd']) node.blobs.set(digestOf(text), Buffer.from(text));
       node.blobs.set(damaged, Buffer.from('layer etcX'));
       node.meter.sent.set(digestOf('layer base'), 10);
       node.meter.sent.set(damaged, 10);
@@ -253,7 +253,7 @@ describe('engine: pulls that fail', () => {
     expect(pulled('api')).toBe(1);
     expect(node.phase('4.13.7')).toBe('held');
     expect(node.statuses.at(-1)).toMatch(
-      new RegExp(`^blob ${damaged} .* is damaged .* Copy ocp 4\\.13\\.7 to the stick again`),
+      new RegExp(`^blob ${damaged} of etcd is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
     );
     expect(kinds().filter((kind) => kind === 'blobDamaged')).toHaveLength(1);
     expect(node.runtime.mirrors()).toEqual([]);
@@ -494,6 +494,7 @@ describe('engine: bundles that come in', () => {
         runtime.images.set(reference, reference);
       };
       for (const name of ['base', 'etcd', 'api']) {
+        node.blobs.set(digestOf(`image ${name}`), Buffer.from(`image ${name}`));
         node.blobs.set(digestOf(`layer ${name}`), Buffer.from('bad'));
         node.meter.sent.set(digestOf(`layer ${name}`), 3);
       }

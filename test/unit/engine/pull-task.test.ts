@@ -1,0 +1,167 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
+import type { BlobSource } from '../../../src/engine/ports.ts';
+import { pullImage } from '../../../src/engine/pull-task.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+import { layer, stored, verified } from '../../support/scenario.ts';
+
+const hashOf = (bytes: Buffer): Digest => digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+const bytesOf = (value: unknown): Buffer => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
+
+const config = bytesOf({ architecture: 'amd64' });
+const layerBytes = bytesOf('a layer');
+const manifest = bytesOf({ config: { digest: hashOf(config) }, layers: [{ digest: hashOf(layerBytes) }] });
+const index = bytesOf({ manifests: [{ digest: hashOf(manifest) }, { digest: hashOf(bytesOf('s390x')) }] });
+
+interface Case {
+  readonly error?: unknown;
+  /** Blobs that the media have under their names; others are absent. Default: all, as they should be. */
+  readonly blobs?: ReadonlyMap<Digest, Buffer>;
+  readonly isUnused?: boolean;
+  readonly root?: Digest;
+  readonly sent?: readonly Digest[];
+}
+
+const whole = new Map([config, layerBytes, manifest, index].map((bytes) => [hashOf(bytes), bytes]));
+const without = (bytes: Buffer) => new Map([...whole].filter(([digest]) => digest !== hashOf(bytes)));
+const spoilt = (bytes: Buffer) => new Map([...whole, [hashOf(bytes), bytesOf('rubbish')]]);
+const failed = (code: string, message = 'rpc error: no') => new AppError({ code, message, disposition: 'retry' });
+
+function sourceOf(blobs: ReadonlyMap<Digest, Buffer>): BlobSource & { readonly reads: Digest[] } {
+  const reads: Digest[] = [];
+  return {
+    reads,
+    sizeOf: async (digest) => blobs.get(digest)?.length,
+    read: async function* (digest) {
+      reads.push(digest);
+      const bytes = blobs.get(digest);
+      if (bytes === undefined) throw failed('media/gone');
+      yield bytes.subarray(0, 3);
+      yield bytes.subarray(3);
+    },
+  };
+}
+
+async function pull({ error, blobs = whole, isUnused = false, root = hashOf(manifest), sent }: Case) {
+  const reference = `quay.example.com/ocp/etcd@${root}`;
+  const bundle = stored(
+    verified({
+      images: { etcd: ['etcd'] },
+      layers: { etcd: layer('etcd', { digest: hashOf(layerBytes) }) },
+      imageOver: { etcd: { reference, digest: root } },
+    }),
+  );
+  const [image] = bundle.contents.images;
+  if (image === undefined) throw new Error('no image');
+  const source = sourceOf(blobs);
+  let requests = 0;
+  const fault = await pullImage(
+    image,
+    bundle,
+    {
+      source,
+      runtime: {
+        pull: async () => {
+          if (!isUnused) requests += 1;
+          if (error !== undefined) throw error;
+        },
+      },
+      meter: {
+        manifestRequests: () => requests,
+        sentBytes: () => new Map((sent ?? [hashOf(layerBytes)]).map((digest) => [digest, 1])),
+      },
+    },
+    new AbortController().signal,
+  );
+  return { fault, source };
+}
+
+describe('pullImage', () => {
+  it('has nothing to say of a pull that worked', async () => {
+    expect((await pull({})).fault).toBeUndefined();
+  });
+
+  it.each([
+    ['runtime/unreachable', 'observed', /the runtime went away while pulling quay\S+ of ocp 4\.13\.7/],
+    ['runtime/no-space', 'backoff', /the runtime's disk is full .* free space on it/],
+    ['runtime/policy', 'backoff', /policy\.json refuses/],
+    ['runtime/cancelled', 'backoff', /cancelled by the runtime/],
+    ['runtime/pull-failed', 'backoff', /could not be pulled: rpc error: no/],
+    ['something/else', 'backoff', /could not be pulled: rpc error: no/],
+  ])('explains %s', async (code, retry, message) => {
+    const { fault } = await pull({ error: failed(code) });
+    expect(fault).toMatchObject({ retry, reason: { code, message: expect.stringMatching(message) } });
+  });
+
+  it('takes a foreign error for a failed pull', async () => {
+    const { fault } = await pull({ error: new TypeError('oops') });
+    expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'runtime/pull-failed' } });
+  });
+
+  it('throws what aborted it', async () => {
+    const controller = new AbortController();
+    const bundle = stored();
+    const [image] = bundle.contents.images;
+    if (image === undefined) throw new Error('no image');
+    const runtime = {
+      pull: async () => {
+        controller.abort(new Error('stop'));
+        throw failed('runtime/cancelled');
+      },
+    };
+    const meter = { manifestRequests: () => 0, sentBytes: () => new Map() };
+    const deps = { runtime, meter, source: sourceOf(whole) };
+    await expect(pullImage(image, bundle, deps, controller.signal)).rejects.toThrow('stop');
+  });
+
+  it('says that the runtime never came to the registry, reads no blob for that, and tries again soon', async () => {
+    const { fault, source } = await pull({
+      error: failed('runtime/not-found'),
+      isUnused: true,
+      blobs: spoilt(layerBytes),
+    });
+    expect(fault).toMatchObject({ retry: 'settling', reason: { code: 'engine/mirror-unused' } });
+    expect(source.reads).toEqual([]);
+  });
+
+  it.each([
+    ['layer', layerBytes],
+    ['config', config],
+    ['manifest', manifest],
+  ])('names a damaged %s by both digests', async (_what, bytes) => {
+    const { fault } = await pull({ error: failed('runtime/digest-mismatch'), blobs: spoilt(bytes) });
+    expect(fault).toMatchObject({ retry: 'media', reason: { code: 'media/blob-damaged' } });
+    expect(fault?.reason.message).toMatch(
+      new RegExp(`^blob ${hashOf(bytes)} .* is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
+    );
+    expect(fault?.reason.message.length).toBeLessThanOrEqual(400);
+  });
+
+  it('reads only what was sent when it looks for damage', async () => {
+    const { source } = await pull({ error: failed('runtime/pull-failed'), sent: [] });
+    expect(source.reads).not.toContain(hashOf(layerBytes));
+  });
+
+  it('names a config that is on no medium, and waits for one that has it', async () => {
+    const { fault } = await pull({ error: failed('runtime/not-found'), blobs: without(config) });
+    expect(fault).toMatchObject({ retry: 'media', reason: { code: 'bundle/blob-missing' } });
+    expect(fault?.reason.message).toContain(`lacks blob ${hashOf(config)}`);
+  });
+
+  it('finds it below an index too, and does not miss the other platforms', async () => {
+    const root = hashOf(index);
+    const lacking = await pull({ error: failed('runtime/not-found'), blobs: without(config), root });
+    expect(lacking.fault?.reason.message).toContain(`lacks blob ${hashOf(config)}`);
+    const all = await pull({ error: failed('runtime/not-found'), root });
+    expect(all.fault?.reason.code).toBe('runtime/pull-failed');
+  });
+
+  it.each([
+    ['layer', layerBytes],
+    ['manifest', manifest],
+  ])('says that the medium was removed when the %s is gone', async (_what, bytes) => {
+    const { fault } = await pull({ error: failed('runtime/pull-failed'), blobs: without(bytes) });
+    expect(fault).toMatchObject({ retry: 'observed', reason: { code: 'media/gone' } });
+  });
+});
