@@ -1,3 +1,4 @@
+import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -25,7 +26,11 @@ export async function bundleCrioDouble(outFile: string): Promise<void> {
   });
 }
 
-/** Where the harness puts the bundle of this run: `.cache/` is ignored by git. */
-export function cachedBundle(): string {
-  return join(repository, '.cache', 'crio-double', `main-${process.pid}.cjs`);
+/** Bundles the double into `.cache/`, which git ignores, and resolves with the file. Test runs at the same time don't disturb each other. */
+export async function bundleIntoCache(): Promise<string> {
+  const file = join(repository, '.cache', 'crio-double', 'main.cjs');
+  const own = `${file}.${process.pid}.cjs`;
+  await bundleCrioDouble(own);
+  await rename(own, file);
+  return file;
 }

@@ -33,7 +33,10 @@ export async function startSourceAndDouble(options: StartOptions = {}): Promise<
     'etc/containers/registries.conf.d/50-mirror.conf': mirrorToml('quay.example.com', source.host),
     ...options.files,
   };
-  const double = await startCrioDouble({ ...options, files });
+  const double = await startCrioDouble({ ...options, files }).catch(async (error: unknown) => {
+    await source.close();
+    throw error;
+  });
   const client = connectCri(double.socketPath);
   return {
     double,

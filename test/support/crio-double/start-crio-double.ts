@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { bundleCrioDouble, cachedBundle, criProtoFile } from './bundle.ts';
+import { bundleIntoCache, criProtoFile } from './bundle.ts';
 
 /** Directories and files of one double. All lie below `base`. */
 interface CrioDoubleDirectories {
@@ -101,11 +101,7 @@ let bundled: Promise<string> | undefined;
 
 /** Once a process: the sources don't change under a test run. */
 function bundleOnce(): Promise<string> {
-  const file = cachedBundle();
-  bundled ??= bundleCrioDouble(file).then(() => {
-    process.once('exit', () => rmSync(file, { force: true }));
-    return file;
-  });
+  bundled ??= bundleIntoCache();
   return bundled;
 }
 
