@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest';
+import { createDetectedRuntime } from '../../../src/daemon/runtime.ts';
+import type { RuntimeObservation } from '../../../src/domain/runtime-image.ts';
+import type { RuntimeCandidate } from '../../../src/runtime/detect.ts';
+import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
+
+const signal = new AbortController().signal;
+const candidate = (title: string): RuntimeCandidate => ({
+  kind: 'containerd',
+  title,
+  socketPath: `/run/${title}.sock`,
+  unitNames: [],
+  trace: `/etc/${title}`,
+});
+
+/** An adapter that tells its name, and whether it was closed. */
+function fakeAdapter(name: string, answers: () => boolean) {
+  const listeners = new Set<() => void>();
+  const pulled: string[] = [];
+  let isClosed = false;
+  const reachable: RuntimeObservation = {
+    kind: 'reachable',
+    name,
+    images: [],
+    filesystem: undefined,
+    renderedPins: [],
+    renderedMirrors: [],
+  };
+  const adapter: RuntimeAdapter = {
+    observe: async () => (answers() ? reachable : { kind: 'unreachable', reason: `${name} is away` }),
+    applyPins: async () => undefined,
+    applyMirrors: async () => undefined,
+    pull: async (reference) => void pulled.push(reference),
+    removeTag: async () => undefined,
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    close: () => {
+      isClosed = true;
+    },
+  };
+  return { adapter, pulled, isClosed: () => isClosed, tell: () => listeners.forEach((listener) => void listener()) };
+}
+
+describe('a runtime that is looked for', () => {
+  it('says what to do while none is there, and uses one that comes', async () => {
+    let found: RuntimeCandidate | undefined;
+    const fake = fakeAdapter('a', () => true);
+    const runtime = createDetectedRuntime(
+      async () => found,
+      () => fake.adapter,
+    );
+    expect(await runtime.observe(signal)).toMatchObject({
+      kind: 'unreachable',
+      reason: expect.stringContaining('runtime.socket'),
+    });
+    await expect(runtime.pull('x', signal)).rejects.toMatchObject({ code: 'runtime/unreachable' });
+    found = candidate('a');
+    expect(await runtime.observe(signal)).toMatchObject({ kind: 'reachable', name: 'a' });
+    await runtime.pull('x', signal);
+    expect(fake.pulled).toEqual(['x']);
+  });
+
+  it('stays with one that is away for a while, and goes over to another that is found instead', async () => {
+    let isUp = true;
+    let found = candidate('a');
+    const fakes = { a: fakeAdapter('a', () => isUp), b: fakeAdapter('b', () => true) };
+    const runtime = createDetectedRuntime(
+      async () => found,
+      ({ title }) => fakes[title as 'a' | 'b'].adapter,
+    );
+    await runtime.observe(signal);
+    isUp = false;
+    expect(await runtime.observe(signal)).toEqual({ kind: 'unreachable', reason: 'a is away' });
+    expect(fakes.a.isClosed()).toBe(false);
+    found = candidate('b');
+    expect(await runtime.observe(signal)).toMatchObject({ name: 'b' });
+    expect(fakes.a.isClosed()).toBe(true);
+  });
+
+  it('hands on what its adapter tells, and nothing of one that it left', async () => {
+    let isUp = true;
+    let found = candidate('a');
+    const fakes = { a: fakeAdapter('a', () => isUp), b: fakeAdapter('b', () => true) };
+    const runtime = createDetectedRuntime(
+      async () => found,
+      ({ title }) => fakes[title as 'a' | 'b'].adapter,
+    );
+    let told = 0;
+    runtime.onChange(() => {
+      told += 1;
+    });
+    await runtime.observe(signal);
+    fakes.a.tell();
+    expect(told).toBe(1);
+    isUp = false;
+    found = candidate('b');
+    await runtime.observe(signal);
+    fakes.a.tell();
+    expect(told).toBe(1);
+    fakes.b.tell();
+    expect(told).toBe(2);
+  });
+});
