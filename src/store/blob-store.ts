@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../domain/digest.ts';
 import type { DocumentStore } from '../engine/ports.ts';
@@ -7,7 +7,8 @@ import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 
 /**
  * The small local blob store: manifests, indexes and configs of kept releases, so that tags can be moved without the stick. Files are
- * `<folder>/sha256/<hex>`; what is read back is checked against its name, so a half-written file counts as absent.
+ * `<folder>/sha256/<hex>`; what is read back is checked against its name, so a half-written file counts as absent. What was put is on the disk
+ * when `put` resolves: a bundle is recorded as adopted after that, and its documents are not looked for again.
  */
 export function createBlobStore(folder: string): DocumentStore {
   const directory = join(folder, 'sha256');
@@ -16,8 +17,7 @@ export function createBlobStore(folder: string): DocumentStore {
   async function load(digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
     try {
       const bytes = await readFile(pathOf(digest), { signal });
-      const actual = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
-      return actual === digest ? bytes : undefined;
+      return digestOf(bytes) === digest ? bytes : undefined;
     } catch (error) {
       if (systemCodeOf(error) === 'ENOENT') return undefined;
       signal.throwIfAborted();
@@ -34,17 +34,21 @@ export function createBlobStore(folder: string): DocumentStore {
     sizeOf: async (digest, signal) => (await load(digest, signal))?.length,
     async *read(digest, startByte, signal) {
       const bytes = await load(digest, signal);
-      if (bytes !== undefined) yield bytes.subarray(startByte);
+      if (bytes === undefined) throw absent(pathOf(digest));
+      yield bytes.subarray(startByte);
     },
     put: async (digest, bytes, signal) => {
+      const actual = digestOf(bytes);
+      if (actual !== digest) throw mismatch(pathOf(digest), digest, actual);
       if ((await load(digest, signal)) !== undefined) return;
       const staged = join(folder, `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`);
       try {
         await mkdir(directory, { recursive: true });
-        await writeFile(staged, bytes, { signal });
+        await writeThrough(staged, bytes, signal);
         await rename(staged, pathOf(digest));
+        await syncDirectory(directory);
       } catch (error) {
-        await rm(staged, { force: true });
+        await rm(staged, { force: true }).catch(() => undefined); // the error below tells why
         signal.throwIfAborted();
         throw new AppError({
           code: systemCodeOf(error) === 'ENOSPC' ? 'store/no-space' : 'store/blob',
@@ -55,4 +59,39 @@ export function createBlobStore(folder: string): DocumentStore {
       }
     },
   };
+}
+
+function digestOf(bytes: Buffer): Digest {
+  return digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+}
+
+async function writeThrough(path: string, bytes: Buffer, signal: AbortSignal): Promise<void> {
+  const file = await open(path, 'wx');
+  try {
+    await file.writeFile(bytes, { signal });
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+function absent(path: string): AppError {
+  return new AppError({ code: 'media/gone', message: `${path} is not there`, disposition: 'wait' });
+}
+
+function mismatch(path: string, digest: Digest, actual: Digest): AppError {
+  return new AppError({
+    code: 'store/blob',
+    message: `${path} is not written: it should hold ${digest}, and what was read from the medium has digest ${actual}; copy the bundle to the medium again`,
+    disposition: 'retry',
+  });
 }

@@ -37,6 +37,8 @@ const signers = v.array(v.string());
  * The state in SQLite. Every change and its line of history are one transaction.
  *
  * Bundles are kept in memory beside the database, so that a round costs no query; a change replaces the value.
+ *
+ * @throws AppError `store/row` (`fatal`) when what was stored can't be read back; every change throws `store/write` (`retry`) and changes nothing.
  */
 export function createStateStore(database: Database, revive: BundleReviver): StateStore {
   const insertEvent = database.prepare(
@@ -61,22 +63,35 @@ export function createStateStore(database: Database, revive: BundleReviver): Sta
   const append = (event: EventRow) => {
     insertEvent.run({ ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null });
   };
+  /** One transaction; what it throws names the file. */
+  const write = (change: () => void): void => {
+    try {
+      database.transaction(change)();
+    } catch (error) {
+      throw new AppError({
+        code: 'store/write',
+        message: `${database.name} can't be written: ${reasonOf(error)}; make room on its filesystem, and see that it is writable`,
+        disposition: 'retry',
+        cause: error,
+      });
+    }
+  };
   return {
     load: () => ({ bundles }),
-    append,
+    append: (event) => write(() => append(event)),
     adopt: (bundle, event) => {
       if (bundles.some((known) => known.bundleId === bundle.bundleId)) return;
-      database.transaction(() => {
+      write(() => {
         insertBundle.run(columnsOf(bundle, event.at));
         append(event);
-      })();
+      });
       bundles = [...bundles, { ...bundle, adoptedAt: event.at }];
     },
     mark: (bundleId, what, event) => {
-      database.transaction(() => {
+      write(() => {
         marks[what].run(event.at, bundleId);
         append(event);
-      })();
+      });
       bundles = bundles.map((bundle) => (bundle.bundleId === bundleId ? { ...bundle, [what]: event.at } : bundle));
     },
     events: (bundleId, limit) =>

@@ -1,0 +1,108 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Digest, hexOf } from '../../../src/domain/digest.ts';
+import type { DocumentStore } from '../../../src/engine/ports.ts';
+import { createBlobStore } from '../../../src/store/blob-store.ts';
+import { have } from '../../support/requirements.ts';
+import { digestOf } from '../../support/scenario.ts';
+
+const { signal } = new AbortController();
+const text = '{"schemaVersion":2}';
+const digest = digestOf(text);
+let folder: string;
+let store: DocumentStore;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-blobs-'));
+  store = createBlobStore(folder);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const fileOf = (of: Digest) => join(folder, 'sha256', hexOf(of));
+
+async function readAll(of: Digest, startByte = 0): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of store.read(of, startByte, signal)) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+describe('blob store', () => {
+  it('has nothing at first, then what was put, and leaves no other file', async () => {
+    expect(await store.sizeOf(digest, signal)).toBeUndefined();
+    await store.put(digest, Buffer.from(text), signal);
+    await store.put(digest, Buffer.from(text), signal);
+    expect(await store.sizeOf(digest, signal)).toBe(text.length);
+    expect(await readAll(digest)).toBe(text);
+    expect(await readAll(digest, 5)).toBe(text.slice(5));
+    expect(readdirSync(folder)).toEqual(['sha256']);
+    expect(readdirSync(join(folder, 'sha256'))).toEqual([hexOf(digest)]);
+  });
+
+  it.each([
+    ['half-written', (path: string) => truncateSync(path, 5)],
+    ['changed', (path: string) => writeFileSync(path, text.replace('2', '3'))],
+  ])('counts a %s file as absent, and mends it when it is put again', async (_what, spoil) => {
+    await store.put(digest, Buffer.from(text), signal);
+    spoil(fileOf(digest));
+    expect(await store.sizeOf(digest, signal)).toBeUndefined();
+    await expect(readAll(digest)).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
+    await store.put(digest, Buffer.from(text), signal);
+    expect(await readAll(digest)).toBe(text);
+  });
+
+  it('refuses what has another digest, and writes nothing', async () => {
+    await expect(store.put(digest, Buffer.from('other'), signal)).rejects.toMatchObject({
+      code: 'store/blob',
+      message: expect.stringMatching(new RegExp(`${digest}.*${digestOf('other')}`)),
+    });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('tells which path it could not read or write', async () => {
+    writeFileSync(join(folder, 'file'), '');
+    const blocked = createBlobStore(join(folder, 'file'));
+    await expect(blocked.put(digest, Buffer.from(text), signal)).rejects.toMatchObject({
+      code: 'store/blob',
+      disposition: 'retry',
+      message: expect.stringContaining(join(folder, 'file', 'sha256', hexOf(digest))),
+    });
+    mkdirSync(fileOf(digest), { recursive: true });
+    await expect(store.sizeOf(digest, signal)).rejects.toMatchObject({
+      code: 'store/blob',
+      message: expect.stringMatching(/can't be read: EISDIR/),
+    });
+  });
+
+  it('stops when it is told to', async () => {
+    const stop = AbortSignal.abort(new Error('stop'));
+    await store.put(digest, Buffer.from(text), signal);
+    await expect(store.sizeOf(digest, stop)).rejects.toThrow('stop');
+    await expect(store.put(digestOf('x'), Buffer.from('x'), stop)).rejects.toThrow('stop');
+    expect(readdirSync(folder)).toEqual(['sha256']);
+  });
+});
+
+describe.runIf(have('root'))('blob store on a full filesystem', () => {
+  it('says that there is no space, leaves no half a file, and goes on when there is', async () => {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder]);
+    try {
+      const large = Buffer.alloc(60_000, 'x');
+      writeFileSync(join(folder, 'ballast'), Buffer.alloc(30_000));
+      const of = digestOf(large.toString());
+      await expect(store.put(of, large, signal)).rejects.toMatchObject({
+        code: 'store/no-space',
+        disposition: 'retry',
+        message: expect.stringContaining('make room'),
+      });
+      expect(readdirSync(join(folder, 'sha256'))).toEqual([]);
+      rmSync(join(folder, 'ballast'));
+      await store.put(of, large, signal);
+      expect(await store.sizeOf(of, signal)).toBe(60_000);
+    } finally {
+      execFileSync('umount', [folder]);
+    }
+  });
+});

@@ -1,0 +1,187 @@
+import { mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseContents, parsePayload } from '../../../src/bundle/schema.ts';
+import type { EventRow } from '../../../src/engine/ports.ts';
+import { openDatabase } from '../../../src/store/database.ts';
+import { MIGRATIONS } from '../../../src/store/migrations.ts';
+import { type BundleReviver, createStateStore } from '../../../src/store/state-store.ts';
+import { NOON, verified } from '../../support/scenario.ts';
+
+const revive: BundleReviver = ({ payload, contents }) => ({
+  payload: parsePayload(Buffer.from(payload)),
+  contents: parseContents(Buffer.from(contents)),
+});
+const bundle = verified();
+const other = verified({ name: 'tools', version: '1.0.0' });
+const event = (at: number, kind: string, over: Partial<EventRow> = {}): EventRow => ({
+  at,
+  kind,
+  message: kind,
+  ...over,
+});
+
+let folder: string;
+let path: string;
+let open: Database.Database[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-store-'));
+  path = join(folder, 'deep/state.db');
+});
+afterEach(() => {
+  for (const database of open) database.close();
+  open = [];
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function openStore() {
+  const database = openDatabase(path);
+  open.push(database);
+  return { database, store: createStateStore(database, revive) };
+}
+
+describe('openDatabase', () => {
+  it('makes an empty file into the newest schema, in WAL mode, synchronised at each commit', () => {
+    const { database } = openStore();
+    expect(database.pragma('user_version', { simple: true })).toBe(MIGRATIONS.length);
+    expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
+    expect(database.pragma('synchronous', { simple: true })).toBe(2);
+    const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").pluck().all();
+    expect(tables).toEqual(expect.arrayContaining(['bundle', 'event']));
+  });
+
+  it('migrates once', () => {
+    openStore();
+    expect(openStore().database.pragma('user_version', { simple: true })).toBe(MIGRATIONS.length);
+  });
+
+  it('refuses what a newer program wrote, and leaves it as it is', () => {
+    const { database } = openStore();
+    database.pragma(`user_version = ${MIGRATIONS.length + 1}`);
+    expect(() => openDatabase(path)).toThrow(
+      expect.objectContaining({
+        code: 'store/newer',
+        disposition: 'fatal',
+        message: expect.stringMatching(
+          /deep\/state\.db was written by a newer stickpin \(schema 2, this one knows 1\)/,
+        ),
+      }),
+    );
+    expect(database.pragma('user_version', { simple: true })).toBe(MIGRATIONS.length + 1);
+  });
+
+  it('says which file is damaged and what to do', () => {
+    writeFileSync(
+      join(folder, 'state.db'),
+      'this is no database, but it is long enough to be taken for one'.repeat(99),
+    );
+    expect(() => openDatabase(join(folder, 'state.db'))).toThrow(
+      expect.objectContaining({
+        code: 'store/open',
+        disposition: 'fatal',
+        message: expect.stringMatching(/state\.db can't be opened.*not a database; if it is damaged, move it away/),
+      }),
+    );
+  });
+
+  it('notices a file that was cut off', () => {
+    const { database, store } = openStore();
+    for (let count = 0; count < 200; count += 1) store.append(event(count, 'filler'.repeat(50)));
+    database.pragma('wal_checkpoint(TRUNCATE)');
+    database.close();
+    truncateSync(path, Math.floor(statSync(path).size / 4096 / 2) * 4096);
+    expect(() => openStore().store.events(undefined, 1_000)).toThrow(
+      expect.objectContaining({ code: expect.stringMatching(/^store\//), disposition: 'fatal' }),
+    );
+  });
+
+  it('says what is wrong when the path can not be used', () => {
+    writeFileSync(join(folder, 'file'), '');
+    expect(() => openDatabase(join(folder, 'file/state.db'))).toThrow(
+      expect.objectContaining({ code: 'store/open', message: expect.stringContaining(join(folder, 'file/state.db')) }),
+    );
+  });
+});
+
+describe('state store', () => {
+  it('adopts a bundle once, with its line of history', () => {
+    const { store } = openStore();
+    store.adopt(bundle, event(NOON, 'bundleVerified', { bundleId: bundle.bundleId, medium: 'sdb1' }));
+    store.adopt(bundle, event(NOON + 5, 'bundleVerified', { bundleId: bundle.bundleId }));
+    expect(store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
+    expect(store.events(undefined, 10)).toEqual([
+      { at: NOON, kind: 'bundleVerified', message: 'bundleVerified', bundleId: bundle.bundleId, medium: 'sdb1' },
+    ]);
+  });
+
+  it('marks the bundle that is named, at the time of the event', () => {
+    const { store } = openStore();
+    for (const one of [bundle, other]) store.adopt(one, event(NOON, 'bundleVerified'));
+    store.mark(bundle.bundleId, 'readyAt', event(NOON + 1, 'bundleReady'));
+    store.mark(bundle.bundleId, 'activationRequestedAt', event(NOON + 2, 'activation-requested'));
+    store.mark(bundle.bundleId, 'activatedAt', event(NOON + 3, 'bundleActivated'));
+    expect(store.load().bundles).toEqual([
+      { ...bundle, adoptedAt: NOON, readyAt: NOON + 1, activationRequestedAt: NOON + 2, activatedAt: NOON + 3 },
+      { ...other, adoptedAt: NOON },
+    ]);
+  });
+
+  it('keeps everything over a restart, in the order of adoption', () => {
+    const before = openStore();
+    before.store.adopt(other, event(NOON, 'bundleVerified', { bundleId: other.bundleId }));
+    before.store.adopt(bundle, event(NOON, 'bundleVerified', { bundleId: bundle.bundleId, medium: 'sdb1' }));
+    before.store.mark(other.bundleId, 'activatedAt', event(NOON + 1, 'bundleActivated', { bundleId: other.bundleId }));
+    const bundles = before.store.load();
+    const events = before.store.events(undefined, 10);
+    before.database.close();
+    const after = openStore().store;
+    expect(after.load()).toEqual(bundles);
+    expect(after.load().bundles.map(({ payload }) => payload.name)).toEqual(['tools', 'ocp']);
+    expect(after.events(undefined, 10)).toEqual(events);
+  });
+
+  it('tells the newest events, oldest first, of all or of one bundle', () => {
+    const { store } = openStore();
+    for (let count = 1; count <= 5; count += 1) {
+      store.append(event(count, `e${count}`, count % 2 === 0 ? { bundleId: bundle.bundleId } : {}));
+    }
+    expect(store.events(undefined, 3).map(({ kind }) => kind)).toEqual(['e3', 'e4', 'e5']);
+    expect(store.events(bundle.bundleId, 9).map(({ kind }) => kind)).toEqual(['e2', 'e4']);
+    expect(store.events(other.bundleId, 9)).toEqual([]);
+    expect(store.events(undefined, 0)).toEqual([]);
+  });
+
+  it('changes nothing when one half of a change fails', () => {
+    const { database, store } = openStore();
+    store.adopt(bundle, event(NOON, 'bundleVerified'));
+    database.exec('DROP TABLE event');
+    expect(() => store.mark(bundle.bundleId, 'readyAt', event(NOON, 'bundleReady'))).toThrow();
+    expect(() => store.adopt(other, event(NOON, 'bundleVerified'))).toThrow();
+    expect(store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
+    expect(database.prepare('SELECT ready_at FROM bundle').pluck().all()).toEqual([null]);
+  });
+
+  it('tells a failed write as an error of its own that names the file', () => {
+    const { database, store } = openStore();
+    database.pragma('query_only = ON');
+    expect(() => store.append(event(NOON, 'x'))).toThrow(
+      expect.objectContaining({ code: 'store/write', disposition: 'retry', message: expect.stringContaining(path) }),
+    );
+  });
+
+  it('says which bundle can not be read back', () => {
+    const { database, store } = openStore();
+    store.adopt(bundle, event(NOON, 'bundleVerified'));
+    database.exec("UPDATE bundle SET payload = '{'");
+    expect(() => createStateStore(database, revive)).toThrow(
+      expect.objectContaining({
+        code: 'store/row',
+        disposition: 'fatal',
+        message: expect.stringContaining(bundle.bundleId),
+      }),
+    );
+  });
+});
