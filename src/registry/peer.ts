@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
+import { endianness } from 'node:os';
 
 /** State ESTABLISHED in proc(5), "/proc/net/tcp". */
 const ESTABLISHED = '01';
@@ -10,29 +11,43 @@ export interface TcpEndpoint {
   readonly port: number;
 }
 
+type ByteOrder = ReturnType<typeof endianness>;
+
 /**
  * The uid that owns the other end of a loopback connection, from the text of `/proc/net/tcp` or `tcp6`, or undefined when no row tells. The
  * row wanted is the peer's own: its local end is our remote end. Rows without an inode (TIME_WAIT and half-closed sockets, shown with uid 0)
  * do not count.
+ *
+ * @param byteOrder that of the machine which wrote the table, by default this one (s390x is big-endian)
  */
-export function uidInTable(table: string, peer: TcpEndpoint, own: TcpEndpoint): number | undefined {
+export function uidInTable(
+  table: string,
+  peer: TcpEndpoint,
+  own: TcpEndpoint,
+  byteOrder: ByteOrder = endianness(),
+): number | undefined {
   for (const line of table.split('\n').slice(1)) {
     const [, local, remote, state, , , , uid, , inode] = line.trim().split(/\s+/);
     if (state !== ESTABLISHED || inode === undefined || inode === '0') continue;
-    if (isEndpoint(local, peer) && isEndpoint(remote, own)) return Number(uid);
+    if (isEndpoint(local, peer, byteOrder) && isEndpoint(remote, own, byteOrder)) return Number(uid);
   }
   return undefined;
 }
 
 /** Whether a hexadecimal `address:port` of the table is `endpoint`. */
-function isEndpoint(field: string | undefined, endpoint: TcpEndpoint): boolean {
+function isEndpoint(field: string | undefined, endpoint: TcpEndpoint, byteOrder: ByteOrder): boolean {
   const [address = '', port = ''] = field?.split(':') ?? [];
-  return Number.parseInt(port, 16) === endpoint.port && addressOf(address) === plainAddress(endpoint.address);
+  return (
+    Number.parseInt(port, 16) === endpoint.port && addressOf(address, byteOrder) === plainAddress(endpoint.address)
+  );
 }
 
-/** Decodes the address field: each group of four bytes is a number in host (little-endian) order. IPv4-mapped addresses come out as IPv4. */
-function addressOf(hex: string): string {
-  const bytes = (hex.match(/.{8}/g) ?? []).flatMap((group) => [...Buffer.from(group, 'hex').reverse()]);
+/** Decodes the address field: each group of four bytes is a number in the machine's order. IPv4-mapped addresses come out as IPv4. */
+function addressOf(hex: string, byteOrder: ByteOrder): string {
+  const bytes = (hex.match(/.{8}/g) ?? []).flatMap((group) => {
+    const inOrder = Buffer.from(group, 'hex');
+    return [...(byteOrder === 'LE' ? inOrder.reverse() : inOrder)];
+  });
   const isMapped = bytes.length === 16 && bytes.slice(0, 12).join() === '0,0,0,0,0,0,0,0,0,0,255,255';
   if (bytes.length === 4 || isMapped) return bytes.slice(-4).join('.');
   return bytes.join(',') === '0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1' ? '::1' : `other:${hex}`;
@@ -52,9 +67,14 @@ export async function isAdmitted(socket: Socket, allowedUids: ReadonlySet<number
   if (localAddress === undefined || localPort === undefined) return false;
   const peer = { address: remoteAddress, port: remotePort };
   const own = { address: localAddress, port: localPort };
-  for (const table of ['/proc/net/tcp', '/proc/net/tcp6']) {
-    const uid = uidInTable(await readFile(table, 'latin1').catch(() => ''), peer, own);
-    if (uid !== undefined) return allowedUids.has(uid);
+  for (let look = 0; look < LOOKS; look += 1) {
+    for (const table of ['/proc/net/tcp', '/proc/net/tcp6']) {
+      const uid = uidInTable(await readFile(table, 'latin1').catch(() => ''), peer, own);
+      if (uid !== undefined) return allowedUids.has(uid);
+    }
   }
   return false;
 }
+
+/** The kernel gives the table in pieces; a row can slip between two of them when sockets come and go meanwhile. */
+const LOOKS = 3;

@@ -1,0 +1,88 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseRoute } from '../../../src/registry/route.ts';
+import { digestOf } from '../../support/scenario.ts';
+
+const TOKEN = '0123456789abcdef0123456789abcdef';
+const digest = digestOf('x');
+const route = (path: string) => parseRoute(path, TOKEN);
+
+describe('parseRoute', () => {
+  it.each([
+    ['/v2/', { kind: 'ping' }],
+    ['/v2', { kind: 'ping' }],
+    [
+      `/v2/${TOKEN}/quay.io/coreos/etcd/manifests/${digest}`,
+      { kind: 'manifest', repository: 'quay.io/coreos/etcd', reference: digest },
+    ],
+    [
+      `/v2/${TOKEN}/quay.io/coreos/etcd/manifests/v3.5_a-1?ns=quay.io`,
+      { kind: 'manifest', repository: 'quay.io/coreos/etcd', reference: 'v3.5_a-1' },
+    ],
+    [
+      `/v2/${TOKEN}/localhost__5000/app/blobs/${digest}?ns=x`,
+      { kind: 'blob', repository: 'localhost__5000/app', digest },
+    ],
+    [`/v2/${TOKEN}/a/blobs/sha256%3A${digest.slice(7)}`, { kind: 'blob', repository: 'a', digest }],
+    [
+      `/v2/${TOKEN}/a/manifests/b/manifests/${digest}`,
+      { kind: 'manifest', repository: 'a/manifests/b', reference: digest },
+    ],
+  ])('%s', (path, is) => {
+    expect(route(path)).toEqual(is);
+  });
+
+  it.each([
+    '',
+    '/',
+    '/v1/',
+    '/v2/_catalog',
+    `/v2/${TOKEN}`,
+    `/v2/${TOKEN}/a/tags/list`,
+    `/v2/${TOKEN}/a/blobs/uploads/`,
+    `/v2/${TOKEN}/a/blobs/latest`,
+    `/v2/${TOKEN.replace('0', '1')}/a/blobs/${digest}`,
+    `/v2/a/blobs/${digest}`,
+    `/v2/${TOKEN}/../blobs/${digest}`,
+    `/v2/${TOKEN}/a/../../etc/blobs/${digest}`,
+    `/v2/${TOKEN}/a/%2e%2e/blobs/${digest}`,
+    `/v2/${TOKEN}/a//b/blobs/${digest}`,
+    `/v2/${TOKEN}/A/blobs/${digest}`,
+    `/v2/${TOKEN}/a/blobs/..%2f..%2fetc%2fpasswd`,
+    `/v2/${TOKEN}/a/manifests/%`,
+    `/v2/${TOKEN}/a/manifests/${'t'.repeat(129)}`,
+    `http://127.0.0.1/v2/${TOKEN}/a/blobs/${digest}`,
+  ])('knows nothing of %s', (path) => {
+    expect(route(path)).toEqual({ kind: 'unknown' });
+  });
+
+  it('takes any path without a throw, and quickly', () => {
+    const part = fc.constantFrom(
+      '/',
+      'v2',
+      TOKEN,
+      'manifests',
+      'blobs',
+      '..',
+      '%',
+      '%2f',
+      '--',
+      '_',
+      '__',
+      digest,
+      'a',
+      '?',
+    );
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 12 }), (parts) => {
+        const { kind, ...rest } = route(parts.join(''));
+        if ('repository' in rest) expect(rest.repository).not.toMatch(/\.\.|%|^\/|\/\//);
+        expect(['ping', 'manifest', 'blob', 'unknown']).toContain(kind);
+      }),
+    );
+    const before = performance.now();
+    route(`/v2/${TOKEN}/${'a-'.repeat(8_000)}!/manifests/x`);
+    route(`/v2/${TOKEN}/${'/manifests'.repeat(1_500)}/`);
+    expect(performance.now() - before).toBeLessThan(500);
+  });
+});
