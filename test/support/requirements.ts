@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
@@ -45,12 +44,6 @@ export function have(...needed: readonly Needed[]): boolean {
 /** A requirement that is met when the program is found on PATH or in the system directories that hold root's programs. */
 export function program(name: string, remedy: string): Requirement {
   return { name, isMet: () => programPath(name) !== undefined, remedy };
-}
-
-/** A requirement that is met when the command exits with 0, as `['modprobe', '-n', 'overlay']`. */
-export function command(name: string, argv: readonly [string, ...string[]], remedy: string): Requirement {
-  const [file, ...args] = argv;
-  return { name, isMet: () => spawnSync(file, args, { stdio: 'ignore' }).status === 0, remedy };
 }
 
 /** The path of a program, or undefined. `/usr/sbin` and `/sbin` are searched even when PATH lacks them. */
