@@ -51,7 +51,8 @@ function isJournal(stream: string | undefined): boolean {
 }
 
 async function createJsonLog(level: LogLevel, destination: DestinationStream | undefined): Promise<ClosableLog> {
-  const { pino } = await import('pino');
+  // The default export: a bundle of this CommonJS package has no other.
+  const { default: pino } = await import('pino');
   const options = { level, base: null, formatters: { level: (label: string) => ({ level: label }) } };
   const logger = destination === undefined ? pino(options) : pino(options, destination);
   const at = (name: LogLevel) => (fields: LogFields, message: string) => {

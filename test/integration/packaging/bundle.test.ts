@@ -1,0 +1,60 @@
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createDatagramReceiver, type DatagramReceiver } from '../../support/datagram-receiver.ts';
+import { eventually } from '../../support/eventually.ts';
+import { have } from '../../support/requirements.ts';
+
+const repository = new URL('../../../', import.meta.url).pathname;
+const ownMounts = {
+  name: 'mount namespaces',
+  isMet: () => spawnSync('unshare', ['--mount', 'true']).status === 0,
+  remedy: 'run as root, apt-get install util-linux',
+};
+
+describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
+  let directory: string;
+  let systemd: DatagramReceiver;
+  let daemon: ChildProcess;
+  let output = '';
+
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), 'stickpin-bundle-'));
+    execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
+    for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
+    systemd = createDatagramReceiver();
+    // State, run-time files and the drop folder of this machine are hidden behind empty ones.
+    const script = 'mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$0" "$1"';
+    daemon = spawn('unshare', ['--mount', '/bin/sh', '-c', script, process.execPath, join(directory, 'dist/main.js')], {
+      env: { PATH: process.env.PATH, NOTIFY_SOCKET: systemd.path, DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    daemon.stdout?.on('data', (chunk) => {
+      output += String(chunk);
+    });
+  });
+  afterAll(() => {
+    daemon.kill('SIGKILL');
+    systemd[Symbol.dispose]();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it('starts without bus, runtime and keys, and says so in JSON lines', async () => {
+    await eventually(() => expect(systemd.received.map(String)).toContain('READY=1'), 20_000);
+    const lines = output
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { msg: string; level: string });
+    expect(lines.map(({ msg }) => msg).join('\n')).toMatch(/system bus|D-Bus/);
+  });
+
+  it('ends in order when it is told to', async () => {
+    const exited = once(daemon, 'exit');
+    daemon.kill('SIGTERM');
+    expect(await exited).toEqual([0, null]);
+    expect(systemd.received.map(String)).toContain('STOPPING=1');
+  });
+});
