@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seededBytes } from '../support/sample-image.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/stick.ts';
+import type { PlugOptions } from './machine/usb.ts';
 
 describeMachine('the machine', {}, (machine) => {
   let directory: string;
@@ -105,8 +106,12 @@ describeMachine('the machine', {}, (machine) => {
     await expectReadable(empty);
   });
 
-  const expectReadable = async (readable: Stick): Promise<void> => {
-    const plugged = await machine().plug(readable);
+  test('reads a disc in a USB drive', async () => {
+    await expectReadable(await stick('disc', { filesystem: 'iso9660', table: 'none' }), { as: 'disc' });
+  });
+
+  const expectReadable = async (readable: Stick, options: PlugOptions = {}): Promise<void> => {
+    const plugged = await machine().plug(readable, options);
     await active(await deviceUnit(plugged.devicePath));
     const type = await machine().output(
       `udevadm info --query=property --property=ID_FS_TYPE --value ${plugged.devicePath}`,

@@ -1,5 +1,6 @@
-import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { execute, type Outcome } from '../../support/rootfs/execute.ts';
 import { crioDoubleFiles } from './crio-double.ts';
 import { type GuestFile, machineImage } from './disk.ts';
@@ -46,12 +47,16 @@ export interface Machine {
   stop(): Promise<void>;
 }
 
+/** Where runs keep their disks; the process id follows, then something random. */
+const runDirectories = '/var/tmp/stickpin-machine-';
+
 const bootTimeoutMs = 180_000;
 
 /** Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. */
 export async function startMachine(options: MachineOptions = {}): Promise<Machine> {
   const image = await machineImage([...guestSetup, ...(await crioDoubleFiles()), ...(options.files ?? [])]);
-  const directory = await mkdtemp('/var/tmp/stickpin-machine-');
+  await removeLeftovers();
+  const directory = await mkdtemp(`${runDirectories}${process.pid}-`);
   const shared = join(directory, 'shared');
   await mkdir(shared);
   const qemu = await startQemu(image, directory, { memoryMiB: options.memoryMiB ?? 2048, sharedFolder: shared });
@@ -131,6 +136,15 @@ async function booted(qemu: Qemu, agent: GuestAgent): Promise<void> {
 async function bootAgain(qemu: Qemu, agent: GuestAgent, reset: () => Promise<unknown>): Promise<void> {
   await Promise.all([qemu.qmp.nextEvent('RESET', () => true, bootTimeoutMs), reset()]);
   await booted(qemu, agent);
+}
+
+/** Directories of test processes that were killed before they could tidy up. */
+async function removeLeftovers(): Promise<void> {
+  const names = (await readdir(dirname(runDirectories))).filter((name) => name.startsWith(basename(runDirectories)));
+  for (const name of names) {
+    const pid = name.slice(basename(runDirectories).length).split('-')[0];
+    if (!existsSync(`/proc/${pid}`)) await rm(join(dirname(runDirectories), name), { recursive: true, force: true });
+  }
 }
 
 function quote(path: string): string {

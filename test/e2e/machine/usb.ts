@@ -3,6 +3,8 @@ import type { Stick } from './stick.ts';
 
 /** How a stick behaves. */
 export interface PlugOptions {
+  /** Default `stick`. As a `disc` the image lies in a USB drive for optical media, which is how remote consoles show virtual media. */
+  readonly as?: 'stick' | 'disc';
   /** Serial number of the stick, by which udev names it; default: one of its own for each plug. */
   readonly serial?: string;
   /** Bytes a second that can be read from it; default as fast as it goes. */
@@ -39,20 +41,11 @@ export function createUsbPorts(qmp: Qmp): UsbPorts {
         await qmp.execute('object-add', { 'qom-type': 'throttle-group', id: `${id}-throttle`, limits });
       }
       for (const node of chain) await qmp.execute('blockdev-add', node);
-      const top = chain.at(-1)?.['node-name'];
-      await qmp.execute('device_add', {
-        driver: 'usb-storage',
-        id,
-        drive: top,
-        serial,
-        bus: 'xhci.0',
-        removable: true,
-      });
-      const suffix = stick.partition === undefined ? '' : `-part${stick.partition}`;
+      await addDevice(qmp, { id, serial, drive: chain.at(-1)?.['node-name'] ?? '', as: options.as ?? 'stick' });
       let unplugged: Promise<void> | undefined;
       return {
         serial,
-        devicePath: `/dev/disk/by-id/usb-QEMU_QEMU_HARDDISK_${serial}-0:0${suffix}`,
+        devicePath: devicePath(serial, stick, options),
         unplug: () => {
           unplugged ??= unplug(qmp, id, chain, options);
           return unplugged;
@@ -60,6 +53,25 @@ export function createUsbPorts(qmp: Qmp): UsbPorts {
       };
     },
   };
+}
+
+async function addDevice(qmp: Qmp, device: { id: string; serial: string; drive: string; as: 'stick' | 'disc' }) {
+  const { id, serial, drive } = device;
+  const bus = 'xhci.0';
+  if (device.as === 'stick') {
+    await qmp.execute('device_add', { driver: 'usb-storage', id, drive, serial, bus, removable: true });
+    return;
+  }
+  // A bridge from USB to SCSI is shown to the guest only when its drive is in place.
+  await qmp.execute('device_add', { driver: 'usb-bot', id, serial, bus });
+  await qmp.execute('device_add', { driver: 'scsi-cd', id: `${id}-drive`, bus: `${id}.0`, drive });
+  await qmp.execute('qom-set', { path: `/machine/peripheral/${id}`, property: 'attached', value: true });
+}
+
+function devicePath(serial: string, stick: Stick, options: PlugOptions): string {
+  const model = options.as === 'disc' ? 'CD-ROM' : 'HARDDISK';
+  const suffix = stick.partition === undefined ? '' : `-part${stick.partition}`;
+  return `/dev/disk/by-id/usb-QEMU_QEMU_${model}_${serial}-0:0${suffix}`;
 }
 
 type BlockNode = Readonly<Record<string, unknown>> & { readonly 'node-name': string };
