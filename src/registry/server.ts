@@ -108,7 +108,8 @@ export function createRegistry(options: RegistryOptions): Registry {
       respondError(response, 404, 'BLOB_UNKNOWN', `blob ${digest} is on no plugged medium`);
       return;
     }
-    const range = parseRange(request.headers.range, sizeBytes);
+    // RFC 9110, section 14.2: a Range counts for GET only.
+    const range = parseRange(request.method === 'GET' ? request.headers.range : undefined, sizeBytes);
     if (range.kind === 'unsatisfiable') {
       response.writeHead(416, { 'content-range': `bytes */${sizeBytes}`, 'content-length': 0 }).end();
       return;

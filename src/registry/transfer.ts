@@ -22,6 +22,8 @@ export interface TransferRange {
 
 /** Wait before a read error is taken for more than a hiccup: the kernel often reports it just before the device goes away. */
 const READ_RETRY_MS = 500;
+/** Time between two looks while nothing signals a change. */
+const LOOK_MS = 5_000;
 
 /**
  * Streams part of a blob. When the medium goes away in between, it waits up to the grace time for any medium that has the blob and goes
@@ -71,12 +73,13 @@ async function returns(
   signal: AbortSignal,
 ): Promise<boolean> {
   deps.onWait(1);
-  const changed = new EventTarget();
-  const unsubscribe = deps.source.onChange(() => changed.dispatchEvent(new Event('change')));
+  let bell = new AbortController();
+  const unsubscribe = deps.source.onChange(() => bell.abort());
   try {
     // The first look comes after a pause: right after a failed read the source may still believe that it has the blob.
-    for (let pauseMs = READ_RETRY_MS; deps.clock.monotonic() < untilMs; pauseMs = 5_000) {
-      await pause(Math.min(pauseMs, untilMs - deps.clock.monotonic()), changed, deps.clock, signal);
+    for (let pauseMs = READ_RETRY_MS; deps.clock.monotonic() < untilMs; pauseMs = LOOK_MS) {
+      await pause(Math.min(pauseMs, untilMs - deps.clock.monotonic()), bell.signal, deps.clock, signal);
+      bell = new AbortController(); // before the look, so that a change in the midst of it ends the next pause at once
       if ((await deps.source.sizeOf(digest, signal)) !== undefined) return true;
     }
     return false;
@@ -86,16 +89,11 @@ async function returns(
   }
 }
 
-async function pause(ms: number, changed: EventTarget, clock: Clock, signal: AbortSignal): Promise<void> {
-  const over = new AbortController();
-  const wake = () => over.abort();
-  changed.addEventListener('change', wake, { once: true });
+async function pause(ms: number, bell: AbortSignal, clock: Clock, signal: AbortSignal): Promise<void> {
   try {
-    await clock.sleep(Math.max(0, ms), AbortSignal.any([signal, over.signal]));
+    await clock.sleep(Math.max(0, ms), AbortSignal.any([signal, bell]));
   } catch (error) {
     signal.throwIfAborted();
-    if (!over.signal.aborted) throw error;
-  } finally {
-    changed.removeEventListener('change', wake);
+    if (!bell.aborted) throw error;
   }
 }

@@ -1,0 +1,480 @@
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Catalog } from '../../../src/domain/catalog.ts';
+import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
+import type { ChangingBlobSource } from '../../../src/engine/ports.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { isAdmitted } from '../../../src/registry/peer.ts';
+import { createRegistry, type Registry } from '../../../src/registry/server.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+import { have } from '../../support/requirements.ts';
+
+const TOKEN = '0123456789abcdef0123456789abcdef';
+const REPOSITORY = 'quay.example.com/coreos/etcd';
+const hashOf = (bytes: Buffer): Digest => digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+
+const blob = randomBytes(300_000);
+const manifest = Buffer.from(
+  JSON.stringify({ schemaVersion: 2, mediaType: 'application/vnd.docker.distribution.manifest.v2+json', layers: [] }),
+);
+const bareIndex = Buffer.from(JSON.stringify({ schemaVersion: 2, manifests: [] }));
+
+/** Blobs that can be taken away and brought back, and whose reading can be watched. */
+interface Shelf extends ChangingBlobSource {
+  readonly blobs: Map<Digest, Buffer>;
+  readonly reads: { digest: Digest; startByte: number }[];
+  /** Bytes given away so far. */
+  given: number;
+  chunkBytes: number;
+  /** Throws this instead of going on, once this byte is reached. */
+  breakAt: { byte: number; error: unknown } | undefined;
+  change(): void;
+}
+
+function createShelf(): Shelf {
+  const listeners = new Set<() => void>();
+  const shelf: Shelf = {
+    blobs: new Map([blob, manifest, bareIndex].map((bytes) => [hashOf(bytes), bytes])),
+    reads: [],
+    given: 0,
+    chunkBytes: 64 * 1024,
+    breakAt: undefined,
+    change: () => {
+      for (const listener of listeners) listener();
+    },
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    sizeOf: async (digest) => shelf.blobs.get(digest)?.length,
+    read: async function* (digest, startByte, signal) {
+      shelf.reads.push({ digest, startByte });
+      const bytes = shelf.blobs.get(digest);
+      if (bytes === undefined) throw gone();
+      for (let position = startByte; position < bytes.length; ) {
+        signal.throwIfAborted();
+        const end = Math.min(bytes.length, position + shelf.chunkBytes, shelf.breakAt?.byte ?? bytes.length);
+        if (end <= position && shelf.breakAt !== undefined) throw shelf.breakAt.error;
+        shelf.given += end - position;
+        yield bytes.subarray(position, end);
+        position = end;
+      }
+    },
+  };
+  return shelf;
+}
+
+const gone = () => new AppError({ code: 'media/gone', message: 'sdb1 was removed', disposition: 'wait' });
+
+let shelf: Shelf;
+let registry: Registry;
+let log: RecordingLog;
+let authority: string;
+let admissions: number;
+let admit: (socket: Socket) => Promise<boolean>;
+
+async function start(graceMs = 10_000): Promise<void> {
+  registry = createRegistry({
+    source: shelf,
+    clock: systemClock,
+    graceMs,
+    token: TOKEN,
+    log,
+    admit: (socket) => {
+      admissions += 1;
+      return admit(socket);
+    },
+  });
+  const entry = {
+    manifests: new Set([hashOf(manifest), hashOf(bareIndex)]),
+    tags: new Map([['v3.5', hashOf(manifest)]]),
+  };
+  const catalog: Catalog = new Map([
+    [REPOSITORY, entry],
+    ['localhost:5000/app', { manifests: new Set(), tags: new Map() }],
+  ]);
+  registry.setCatalog(catalog);
+  authority = await registry.listen({ host: '127.0.0.1', port: 0 });
+}
+
+beforeEach(() => {
+  shelf = createShelf();
+  log = createRecordingLog();
+  admissions = 0;
+  admit = async () => true;
+});
+afterEach(() => registry.close());
+
+interface Ask {
+  readonly method?: string;
+  readonly headers?: Record<string, string>;
+  readonly agent?: Agent;
+}
+
+async function open(path: string, { method = 'GET', headers = {}, agent }: Ask = {}): Promise<IncomingMessage> {
+  const [host, port] = authority.split(':');
+  const asked = request({ host, port, path, method, headers, agent: agent ?? new Agent() });
+  asked.end();
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  return response;
+}
+
+async function get(
+  path: string,
+  ask: Ask = {},
+): Promise<{ status: number; headers: IncomingHttpHeaders; body: Buffer }> {
+  const response = await open(path, ask);
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
+}
+
+const at = (rest: string) => `/v2/${TOKEN}/${REPOSITORY}/${rest}`;
+const blobPath = at(`blobs/${hashOf(blob)}`);
+const errorOf = (body: Buffer) => JSON.parse(body.toString()).errors[0].code;
+
+describe('registry: pull, after the OCI distribution specification', () => {
+  beforeEach(() => start());
+
+  it('answers the ping', async () => {
+    const { status, headers, body } = await get('/v2/');
+    expect(status).toBe(200);
+    expect(headers['docker-distribution-api-version']).toBe('registry/2.0');
+    expect(body.toString()).toBe('{}');
+  });
+
+  it.each([
+    ['by digest', `manifests/${hashOf(manifest)}`, manifest, 'application/vnd.docker.distribution.manifest.v2+json'],
+    ['by tag', 'manifests/v3.5', manifest, 'application/vnd.docker.distribution.manifest.v2+json'],
+    ['without a mediaType', `manifests/${hashOf(bareIndex)}`, bareIndex, 'application/vnd.oci.image.index.v1+json'],
+  ])('gives a manifest %s with its type, size and digest', async (_how, path, bytes, type) => {
+    const { status, headers, body } = await get(at(path));
+    expect(status).toBe(200);
+    expect(body.equals(bytes)).toBe(true);
+    expect(headers).toMatchObject({
+      'content-type': type,
+      'content-length': String(bytes.length),
+      'docker-content-digest': hashOf(bytes),
+    });
+    const head = await get(at(path), { method: 'HEAD' });
+    expect(head.body).toHaveLength(0);
+    expect(head.headers).toMatchObject({
+      'content-length': String(bytes.length),
+      'docker-content-digest': hashOf(bytes),
+    });
+  });
+
+  it('gives a whole blob, also when containerd names the registry behind it', async () => {
+    const { status, headers, body } = await get(`${blobPath}?ns=quay.example.com`);
+    expect(status).toBe(200);
+    expect(body.equals(blob)).toBe(true);
+    expect(headers).toMatchObject({
+      'accept-ranges': 'bytes',
+      'content-length': '300000',
+      'docker-content-digest': hashOf(blob),
+    });
+  });
+
+  it.each([
+    ['bytes=100000-', 206, 100_000, 299_999],
+    ['bytes=5-9', 206, 5, 9],
+    ['bytes=-7', 206, 299_993, 299_999],
+    ['bytes=299999-999999', 206, 299_999, 299_999],
+  ])('gives the part %s', async (range, status, first, last) => {
+    const answer = await get(blobPath, { headers: { range } });
+    expect(answer.status).toBe(status);
+    expect(answer.headers['content-range']).toBe(`bytes ${first}-${last}/300000`);
+    expect(answer.headers['content-length']).toBe(String(last - first + 1));
+    expect(answer.body.equals(blob.subarray(first, last + 1))).toBe(true);
+  });
+
+  it('refuses a part that is not there, and ignores what it does not understand', async () => {
+    const beyond = await get(blobPath, { headers: { range: 'bytes=300000-' } });
+    expect([beyond.status, beyond.headers['content-range']]).toEqual([416, 'bytes */300000']);
+    expect((await get(blobPath, { headers: { range: 'bytes=9-5' } })).status).toBe(200);
+    expect((await get(blobPath, { headers: { range: 'bytes=0-1,5-6' } })).body).toHaveLength(300_000);
+  });
+
+  it('tells of a blob without sending it, whatever part is asked for', async () => {
+    const { status, headers, body } = await get(blobPath, { method: 'HEAD', headers: { range: 'bytes=5-9' } });
+    expect([status, headers['content-length'], body.length]).toEqual([200, '300000', 0]);
+    expect(shelf.reads).toEqual([]);
+  });
+
+  it.each([
+    ['an unknown blob', at(`blobs/${hashOf(Buffer.from('none'))}`), 'BLOB_UNKNOWN'],
+    ['an unknown manifest', at(`manifests/${hashOf(Buffer.from('none'))}`), 'MANIFEST_UNKNOWN'],
+    ['a tag that is not offered', at('manifests/latest'), 'MANIFEST_UNKNOWN'],
+    ['a repository that is not mirrored', `/v2/${TOKEN}/quay.example.com/other/blobs/${hashOf(blob)}`, 'NAME_UNKNOWN'],
+    ['a wrong token', blobPath.replace('0123', '3210'), 'NAME_UNKNOWN'],
+    ['no token', `/v2/${REPOSITORY}/blobs/${hashOf(blob)}`, 'NAME_UNKNOWN'],
+    ['the catalog', '/v2/_catalog', 'NAME_UNKNOWN'],
+    ['a way out', at('blobs/..%2f..%2f..%2fetc%2fpasswd'), 'NAME_UNKNOWN'],
+    ['a broken escape', at('blobs/%zz'), 'NAME_UNKNOWN'],
+  ])('answers 404 to %s', async (_what, path, code) => {
+    const { status, headers, body } = await get(path);
+    expect([status, headers['content-type'], errorOf(body)]).toEqual([404, 'application/json', code]);
+  });
+
+  it('knows a repository with a port by the path that its mirror has', async () => {
+    const missing = await get(`/v2/${TOKEN}/localhost__5000/app/manifests/latest`);
+    expect(errorOf(missing.body)).toBe('MANIFEST_UNKNOWN');
+  });
+
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE'])('is read-only: %s', async (method) => {
+    const { status, body } = await get(at('blobs/uploads/'), { method });
+    expect([status, errorOf(body)]).toEqual([405, 'UNSUPPORTED']);
+  });
+
+  it('serves what is in the newest catalog only', async () => {
+    registry.setCatalog(new Map());
+    expect((await get(blobPath)).status).toBe(404);
+  });
+
+  it('counts what it sent and how often manifests were asked for', async () => {
+    await get(at(`manifests/${hashOf(manifest)}`));
+    await get(at('manifests/latest'));
+    await get(blobPath, { headers: { range: 'bytes=0-99' } });
+    await get(blobPath, { headers: { range: 'bytes=50-59' } });
+    expect(registry.meter.totalBytes()).toBe(110);
+    expect(registry.meter.sentBytes().get(hashOf(blob))).toBe(100);
+    expect(registry.meter.manifestRequests(REPOSITORY)).toBe(2);
+    expect(registry.meter.manifestRequests('quay.example.com/other')).toBe(0);
+  });
+
+  it('survives what is no request, and one without end', async () => {
+    const [host, port] = authority.split(':');
+    for (const rubbish of [
+      '\x16\x03\x01 hello\r\n\r\n',
+      `GET /${'a'.repeat(100_000)} HTTP/1.1\r\n\r\n`,
+      'GET /v2/ HTTP/1.1\r\n\r\n',
+    ]) {
+      const socket = connect(Number(port), host);
+      socket.on('error', () => undefined);
+      socket.end(rubbish);
+      expect(await text(socket).catch(() => 'reset')).not.toMatch(/^HTTP\/1\.1 200/);
+    }
+    expect((await get('/v2/')).status).toBe(200);
+  });
+});
+
+describe('registry: admission', () => {
+  it('asks once for each connection', async () => {
+    await start();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    for (let count = 0; count < 3; count += 1) expect((await get('/v2/', { agent })).status).toBe(200);
+    expect(admissions).toBe(1);
+    agent.destroy();
+    await get('/v2/');
+    expect(admissions).toBe(2);
+  });
+
+  it('says no to everything on a connection that is not admitted', async () => {
+    admit = async () => false;
+    await start();
+    for (const path of ['/v2/', blobPath]) {
+      const { status, body } = await get(path);
+      expect([status, errorOf(body)]).toEqual([403, 'DENIED']);
+    }
+    expect(shelf.reads).toEqual([]);
+  });
+
+  it('finds the uid of this process at the other end, over IPv4 and over a socket for both families', async () => {
+    const uid = process.getuid?.() ?? 0;
+    admit = (socket) => isAdmitted(socket, new Set([uid]));
+    await start();
+    expect((await get('/v2/')).status).toBe(200);
+    admit = (socket) => isAdmitted(socket, new Set([uid + 1]));
+    expect((await get('/v2/')).status).toBe(403);
+    await registry.close();
+    admit = (socket) => isAdmitted(socket, new Set([uid]));
+    await start();
+    await registry.close();
+    authority = await registry.listen({ host: '::', port: 0 });
+    authority = `127.0.0.1:${authority.split(':').at(-1)}`;
+    expect((await get('/v2/')).status).toBe(200);
+  });
+});
+
+describe.runIf(have('root'))('registry: admission of other users', () => {
+  it('refuses a process of another uid, live', async () => {
+    admit = (socket) => isAdmitted(socket, new Set([0]));
+    await start();
+    const script = `require('node:http').get('http://${authority}/v2/', { agent: false }, (r) => process.stdout.write(String(r.statusCode)))`;
+    const ask = async (uid: number) => text(spawn(process.execPath, ['-e', script], { uid, cwd: '/' }).stdout);
+    expect(await ask(65_534)).toBe('403');
+    expect(await ask(0)).toBe('200');
+  });
+});
+
+describe('registry: transfers', () => {
+  it('reads no faster than the client takes', async () => {
+    const large = randomBytes(48 * 1024 ** 2);
+    shelf.blobs.set(hashOf(large), large);
+    await start();
+    const response = await open(at(`blobs/${hashOf(large)}`));
+    response.pause();
+    let before = -1;
+    await vi.waitFor(
+      () => {
+        const now = shelf.given;
+        const isStill = now === before;
+        before = now;
+        expect(isStill).toBe(true);
+      },
+      { timeout: 10_000, interval: 200 },
+    );
+    expect(shelf.given).toBeLessThan(20 * 1024 ** 2);
+    const hash = createHash('sha256');
+    for await (const chunk of response) hash.update(chunk as Buffer);
+    expect(digestFromHex(hash.digest('hex'))).toBe(hashOf(large));
+  });
+
+  it('holds a transfer while its medium is away and goes on from the very byte', async () => {
+    await start();
+    shelf.breakAt = { byte: 100_000, error: gone() };
+    const answer = get(blobPath, { headers: { range: 'bytes=1000-' } });
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    shelf.blobs.delete(hashOf(blob));
+    shelf.change();
+    shelf.breakAt = undefined;
+    shelf.blobs.set(hashOf(blob), blob);
+    shelf.change();
+    const { status, body } = await answer;
+    expect(status).toBe(206);
+    expect(body.equals(blob.subarray(1000))).toBe(true);
+    expect(shelf.reads.map(({ startByte }) => startByte)).toEqual([1000, 100_000]);
+    expect(shelf.given).toBe(299_000);
+    expect(registry.meter.totalBytes()).toBe(299_000);
+    expect(registry.meter.waiting()).toBe(0);
+  });
+
+  it('misses no return of the medium, not even one while it looks', async () => {
+    await start();
+    shelf.breakAt = { byte: 100_000, error: gone() };
+    const answer = get(blobPath);
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    shelf.blobs.delete(hashOf(blob));
+    const { sizeOf } = shelf;
+    shelf.sizeOf = async (digest, signal) => {
+      const before = await sizeOf(digest, signal);
+      shelf.sizeOf = sizeOf;
+      shelf.breakAt = undefined;
+      shelf.blobs.set(hashOf(blob), blob);
+      shelf.change();
+      return before;
+    };
+    shelf.change();
+    const since = performance.now();
+    expect((await answer).body.equals(blob)).toBe(true);
+    expect(performance.now() - since).toBeLessThan(4_000);
+  });
+
+  it('goes on after a short read error while the medium stays', async () => {
+    await start();
+    const error = new AppError({ code: 'media/read', message: 'EIO', disposition: 'retry' });
+    shelf.breakAt = { byte: 70_000, error };
+    const answer = get(blobPath);
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    shelf.breakAt = undefined;
+    expect((await answer).body.equals(blob)).toBe(true);
+    expect(shelf.given).toBe(300_000);
+  });
+
+  it('takes a blob that ends too early for a broken one, and goes on when it is whole', async () => {
+    await start();
+    const { read } = shelf;
+    shelf.read = async function* (digest, startByte, signal) {
+      if (startByte > 0) yield* read(digest, startByte, signal);
+      else yield blob.subarray(0, 5);
+    };
+    const answer = get(blobPath);
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    shelf.change();
+    expect((await answer).body.equals(blob)).toBe(true);
+  });
+
+  it('breaks the connection when the grace is over, and tells the log', async () => {
+    await start(300);
+    shelf.breakAt = { byte: 100_000, error: gone() };
+    const response = await open(blobPath);
+    const chunks: Buffer[] = [];
+    const ended = (async () => {
+      for await (const chunk of response) chunks.push(chunk as Buffer);
+    })();
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    shelf.blobs.delete(hashOf(blob));
+    await expect(ended).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(Buffer.concat(chunks).equals(blob.subarray(0, 100_000))).toBe(true);
+    expect(registry.meter.waiting()).toBe(0);
+    expect(log.lines).toMatchObject([{ level: 'warn', message: expect.stringMatching(/broke off: sdb1 was removed/) }]);
+  });
+
+  it('breaks it at once when waiting can not help', async () => {
+    await start();
+    shelf.breakAt = { byte: 10, error: new AppError({ code: 'media/x', message: 'bad', disposition: 'reject' }) };
+    await expect(get(blobPath)).rejects.toThrow();
+    expect(registry.meter.waiting()).toBe(0);
+  });
+
+  it('stops waiting when the client goes away, without a word in the log', async () => {
+    await start();
+    shelf.breakAt = { byte: 100_000, error: gone() };
+    const response = await open(blobPath);
+    response.resume();
+    response.on('error', () => undefined);
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    response.destroy();
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(0));
+    expect(log.lines).toEqual([]);
+  });
+
+  it('serves others while one waits', async () => {
+    await start();
+    shelf.breakAt = { byte: 100_000, error: gone() };
+    const waiting = get(blobPath);
+    waiting.catch(() => undefined);
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    expect((await get(at('manifests/v3.5'))).status).toBe(200);
+  });
+
+  it('sends an empty blob', async () => {
+    const empty = Buffer.alloc(0);
+    shelf.blobs.set(hashOf(empty), empty);
+    await start();
+    const { status, headers, body } = await get(at(`blobs/${hashOf(empty)}`));
+    expect([status, headers['content-length'], body.length]).toEqual([200, '0', 0]);
+  });
+});
+
+describe('registry: listening', () => {
+  it('says which address it can not have, and what to do', async () => {
+    await start();
+    const second = createRegistry({ source: shelf, clock: systemClock, graceMs: 0, token: TOKEN, log, admit });
+    const [host = '', port] = authority.split(':');
+    await expect(second.listen({ host, port: Number(port) })).rejects.toMatchObject({
+      code: 'registry/listen',
+      disposition: 'fatal',
+      message: expect.stringMatching(new RegExp(`can't listen on ${authority}: .*EADDRINUSE.*registry\\.listen`)),
+    });
+    await second.close();
+  });
+
+  it('drops every connection when it closes, also one that waits', async () => {
+    await start();
+    shelf.breakAt = { byte: 100_000, error: gone() };
+    const waiting = get(blobPath);
+    const broken = expect(waiting).rejects.toThrow();
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await registry.close();
+    await broken;
+    await expect(get('/v2/')).rejects.toThrow(/ECONNREFUSED/);
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(0));
+  });
+});

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import type { BlobSource } from '../../../src/engine/ports.ts';
+import { createBlobUnion } from '../../../src/registry/blob-union.ts';
+import { digestOf } from '../../support/scenario.ts';
+
+const { signal } = new AbortController();
+const source = (blobs: Readonly<Record<string, string>>): BlobSource => ({
+  sizeOf: async (digest) => Object.entries(blobs).find(([name]) => digestOf(name) === digest)?.[1].length,
+  read: async function* (digest, startByte) {
+    const bytes = Object.entries(blobs).find(([name]) => digestOf(name) === digest)?.[1] ?? '';
+    yield Buffer.from(bytes.slice(startByte));
+  },
+});
+const union = createBlobUnion([source({ a: 'local', both: 'local' })], {
+  ...source({ b: 'media!', both: 'media!' }),
+  onChange: (listener) => {
+    listener();
+    return () => undefined;
+  },
+});
+
+async function read(name: string, startByte = 0): Promise<string> {
+  let text = '';
+  for await (const chunk of union.read(digestOf(name), startByte, signal)) text += chunk.toString();
+  return text;
+}
+
+describe('blob union', () => {
+  it('gives each blob from the first source that has it', async () => {
+    expect(await union.sizeOf(digestOf('a'), signal)).toBe(5);
+    expect(await union.sizeOf(digestOf('b'), signal)).toBe(6);
+    expect(await union.sizeOf(digestOf('both'), signal)).toBe(5);
+    expect([await read('a'), await read('b', 2), await read('both')]).toEqual(['local', 'dia!', 'local']);
+  });
+
+  it('has no size of what nobody has, and says what to do when it is read', async () => {
+    expect(await union.sizeOf(digestOf('c'), signal)).toBeUndefined();
+    await expect(read('c')).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
+  });
+
+  it('changes when the media change', () => {
+    let changes = 0;
+    union.onChange(() => {
+      changes += 1;
+    });
+    expect(changes).toBe(1);
+  });
+});
