@@ -9,7 +9,7 @@ import { type Machine, type MachineOptions, startMachine } from './machine.ts';
  * @param body is handed a function that returns the machine; call it inside tests and hooks.
  */
 export function describeMachine(name: string, options: MachineOptions, body: (machine: () => Machine) => void): void {
-  describe.runIf(have('root', 'qemu', 'mmdebstrap', ...imageTools))(name, () => {
+  describe.runIf(have('root', 'qemu', 'mmdebstrap', x86, ...imageTools))(name, () => {
     let machine: Machine | undefined;
     const current = (): Machine => {
       if (machine === undefined) throw new Error('the machine runs only inside tests and hooks');
@@ -27,6 +27,9 @@ export function describeMachine(name: string, options: MachineOptions, body: (ma
     body(current);
   });
 }
+
+/** The machine is one, and emulating it on another kind would take minutes to boot. */
+const x86 = { name: 'an x86-64 machine', isMet: () => process.arch === 'x64', remedy: 'run on one' };
 
 const imageTools = [
   program('qemu-img', 'apt-get install qemu-utils'),

@@ -3,6 +3,9 @@ import { buildOnce, cachedPath } from './build-cache.ts';
 import { debianMirror } from './debian-mirror.ts';
 import { execute } from './execute.ts';
 
+/** As Debian names it. */
+const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+
 /**
  * What the root folder is made of; its hash names the folder in the cache. Raise `version` when something else than the list
  * changes how it is built.
@@ -10,14 +13,14 @@ import { execute } from './execute.ts';
 const recipe = {
   version: 1,
   suite: 'trixie',
-  architecture: 'amd64',
+  architecture,
   packages: [
     'systemd',
     'systemd-sysv',
     'udev',
     'dbus',
     'procps',
-    'linux-image-amd64',
+    `linux-image-${architecture}`,
     'busybox-static',
     'e2fsprogs',
     'qemu-guest-agent',
@@ -59,7 +62,7 @@ export function skopeoArgv(): string[] {
 }
 
 async function buildRoot(directory: string): Promise<void> {
-  const { suite, architecture, packages } = recipe;
+  const { suite, packages } = recipe;
   const source = `deb ${await debianMirror()} ${suite} main\n`;
   const argv = [
     'mmdebstrap',
