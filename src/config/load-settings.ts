@@ -30,13 +30,13 @@ type Table = Record<string, unknown>;
  */
 export async function loadSettings(sources: SettingsSources, signal: AbortSignal): Promise<Settings> {
   let merged: Table = {};
-  const origin = new Map<string, string>();
   for (const path of await listFragments(sources, signal)) {
     const table = await readFragment(path, signal);
-    check(table, () => path);
-    merged = merge(merged, table, path, origin);
+    check(table, path);
+    merged = merge(merged, table);
   }
-  return deepFreeze(check(merged, (key) => origin.get(key) ?? 'the settings'));
+  // Each key was checked where it stands, and no rule is about two keys.
+  return deepFreeze(check(merged, 'the settings'));
 }
 
 async function listFragments({ fragments }: SettingsSources, signal: AbortSignal): Promise<string[]> {
@@ -78,14 +78,19 @@ async function readFragment(path: string, signal: AbortSignal): Promise<Table> {
   try {
     return { ...(parse(text) as Table) };
   } catch (error) {
-    const line = typeof error === 'object' && error !== null && 'line' in error ? `:${String(error.line)}` : '';
     throw new AppError({
       code: 'config/syntax',
-      message: `${path}${line} is not TOML: ${reasonOf(error)}`,
+      message: `${path}${lineOf(error)} is not TOML: ${reasonOf(error)}`,
       disposition: 'reject',
       cause: error,
     });
   }
+}
+
+/** `:3` of a syntax error in line 3, as the parser tells it. */
+function lineOf(error: unknown): string {
+  const located = v.safeParse(v.object({ location: v.object({ start: v.object({ line: v.number() }) }) }), error);
+  return located.success ? `:${located.output.location.start.line}` : '';
 }
 
 function fileError(path: string, error: unknown): AppError {
@@ -97,7 +102,7 @@ function fileError(path: string, error: unknown): AppError {
   });
 }
 
-function check(table: Table, fileOf: (key: string) => string): Settings {
+function check(table: Table, path: string): Settings {
   const result = v.safeParse(settingsSchema, table);
   if (result.success) return result.output;
   const issue = result.issues[0];
@@ -108,17 +113,16 @@ function check(table: Table, fileOf: (key: string) => string): Settings {
     : `${issue.message} (is ${issue.received})`;
   throw new AppError({
     code: 'config/key',
-    message: `${fileOf(key)}: ${key} ${why}; see 'stickpin config show' for all settings`,
+    message: `${path}: ${key} ${why}; see 'stickpin config show' for all settings`,
     disposition: 'reject',
   });
 }
 
-function merge(base: Table, over: Table, path: string, origin: Map<string, string>, prefix = ''): Table {
+function merge(base: Table, over: Table): Table {
   const result: Table = { ...base };
   for (const [key, value] of Object.entries(over)) {
     const before = result[key];
-    result[key] = isTable(value) && isTable(before) ? merge(before, value, path, origin, `${prefix}${key}.`) : value;
-    origin.set(`${prefix}${key}`, path);
+    result[key] = isTable(value) && isTable(before) ? merge(before, value) : value;
   }
   return result;
 }

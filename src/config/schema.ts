@@ -16,10 +16,15 @@ const duration = v.pipe(
 const absolutePath = v.pipe(v.string(), v.startsWith('/', 'must be an absolute path'));
 const listenAddress = v.pipe(
   v.string(),
-  v.regex(/^127\.\d+\.\d+\.\d+:\d{1,5}$/, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
+  v.check(isLoopbackWithPort, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
 );
 const count = v.pipe(v.number(), v.integer(), v.minValue(1));
 const percent = v.pipe(v.number(), v.minValue(0), v.maxValue(90));
+
+function isLoopbackWithPort(text: string): boolean {
+  const [, address = '', port = ''] = /^(127\.\d{1,3}\.\d{1,3}\.\d{1,3}):(\d{1,5})$/.exec(text) ?? [];
+  return address !== '' && address.split('.').every((part) => Number(part) <= 255) && Number(port) <= 65_535;
+}
 
 /** The sections and keys of `stickpin.toml`, all optional; unknown ones are errors. */
 export const settingsSchema = v.strictObject({

@@ -1,0 +1,161 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loadSettings, NODE_SOURCES } from '../../../src/config/load-settings.ts';
+
+const { signal } = new AbortController();
+let base: string;
+
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
+});
+afterEach(() => rmSync(base, { recursive: true, force: true }));
+
+function write(path: string, text: string): string {
+  const full = join(base, path);
+  mkdirSync(dirname(full), { recursive: true });
+  writeFileSync(full, text);
+  return full;
+}
+
+const load = () =>
+  loadSettings(
+    {
+      fragments: [
+        { folder: join(base, 'vendor.d') },
+        { file: join(base, 'main.toml') },
+        { folder: join(base, 'local.d') },
+      ],
+    },
+    signal,
+  );
+async function problem(path: string, text: string): Promise<{ code: string; message: string }> {
+  const full = write(path, text);
+  const error = await load().then(
+    () => ({ code: 'none', message: 'was taken', disposition: 'none' }),
+    (thrown) => thrown,
+  );
+  expect(error.message).toContain(full);
+  expect(error.disposition).toBe('reject');
+  return error;
+}
+
+describe('loadSettings', () => {
+  it('gives the defaults when nothing is configured, and nobody can change them', async () => {
+    const settings = await load();
+    expect(settings).toMatchObject({
+      trust: { keys_dir: '/etc/stickpin/keys.d', threshold: 1 },
+      media: { detect: true, directories: [], incoming: '/var/lib/stickpin/incoming', grace: 60_000 },
+      runtime: { kind: 'auto' },
+      crio: { unit: 'crio.service', pins_file: '/run/crio/crio.conf.d/99-stickpin.conf' },
+      registry: { listen: '127.0.0.1:5317', allow_uids: [0] },
+      preload: { parallel: 2, min_free_percent: 15 },
+      paths: { state_dir: '/var/lib/stickpin', run_dir: '/run/stickpin' },
+    });
+    expect(() => Object.assign(settings.media, { detect: false })).toThrow(TypeError);
+    expect(() => settings.registry.allow_uids.push(1000)).toThrow(TypeError);
+  });
+
+  it('lets later sources win, key by key, and files in a folder in the order of their names', async () => {
+    write('vendor.d/50.toml', '[preload]\nparallel = 3\nmin_free_percent = 5\n[registry]\nallow_uids = [0, 1]');
+    write('main.toml', '[preload]\nparallel = 4\n[media]\ngrace = 5');
+    write('local.d/20-b.toml', '[preload]\nparallel = 6');
+    write('local.d/10-a.toml', '[preload]\nparallel = 5\n[registry]\nallow_uids = [7]');
+    const { preload, media, registry } = await load();
+    expect(preload).toEqual({ parallel: 6, min_free_percent: 5 });
+    expect(media.grace).toBe(5_000);
+    expect(registry.allow_uids).toEqual([7]);
+  });
+
+  it("reads a node's sources in the order of systemd: vendor, main file, runtime, administrator", () => {
+    expect(NODE_SOURCES.fragments).toEqual([
+      { folder: '/usr/lib/stickpin/stickpin.toml.d' },
+      { file: '/etc/stickpin/stickpin.toml' },
+      { folder: '/run/stickpin/stickpin.toml.d' },
+      { folder: '/etc/stickpin/stickpin.toml.d' },
+    ]);
+  });
+
+  it.each([
+    ['90', 90_000],
+    ['0', 0],
+    ['1.5', 1_500],
+    ['"250 ms"', 250],
+    ['"90 s"', 90_000],
+    ['"90s"', 90_000],
+    ['"10 min"', 600_000],
+    ['"1 h"', 3_600_000],
+    ['"2 d"', 172_800_000],
+    ['"30"', 30_000],
+  ])('takes the duration %s', async (text, ms) => {
+    write('main.toml', `[media]\ngrace = ${text}`);
+    expect((await load()).media.grace).toBe(ms);
+  });
+
+  it.each(['-5', '"soon"', '"5 weeks"', 'true', '""', '"5 s 3"'])('refuses the duration %s', async (text) => {
+    const { code, message } = await problem('main.toml', `[media]\ngrace = ${text}`);
+    expect(code).toBe('config/key');
+    expect(message).toContain('media.grace must be seconds, or text such as "90 s"');
+  });
+
+  it.each([
+    ['an unknown key', '[preload]\nparalel = 3', /: preload\.paralel is not a setting of stickpin; check its spelling/],
+    ['an unknown section', '[preloads]\nparallel = 3', /: preloads is not a setting of stickpin/],
+    ['a wrong type', '[preload]\nparallel = "3"', /: preload\.parallel .*number/],
+    ['no pull at all', '[preload]\nparallel = 0', /: preload\.parallel /],
+    ['half a pull', '[preload]\nparallel = 1.5', /: preload\.parallel /],
+    ['a relative path', '[paths]\nstate_dir = "var"', /: paths\.state_dir must be an absolute path/],
+    [
+      'an address that others reach',
+      '[registry]\nlisten = "0.0.0.0:5317"',
+      /: registry\.listen must be a loopback address/,
+    ],
+    [
+      'a port that does not exist',
+      '[registry]\nlisten = "127.0.0.1:99999"',
+      /: registry\.listen must be a loopback address/,
+    ],
+    ['an address that does not exist', '[registry]\nlisten = "127.0.0.999:5317"', /: registry\.listen must be/],
+    ['an unknown runtime', '[runtime]\nkind = "docker"', /: runtime\.kind /],
+    ['a section that is a value', 'preload = 3', /: preload /],
+    ['an element of a list', '[registry]\nallow_uids = [0, -1]', /: registry\.allow_uids\.1 /],
+    ['a key on the way to the prototype', '[__proto__]\nx = 1', /__proto__/],
+  ])('names file and key of %s', async (_what, text, words) => {
+    const { code, message } = await problem('local.d/10-mine.toml', text);
+    expect(code).toBe('config/key');
+    expect(message).toMatch(words);
+    expect(message).toMatch(/see 'stickpin config show' for all settings$/);
+  });
+
+  it('names file and line of what is no TOML', async () => {
+    const { code, message } = await problem('local.d/10-mine.toml', '[preload]\nparallel = 3\nthis is wrong\n');
+    expect(code).toBe('config/syntax');
+    expect(message).toContain('10-mine.toml:3 is not TOML');
+  });
+
+  it('does not pass over a file that is named wrongly, but over droppings of editors', async () => {
+    write('local.d/.10-mine.toml.swp', '(');
+    write('local.d/10-mine.toml~', '(');
+    await load();
+    const { code, message } = await problem('local.d/10-mine.conf', '[preload]\nparallel = 3');
+    expect(code).toBe('config/file');
+    expect(message).toMatch(/would be ignored, since its name does not end in \.toml/);
+  });
+
+  it('says which file or folder can not be read', async () => {
+    mkdirSync(join(base, 'local.d/10-mine.toml'), { recursive: true });
+    await expect(load()).rejects.toMatchObject({
+      code: 'config/file',
+      message: expect.stringMatching(/10-mine\.toml can't be read: EISDIR/),
+    });
+    rmSync(join(base, 'local.d'), { recursive: true });
+    expect((await problem('local.d', 'a file')).code).toBe('config/file');
+  });
+
+  it('stops when it is told to', async () => {
+    write('main.toml', '');
+    const stop = AbortSignal.abort(new Error('stop'));
+    await expect(loadSettings({ fragments: [{ file: join(base, 'main.toml') }] }, stop)).rejects.toThrow('stop');
+  });
+});
