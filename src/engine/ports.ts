@@ -97,8 +97,11 @@ export interface TransferMeter {
   totalBytes(): number;
   /** The furthest byte sent of each blob. */
   sentBytes(): ReadonlyMap<Digest, number>;
-  /** How often manifests of this repository (`quay.io/coreos/etcd`) were asked for; a pull that does not raise it never reached our mirror. */
-  manifestRequests(repository: string): number;
+  /**
+   * How often this manifest of this repository (`quay.io/coreos/etcd`) was asked for by its digest; a pull that does not raise it never reached
+   * our mirror. By digest, since all images of a release may lie in one repository.
+   */
+  manifestRequests(repository: string, digest: Digest): number;
   /** Transfers that wait for their medium to come back. */
   waiting(): number;
 }

@@ -35,13 +35,14 @@ export async function pullImage(
   signal: AbortSignal,
 ): Promise<PullFault | undefined> {
   const { repository } = parseReference(image.reference);
-  const asked = deps.meter.manifestRequests(repository);
+  const requests = () => deps.meter.manifestRequests(repository, image.digest);
+  const asked = requests();
   try {
     await deps.runtime.pull(image.reference, signal);
     return undefined;
   } catch (error) {
     signal.throwIfAborted();
-    const isUnused = deps.meter.manifestRequests(repository) === asked;
+    const isUnused = requests() === asked;
     return explain(error, { image, bundle, isUnused }, deps, signal);
   }
 }

@@ -6,8 +6,8 @@ import type { TransferMeter } from '../engine/ports.ts';
 export interface RecordingMeter extends TransferMeter {
   /** `count` bytes of `digest` were sent; the blob has now been sent up to `endByte`. */
   sent(digest: Digest, count: number, endByte: number): void;
-  /** A manifest under this mirror path was asked for. */
-  manifestRequested(mirrorPath: string): void;
+  /** A manifest under this mirror path was asked for, by digest or by tag. */
+  manifestRequested(mirrorPath: string, reference: string): void;
   /** A transfer starts (`1`) or ends (`-1`) to wait for its medium. */
   waits(change: 1 | -1): void;
 }
@@ -21,14 +21,15 @@ export function createMeter(): RecordingMeter {
   return {
     totalBytes: () => totalBytes,
     sentBytes: () => furthest,
-    manifestRequests: (repository) => manifests.get(mirrorPathOf(repository)) ?? 0,
+    manifestRequests: (repository, digest) => manifests.get(`${mirrorPathOf(repository)}@${digest}`) ?? 0,
     waiting: () => waiting,
     sent: (digest, count, endByte) => {
       totalBytes += count;
       furthest.set(digest, Math.max(furthest.get(digest) ?? 0, endByte));
     },
-    manifestRequested: (path) => {
-      manifests.set(path, (manifests.get(path) ?? 0) + 1);
+    manifestRequested: (path, reference) => {
+      const key = `${path}@${reference}`;
+      manifests.set(key, (manifests.get(key) ?? 0) + 1);
     },
     waits: (change) => {
       waiting += change;

@@ -81,7 +81,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       await sendBlob(route.digest, request, response);
       return;
     }
-    meter.manifestRequested(route.repository);
+    meter.manifestRequested(route.repository, route.reference);
     const digest = isDigest(route.reference) ? route.reference : entry.tags.get(route.reference);
     await sendManifest(digest, request, response);
   }

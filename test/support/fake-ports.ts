@@ -9,7 +9,7 @@ import type { EventRow, MediaPort, RuntimePort, StateStore } from '../../src/eng
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
-import { digestOf, found, NOON, POLICY } from './scenario.ts';
+import { found, NOON, POLICY } from './scenario.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -319,7 +319,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
       meter: {
         totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
         sentBytes: () => meter.sent,
-        manifestRequests: (repository) => meter.manifests.get(repository) ?? 0,
+        manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
         waiting: () => meter.waiting,
       },
       trust: { revision: () => trustRevision },
@@ -357,9 +357,4 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
     phase: (version) => node.engine.report()?.bundles.find((bundle) => bundle.version === version)?.phase,
   };
   return node;
-}
-
-/** A blob and its true digest. */
-export function blobOf(text: string): { digest: Digest; bytes: Buffer } {
-  return { digest: digestOf(text), bytes: Buffer.from(text) };
 }

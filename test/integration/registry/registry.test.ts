@@ -244,8 +244,9 @@ describe('registry: pull, after the OCI distribution specification', () => {
     await get(blobPath, { headers: { range: 'bytes=50-59' } });
     expect(registry.meter.totalBytes()).toBe(110);
     expect(registry.meter.sentBytes().get(hashOf(blob))).toBe(100);
-    expect(registry.meter.manifestRequests(REPOSITORY)).toBe(2);
-    expect(registry.meter.manifestRequests('quay.example.com/other')).toBe(0);
+    expect(registry.meter.manifestRequests(REPOSITORY, hashOf(manifest))).toBe(1);
+    expect(registry.meter.manifestRequests(REPOSITORY, hashOf(bareIndex))).toBe(0);
+    expect(registry.meter.manifestRequests('quay.example.com/other', hashOf(manifest))).toBe(0);
   });
 
   it('survives what is no request, and one without end', async () => {

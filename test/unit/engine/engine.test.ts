@@ -22,8 +22,7 @@ const pulled = (name: string) => node.runtime.log.filter((entry) => entry === `p
 const fault = (code: string, message: string) => new AppError({ code, message, disposition: 'retry' });
 /** The runtime has come to our registry for this image, as far as the meter tells. */
 const asked = (name: string) => {
-  const repository = `quay.example.com/ocp/${name}`;
-  node.meter.manifests.set(repository, (node.meter.manifests.get(repository) ?? 0) + 1);
+  node.meter.manifests.set(referenceOf(name), (node.meter.manifests.get(referenceOf(name)) ?? 0) + 1);
 };
 
 describe('engine: the whole way', () => {
