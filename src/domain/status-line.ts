@@ -121,9 +121,7 @@ function rejectionLine(rejections: readonly Rejection[]): string {
 function bundleTrouble(bundles: readonly BundleAssessment[]): string | undefined {
   const held = bundles.findLast((entry) => entry.reason !== undefined);
   if (held?.reason !== undefined) return held.reason.message;
-  const failing = bundles.findLast((entry) => entry.degraded !== undefined);
-  if (failing?.degraded === undefined) return undefined;
-  return `${bundleTitle(failing.bundle.payload)}: ${failing.degraded.message}`;
+  return bundles.findLast((entry) => entry.degraded !== undefined)?.degraded?.message;
 }
 
 /** Adds in few words what the line about one medium would hide. */

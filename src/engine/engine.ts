@@ -3,6 +3,7 @@ import { bundleName, bundleTitle } from '../domain/bundle.ts';
 import type { Catalog } from '../domain/catalog.ts';
 import { catalogOf } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
+import type { Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import { bundleInWork } from '../domain/focus.ts';
 import type { Reason } from '../domain/medium.ts';
@@ -57,6 +58,8 @@ const ROUND_MS = 30_000;
 const STATUS_MS = 1_000;
 /** A round at least this often while the runtime does not answer: not every runtime signals that it is back. */
 const AWAY_MS = 5_000;
+/** How often the same trouble is logged at most. */
+const TROUBLE_MS = 60_000;
 /** Pause after a round that threw. */
 const BROKEN_PAUSE_MS = 5_000;
 
@@ -72,7 +75,8 @@ export function createEngine(deps: EngineDependencies): Engine {
   let snapshot: Snapshot | undefined;
   const pace = createPace();
   let obstacle: Reason | undefined;
-  let lastTrouble = '';
+  let presentLayers: ReadonlySet<Digest> = new Set();
+  let lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
   let lastRoundAt = clock.monotonic();
 
   async function round(signal: AbortSignal): Promise<Pause> {
@@ -101,7 +105,12 @@ export function createEngine(deps: EngineDependencies): Engine {
     const assessment = assess(observed, store.load(), policy);
     for (const { task } of observed.failures) if (isListed(task, observed)) failures.succeeded(task);
     const isHeld = assessment.bundles.every((entry) => entry.unpinnedImages.length === 0);
-    if (isHeld && observed.runtime.kind === 'reachable') effects.pinsHeld();
+    if (observed.runtime.kind === 'reachable') {
+      if (isHeld) effects.pinsHeld();
+      // What was sent of a layer that the runtime has lost since then says nothing about the next preload.
+      for (const digest of presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
+      presentLayers = assessment.presentLayers;
+    }
     return { observed, assessment };
   }
 
@@ -158,10 +167,12 @@ export function createEngine(deps: EngineDependencies): Engine {
     }
   }
 
-  /** Logs what is not of the node but of ourselves, the same thing once in a row. */
+  /** Logs what is not of the node but of ourselves, the same thing once a minute. */
   function tellTrouble(message: string, error: unknown): void {
-    if (message !== lastTrouble) deps.log.error({ err: error }, message);
-    lastTrouble = message;
+    const at = clock.monotonic();
+    if (message === lastTrouble.message && at - lastTrouble.at < TROUBLE_MS) return;
+    lastTrouble = { message, at };
+    deps.log.error({ err: error }, message);
   }
 
   async function run(signal: AbortSignal): Promise<void> {

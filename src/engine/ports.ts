@@ -95,8 +95,9 @@ export interface UnitControl {
 export interface TransferMeter {
   /** Bytes of blobs sent to the runtime, all in all. */
   totalBytes(): number;
-  /** The furthest byte sent of each blob. */
+  /** The furthest byte sent of each blob, since the start or since it was forgotten. */
   sentBytes(): ReadonlyMap<Digest, number>;
+  forget(digest: Digest): void;
   /**
    * How often this manifest of this repository (`quay.io/coreos/etcd`) was asked for by its digest; a pull that does not raise it never reached
    * our mirror. By digest, since all images of a release may lie in one repository.

@@ -21,6 +21,9 @@ export function createMeter(): RecordingMeter {
   return {
     totalBytes: () => totalBytes,
     sentBytes: () => furthest,
+    forget: (digest) => {
+      furthest.delete(digest);
+    },
     manifestRequests: (repository, digest) => manifests.get(`${mirrorPathOf(repository)}@${digest}`) ?? 0,
     waiting: () => waiting,
     sent: (digest, count, endByte) => {

@@ -319,6 +319,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
       meter: {
         totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
         sentBytes: () => meter.sent,
+        forget: (digest) => void meter.sent.delete(digest),
         manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
         waiting: () => meter.waiting,
       },

@@ -510,6 +510,30 @@ describe('engine: bundles that come in', () => {
 });
 
 describe('engine: progress', () => {
+  it('starts at nothing when images that were sent before are wiped and pulled again', async () => {
+    await start([], ({ runtime }) => {
+      const { onPull } = runtime;
+      runtime.onPull = async (reference, signal) => {
+        for (const name of ['base', 'etcd', 'api']) node.meter.sent.set(digestOf(`layer ${name}`), 10 * 1024 ** 2);
+        await onPull(reference, signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.runtime.onPull = (_reference, signal) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    node.runtime.isUp = false;
+    node.runtime.emit();
+    await node.clock.advance(0);
+    node.runtime.images.clear();
+    node.runtime.isUp = true;
+    node.runtime.emit();
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('Preloading ocp 4.13.7 from sdb1: 0/2 images, 0 of 30 MiB');
+  });
+
   it('shows bytes, rate and time of the bundle that is pulled, not of one before it', async () => {
     const older = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
     await start([stored(older)], ({ runtime }) => {
