@@ -3,7 +3,7 @@ import type { Image, Layer, VerifiedBundle } from './bundle.ts';
 import { bundleName } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
 import { type DiskVerdict, estimateDisk } from './disk-estimate.ts';
-import { type BundleFacts, imagesMissing, mediaHold, pinReason, spaceHold, worstFailure } from './hold.ts';
+import { type BundleFacts, imagesMissing, mediaHold, pinReason, runtimeHold, spaceHold, worstFailure } from './hold.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import type { PhaseOf } from './phase.ts';
 import type { RuntimeImage } from './runtime-image.ts';
@@ -162,7 +162,7 @@ function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
       : { phase: 'preloading', reason };
   }
   const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
-  const held = isPulling ? undefined : (spaceHold(facts) ?? mediaHold(facts));
+  const held = isPulling ? undefined : (spaceHold(facts) ?? mediaHold(facts) ?? runtimeHold(observed));
   return reached === 'activated'
     ? { phase: 'activated', reason: held?.reason ?? imagesMissing(facts) }
     : (held ?? { phase: 'preloading' });

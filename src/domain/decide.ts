@@ -101,7 +101,9 @@ function repositoriesWanted(entry: BundleAssessment, { running }: Observed): str
 }
 
 function isPreloading({ phase, hold, disk }: BundleAssessment): boolean {
-  if (hold !== undefined || disk?.fits === false) return false;
+  if (disk?.fits === false) return false;
+  // What the runtime did not allow in the last round is wanted on: that is how it is noticed that it was mended.
+  if (phase === 'held') return hold === 'runtime';
   return phase === 'preloading' || phase === 'activated' || phase === 'ready';
 }
 

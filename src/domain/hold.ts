@@ -25,6 +25,9 @@ export interface BundleFacts {
   readonly failures: readonly TaskFailure[];
 }
 
+/** Codes of the runtime room for what a person has to change. */
+const RUNTIME_OBSTACLES: ReadonlySet<string> = new Set(['runtime/config', 'runtime/write']);
+
 /** How often the pins are asked for before it is called a fault. */
 const PIN_ATTEMPTS_BEFORE_FAULT = 4;
 
@@ -51,6 +54,12 @@ export function spaceHold({ bundle, disk }: BundleFacts): PhaseOf | undefined {
     hold: 'space',
     reason: { code: 'engine/no-space', message: `Not enough space for ${bundleTitle(bundle.payload)}: ${message}` },
   };
+}
+
+/** `held (runtime)` when the runtime's own configuration does not allow what is to be done; that is tried on all the same. */
+export function runtimeHold({ obstacle }: Observed): PhaseOf | undefined {
+  if (obstacle === undefined || !RUNTIME_OBSTACLES.has(obstacle.code)) return undefined;
+  return { phase: 'held', hold: 'runtime', reason: obstacle };
 }
 
 /** `held (media)` when images are absent and no plugged medium can give one of them: it is away, lacks blobs, or they are damaged. */

@@ -100,6 +100,14 @@ function completionNews({ bundle }: BundleAssessment): News[] {
   return [{ kind: 'bundleReady', level: 'info', bundleId: bundle.bundleId, message }];
 }
 
+/** A runtime that is away is told once for all bundles, what it does not allow where it was tried; pins that come late are no news. */
+const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
+  'runtime/unreachable',
+  'runtime/config',
+  'runtime/write',
+  'runtime/pins-pending',
+]);
+
 function phaseNews(entry: BundleAssessment): News[] {
   const { bundle, phase, reason, media, absentImages } = entry;
   const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
@@ -109,8 +117,6 @@ function phaseNews(entry: BundleAssessment): News[] {
     const message = `Preloading ${bundleTitle(bundle.payload)}${from}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
-  // A runtime that is away has been told once for all bundles.
-  if (reason === undefined || reason.code === 'runtime/unreachable' || reason.code === 'runtime/pins-pending')
-    return [];
+  if (reason === undefined || TOLD_ELSEWHERE.has(reason.code)) return [];
   return [{ kind: 'bundleHeld', level: 'warn', message: reason.message, ...about }];
 }

@@ -7,3 +7,8 @@ export function oneLine(text: string): string {
 export function clip(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1)}…`;
 }
+
+/** `text` with one full stop at its end, unless it ends a sentence already. */
+export function sentence(text: string): string {
+  return /[.!?…]$/.test(text) ? text : `${text}.`;
+}

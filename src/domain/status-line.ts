@@ -3,7 +3,7 @@ import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
 import { bundleName, bundleTitle } from './bundle.ts';
 import { bundleInWork } from './focus.ts';
 import type { Medium, MediumId } from './medium.ts';
-import { clip, oneLine } from './one-line.ts';
+import { clip, oneLine, sentence } from './one-line.ts';
 import type { Observed } from './state.ts';
 
 /** How a preload goes, in bytes of compressed blobs. */
@@ -85,9 +85,9 @@ function blockedLine({ runtime, obstacle }: Observed, { bundles }: Assessment): 
   if (runtime.kind === 'unreachable') {
     const waiting = bundles.find((entry) => entry.phase === 'held');
     const what = waiting === undefined ? '' : ` ${bundleTitle(waiting.bundle.payload)} waits for it.`;
-    return `The container runtime does not answer: ${runtime.reason}.${what} Start it; stickpin goes on by itself.`;
+    return `The container runtime does not answer: ${sentence(runtime.reason)}${what} Start it; stickpin goes on by itself.`;
   }
-  return obstacle === undefined ? undefined : `${obstacle.message}. It is tried again by itself.`;
+  return obstacle === undefined ? undefined : `${sentence(obstacle.message)} It is tried again by itself.`;
 }
 
 /** About the medium that was plugged in last and has something to tell. */
@@ -138,7 +138,7 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
   if (troubled !== undefined)
     notes.push(`${bundleTitle(troubled.bundle.payload)} needs attention: see 'stickpin list'.`);
   if (notes.length === 0) return line;
-  return [/[.!?]$/.test(line) ? line : `${line}.`, ...notes].join(' ');
+  return [sentence(line), ...notes].join(' ');
 }
 
 function failedMediaLine({ media }: Observed): string | undefined {

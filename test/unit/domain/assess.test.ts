@@ -40,6 +40,28 @@ describe('assess: phases', () => {
       entry: active,
       is: { phase: 'activated', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
     },
+    {
+      when: "the runtime's own configuration does not allow it",
+      over: {
+        media: [stick],
+        obstacle: { code: 'runtime/config', message: 'Rendering the mirrors failed: no config_path' },
+      },
+      is: { phase: 'held', hold: 'runtime', reason: { message: 'Rendering the mirrors failed: no config_path' } },
+    },
+    {
+      when: 'something else could not be done',
+      over: { media: [stick], obstacle: { code: 'media/read', message: 'Reading sdc1 failed' } },
+      is: { phase: 'preloading' },
+    },
+    {
+      when: 'it is in the way while a pull that began before still runs',
+      over: {
+        media: [stick],
+        running: [pullOf(bundle, 'etcd')],
+        obstacle: { code: 'runtime/config', message: 'no config_path' },
+      },
+      is: { phase: 'preloading' },
+    },
     { when: 'all is there', over: { runtime: reachable({ images: allListed(bundle) }) }, is: { phase: 'ready' } },
     {
       when: 'all is there and it was activated',

@@ -288,6 +288,16 @@ describe('decide: mirrors', () => {
   });
 });
 
+describe('decide: the runtime is in the way', () => {
+  const obstacle = { code: 'runtime/config', message: 'Rendering the mirrors failed: no config_path' };
+
+  it('tries on what the configuration of the runtime does not allow, so that it works once that is mended', () => {
+    const unmirrored = armed({ obstacle, runtime: reachable() });
+    expect(effects(unmirrored)).toEqual(['apply-mirrors api etcd']);
+    expect(effects(armed({ obstacle }))).toEqual(['pull etcd']);
+  });
+});
+
 describe('decide: space', () => {
   const tight = (freeMiB: number) =>
     reachable({

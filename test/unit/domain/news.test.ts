@@ -109,6 +109,12 @@ describe('newsBetween', () => {
     expect(told(gone, preloading).map((line) => line.split(':')[0])).toEqual(['mediumFound', 'preloadStarted']);
   });
 
+  it('leaves to the failed effect to tell what is wrong with the configuration of the runtime', () => {
+    const obstacle = { code: 'runtime/config', message: 'no config_path' };
+    const before = snapshot({ media: [stick] }, [stored(bundle)]);
+    expect(told(before, snapshot({ media: [stick], obstacle }, [stored(bundle)]))).toEqual([]);
+  });
+
   it('does not tell a progress of one image as news', () => {
     const at = (...names: readonly string[]) =>
       snapshot(

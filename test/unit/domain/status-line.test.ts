@@ -347,6 +347,14 @@ describe('statusLine: whatever comes', () => {
     );
   });
 
+  it('puts one full stop behind what others say', () => {
+    const obstacle = { code: 'runtime/config', message: 'Rendering the pins failed. Restart it.' };
+    expect(line({ obstacle })).toBe('Rendering the pins failed. Restart it. It is tried again by itself.');
+    expect(line({ runtime: { kind: 'unreachable', reason: 'no socket.' } })).toBe(
+      'The container runtime does not answer: no socket. Start it; stickpin goes on by itself.',
+    );
+  });
+
   it('is short even where it names digests', () => {
     const reference = `quay.example.com/openshift-release-dev/ocp-v4.0-art-dev@${digestOf('x')}`;
     const long = verified({ images: { a: ['a'] }, imageOver: { a: { reference, digest: digestOf('x') } } });
