@@ -8,6 +8,8 @@ import type { Observed } from './state.ts';
 export interface CatalogEntry {
   /** Manifests and indexes that may be asked for by digest. */
   readonly manifests: ReadonlySet<Digest>;
+  /** Layers and their sizes in bytes: what may be waited for while its medium is away. */
+  readonly layers: ReadonlyMap<Digest, number>;
   /** Tags that name one of them now; empty but while a release is activated. */
   readonly tags: ReadonlyMap<string, Digest>;
 }
@@ -20,25 +22,37 @@ export type Catalog = ReadonlyMap<string, CatalogEntry>;
  * move would be an upgrade that nobody asked for.
  */
 export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
-  const catalog = new Map<string, { manifests: Set<Digest>; tags: Map<string, Digest> }>();
-  const entryOf = (repository: string) => {
-    const entry = catalog.get(repository) ?? { manifests: new Set<Digest>(), tags: new Map<string, Digest>() };
-    catalog.set(repository, entry);
-    return entry;
-  };
+  const catalog = new Map<string, GrowingEntry>();
   for (const { bundle } of assessment.bundles) {
     for (const image of bundle.contents.images) {
-      entryOf(parseReference(image.reference).repository).manifests.add(image.digest);
+      const entry = entryOf(catalog, parseReference(image.reference).repository);
+      entry.manifests.add(image.digest);
+      for (const index of image.layers) {
+        const layer = bundle.contents.layers[index];
+        if (layer !== undefined) entry.layers.set(layer.digest, layer.sizeBytes);
+      }
     }
   }
   const due = activationTarget(observed, assessment);
   for (const image of due?.bundle.contents.images ?? []) {
     for (const text of image.tags) {
       const { repository, tag } = parseReference(text);
-      const entry = entryOf(repository);
+      const entry = entryOf(catalog, repository);
       entry.manifests.add(image.digest);
       if (tag !== undefined) entry.tags.set(tag, image.digest);
     }
   }
   return catalog;
+}
+
+interface GrowingEntry {
+  readonly manifests: Set<Digest>;
+  readonly layers: Map<Digest, number>;
+  readonly tags: Map<string, Digest>;
+}
+
+function entryOf(catalog: Map<string, GrowingEntry>, repository: string): GrowingEntry {
+  const entry = catalog.get(repository) ?? { manifests: new Set(), layers: new Map(), tags: new Map() };
+  catalog.set(repository, entry);
+  return entry;
 }

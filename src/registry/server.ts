@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Catalog } from '../domain/catalog.ts';
+import type { Catalog, CatalogEntry } from '../domain/catalog.ts';
 import { type Digest, isDigest } from '../domain/digest.ts';
 import { mirrorPathOf } from '../domain/mirror-path.ts';
 import type { TransferMeter } from '../engine/ports.ts';
@@ -78,7 +78,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       return;
     }
     if (route.kind === 'blob') {
-      await sendBlob(route.digest, request, response);
+      await sendBlob(route.digest, entry, request, response);
       return;
     }
     meter.manifestRequested(route.repository, route.reference);
@@ -101,9 +101,15 @@ export function createRegistry(options: RegistryOptions): Registry {
     response.end(request.method === 'HEAD' ? undefined : manifest.bytes);
   }
 
-  async function sendBlob(digest: Digest, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function sendBlob(
+    digest: Digest,
+    entry: CatalogEntry,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
     const signal = closeSignal(response);
-    const sizeBytes = await options.source.sizeOf(digest, signal);
+    // A layer of an adopted bundle whose medium was just pulled is promised all the same: its transfer waits.
+    const sizeBytes = (await options.source.sizeOf(digest, signal)) ?? entry.layers.get(digest);
     if (sizeBytes === undefined) {
       respondError(response, 404, 'BLOB_UNKNOWN', `blob ${digest} is on no plugged medium`);
       return;

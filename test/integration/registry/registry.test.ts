@@ -93,11 +93,12 @@ async function start(graceMs = 10_000): Promise<void> {
   });
   const entry = {
     manifests: new Set([hashOf(manifest), hashOf(bareIndex)]),
+    layers: new Map(),
     tags: new Map([['v3.5', hashOf(manifest)]]),
   };
   const catalog: Catalog = new Map([
     [REPOSITORY, entry],
-    ['localhost:5000/app', { manifests: new Set(), tags: new Map() }],
+    ['localhost:5000/app', { manifests: new Set(), layers: new Map(), tags: new Map() }],
   ]);
   registry.setCatalog(catalog);
   authority = await registry.listen({ host: '127.0.0.1', port: 0 });
