@@ -20,6 +20,8 @@ export interface Progress {
 const MAX_LENGTH = 500;
 /** Longest reason in a line that goes on after it. */
 const MAX_REASON_LENGTH = 330;
+/** Longest line to which something is added. */
+const NOTED_LENGTH = 300;
 /** A time left beyond this says only that it hardly moves. */
 const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
 
@@ -124,7 +126,7 @@ function bundleTrouble(bundles: readonly BundleAssessment[]): string | undefined
   return bundles.findLast((entry) => entry.degraded !== undefined)?.degraded?.message;
 }
 
-/** Adds in few words what the line about one medium would hide. */
+/** Adds in few words what the line about one medium would hide, as far as there is room. */
 function withNotes(line: string, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): string {
   const notes = media.flatMap(({ mediumId, label, state }) => {
     if (state.kind === 'failed') return [`${label} cannot be read: see journalctl -u stickpin.`];
@@ -137,8 +139,10 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
   const troubled = bundles.find((entry) => entry.media.length === 0 && entry.reason !== undefined);
   if (troubled !== undefined)
     notes.push(`${bundleTitle(troubled.bundle.payload)} needs attention: see 'stickpin list'.`);
-  if (notes.length === 0) return line;
-  return [sentence(line), ...notes].join(' ');
+  return notes.reduce((told, note) => {
+    const longer = `${sentence(told)} ${note}`;
+    return longer.length <= NOTED_LENGTH ? longer : told;
+  }, line);
 }
 
 function failedMediaLine({ media }: Observed): string | undefined {

@@ -201,7 +201,7 @@ describe('decide, over any story', () => {
         expect(newest?.activatedAt).toBeDefined();
         expect(kept.find((bundle) => bundle.payload.name === 'tools')?.activatedAt).toBeUndefined();
       }),
-      { numRuns: 150 },
+      { numRuns: 100 },
     );
   });
 });

@@ -343,7 +343,7 @@ describe('statusLine: whatever comes', () => {
         expect(text).toMatch(/^\S[^\p{Cc}]*\S$/u);
         expect(text.length).toBeLessThanOrEqual(300);
       }),
-      { numRuns: 500 },
+      { numRuns: 300 },
     );
   });
 
@@ -353,6 +353,13 @@ describe('statusLine: whatever comes', () => {
     expect(line({ runtime: { kind: 'unreachable', reason: 'no socket.' } })).toBe(
       'The container runtime does not answer: no socket. Start it; stickpin goes on by itself.',
     );
+  });
+
+  it('leaves out notes for which there is no room', () => {
+    const media = Array.from({ length: 9 }, (_, index) => medium(`sdc${index}`, [refused()]));
+    const text = line({ media: [...media, stick], runtime: complete }, [active]);
+    expect(text).toMatch(/^ocp 4\.13\.7 is ready: .* 1 bundle on sdc0 was rejected: see 'stickpin list'\./);
+    expect(text.length).toBeLessThanOrEqual(300);
   });
 
   it('is short even where it names digests', () => {
