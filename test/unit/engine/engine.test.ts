@@ -350,6 +350,18 @@ describe('engine: pulls that fail', () => {
 });
 
 describe('engine: activation', () => {
+  it('pulls only the tags that do not name their image yet', async () => {
+    await start([stored(bundle, { readyAt: NOON })], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) runtime.images.set(referenceOf(name), referenceOf(name));
+      runtime.images.set('quay.example.com/ocp/etcd:4.13.7', referenceOf('etcd'));
+      runtime.images.set('quay.example.com/ocp/api:4.13.7', 'the one of the running release');
+    });
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([
+      'pull quay.example.com/ocp/api:4.13.7',
+    ]);
+  });
+
   it('takes a tag away again that names another image afterwards, says so, and tries again', async () => {
     const tag = 'quay.example.com/ocp/etcd:4.13.7';
     let isForeign = true;
@@ -510,6 +522,29 @@ describe('engine: bundles that come in', () => {
 });
 
 describe('engine: progress', () => {
+  it('does not take the rate of one preload over to the next', async () => {
+    const held = (_reference: string, signal: AbortSignal) =>
+      new Promise<void>((resolve, reject) => {
+        finish = resolve;
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    let finish: () => void = () => undefined;
+    await start([], ({ runtime }) => {
+      runtime.onPull = held;
+    });
+    node.plug('sdb1', verified({ schedule: 'manual', images: { a: ['a'] } }));
+    await node.clock.advance(10_000);
+    node.meter.sent.set(digestOf('layer a'), 5 * 1024 ** 2);
+    expect(node.engine.report()?.progress.bytesPerSecond).toBeGreaterThan(0);
+    node.runtime.images.set(referenceOf('a'), referenceOf('a'));
+    finish();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+    node.plug('sdc1', verified({ sequence: 8, version: '4.13.8', images: { b: ['b'] } }));
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('Preloading ocp 4.13.8 from sdc1: 0/1 images, 0 of 10 MiB');
+  });
+
   it('starts at nothing when images that were sent before are wiped and pulled again', async () => {
     await start([], ({ runtime }) => {
       const { onPull } = runtime;

@@ -7,13 +7,14 @@ const at = (address: string, port: number) => ({ address, port });
 const peer = at('127.0.0.1', 40000);
 const own = at('127.0.0.1', 5317);
 
-/** Rows as Linux 6.12 writes them: our listener, the peer's end, our end, and one in TIME_WAIT. */
+/** Rows as Linux 6.12 writes them: our listener, the peer's end, our end, one in TIME_WAIT, one without inode, one half-closed. */
 const TCP = `${HEADER}
    0: 0100007F:14C5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 23456 1 ffff9d5e 100 0 0 10 0
    1: 0100007F:9C40 0100007F:14C5 01 00000000:00000000 00:00000000 00000000  1000        0 34567 1 ffff9d5e 20 4 30 10 -1
    2: 0100007F:14C5 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 34568 1 ffff9d5e 20 4 30 10 -1
    3: 0100007F:9C42 0100007F:14C5 06 00000000:00000000 03:000004E2 00000000     0        0 0 3 ffff9d5e
    4: 0100007F:9C43 0100007F:14C5 01 00000000:00000000 00:00000000 00000000     0        0 0 3 ffff9d5e
+   5: 0100007F:9C44 0100007F:14C5 08 00000000:00000000 00:00000000 00000000     0        0 34569 1 ffff9d5e 20 4 30 10 -1
 `;
 const TCP6 = `${HEADER}
    0: 0000000000000000FFFF00000100007F:9C40 0000000000000000FFFF00000100007F:14C5 01 00000000:00000000 00:00000000 00000000   107        0 45678 1 ffff9d5e 20 4 30 10 -1
@@ -31,6 +32,7 @@ describe('uidInTable', () => {
   it('takes no row without an inode, and none that is not established', () => {
     expect(uid(TCP, at('127.0.0.1', 0x9c42))).toBeUndefined();
     expect(uid(TCP, at('127.0.0.1', 0x9c43))).toBeUndefined();
+    expect(uid(TCP, at('127.0.0.1', 0x9c44))).toBeUndefined();
     expect(uid(TCP, at('0.0.0.0', 0), own)).toBeUndefined();
   });
 
