@@ -79,7 +79,7 @@ function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
   const leftBytes = totalBytes - doneBytes;
   if (leftBytes <= 0 || bytesPerSecond === undefined) return '';
   const leftMs = (leftBytes / bytesPerSecond) * 1000;
-  return leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(leftMs)} left`;
+  return leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(Math.max(1_000, leftMs))} left`;
 }
 
 /** What keeps every bundle from going on. */

@@ -82,6 +82,13 @@ describe('statusLine: the wording of the design', () => {
       reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 16.0 of 16.0 GiB, 84 MiB/s',
     },
     {
+      when: 'it is all but done',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, doneBytes: 16 * GIB - MIB },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 16.0 of 16.0 GiB, 84 MiB/s, about 1 s left',
+    },
+    {
       when: 'it hardly moves: no nonsense about the time left',
       over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
       bundles: [adopted],
