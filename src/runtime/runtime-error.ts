@@ -26,7 +26,7 @@ export function writeError(path: string, cause: unknown): AppError<RuntimeErrorC
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new AppError({
     code: 'runtime/write',
-    message: `${path} could not be written: ${reason}. See whether the service may write there (ReadWritePaths=)`,
+    message: `${path} could not be written: ${reason}. See whether the service may write there (ReadWritePaths=); a folder made after its start needs 'systemctl restart stickpin'`,
     disposition: 'wait',
     cause,
   });

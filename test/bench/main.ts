@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { formatTable } from '../../src/cli/output.ts';
 import { startCrioDouble } from '../support/crio-double/start-crio-double.ts';
@@ -89,7 +89,7 @@ async function copyByHand(bundle: SampleBundle, base: string): Promise<number> {
   let wallMs = 0;
   for (const [at, image] of bundle.contents.images.entries()) {
     const storage = `containers-storage:[vfs@${base}/by-hand+${base}/by-hand-run]${image.reference.replace(/@.*/, '')}:copy`;
-    const source = `oci:${bundle.path}:@${at}`;
+    const source = `oci:${join(base, 'stick/stickpin', basename(bundle.path))}:@${at}`;
     wallMs += await runCommand([...skopeoArgv(), '--insecure-policy', 'copy', '--quiet', source, storage]);
   }
   return wallMs;
@@ -101,6 +101,7 @@ async function main(): Promise<void> {
   const bus = await startPrivateBus();
   const systemd = await startSystemdDouble(bus.address);
   const double = await startCrioDouble({ skopeo: skopeoArgv() });
+  systemd.addUnit('crio.service', { Unit: { ActiveState: 'active' } });
   systemd.hooks.reload = async () => {
     double.reload();
     return 'done';
@@ -140,7 +141,8 @@ async function measure(base: string, bundle: SampleBundle, doubleLog: () => stri
   const pluggedAt = performance.now();
   renameSync(join(base, 'prepared'), join(base, 'stick'));
   await eventually(() => {
-    if (doubleLog().split('Pulling image').length === pullsBefore) throw new Error('nothing is pulled');
+    if (doubleLog().split('Pulling image').length === pullsBefore)
+      throw new Error(`nothing is pulled: ${daemon.status()}`);
   }, 20_000);
   const firstPullMs = performance.now() - pluggedAt;
   await eventually(() => {

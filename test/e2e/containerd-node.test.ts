@@ -1,0 +1,61 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { installStickpin } from './machine/install.ts';
+import { stickpinOn } from './machine/node.ts';
+import { makeStick } from './machine/stick.ts';
+
+/** The whole way on a real machine with real containerd. The stick is there before the daemon starts for the first time. */
+describeMachine('a node with containerd', {}, (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026', 'ecdsa-p256');
+  let directory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-containerd-node-'));
+    bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key] });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  test('a stick plugged in before the daemon started is found, on a bare disk and without a key at first', async () => {
+    await machine().output('systemctl enable --now containerd.service');
+    const stick = await makeStick({
+      image: join(directory, 'stick.img'),
+      folder: join(directory, 'stick'),
+      filesystem: 'ext4',
+      table: 'none',
+    });
+    await machine().plug(stick);
+    await installStickpin(machine());
+    const report = await node.until('the rejection', ({ rejected }) => rejected.length > 0);
+    expect(report.status).toMatch(/^Rejected bundle on sd[a-z]: .*\/etc\/stickpin\/keys\.d/);
+    expect(report.runtime.name).toMatch(/^containerd /);
+  });
+
+  test('with its key installed it is preloaded, pinned by label and activated, by itself', async () => {
+    await machine().putFile('/etc/stickpin/keys.d/factory-2026.pub', key.publicPem);
+    await node.until('activation', (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    expect((await node.report()).bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+    for (const { reference, tags } of bundle.contents.images) {
+      const listed = await machine().output(`ctr --namespace k8s.io images ls "name==${reference}"`);
+      expect(listed).toContain('io.cri-containerd.pinned=pinned');
+      for (const tag of tags) expect(await machine().output('ctr --namespace k8s.io images ls -q')).toContain(tag);
+    }
+    await machine().untilOutput('the mirrors to go', 'test -z "$(ls -A /etc/containerd/certs.d)"');
+  });
+
+  test('stopped, it leaves pins in place and no mirror; SIGKILL leaves none either', async () => {
+    await machine().output('systemctl kill --signal=SIGKILL stickpin');
+    await machine().untilOutput('the daemon to be back', 'systemctl is-active stickpin');
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await machine().output('systemctl stop stickpin');
+    expect(await machine().output('ls -A /etc/containerd/certs.d')).toBe('');
+    const status = await machine().run('stickpin status');
+    expect(status.exitCode).toBe(3);
+    expect(status.stderr).toMatch(/systemctl start stickpin/);
+  });
+});
