@@ -117,9 +117,11 @@ interface BundleContext {
 
 function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
   const { images, presentLayers, offered, observed } = context;
-  const absentImages = bundle.contents.images.filter((image) => images?.has(image.reference) !== true);
+  const absentImages = bundle.contents.images.filter(
+    (image) => images?.has(image.reference) !== true || isHeldByTagAlone(image, images, observed),
+  );
   const unpinnedImages = bundle.contents.images.filter(
-    (image) => image.pin && images?.get(image.reference)?.pinned === false,
+    (image) => image.pin && images?.get(image.reference)?.pinned === false && !absentImages.includes(image),
   );
   const pullableImages = absentImages.filter(
     (image) =>
@@ -144,6 +146,20 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     activationDue: due,
     ...phaseOf(facts, context),
   };
+}
+
+/**
+ * Whether CRI-O has the image by a tag alone: it then lists a digest that it works out on the fly, and no pin of that digest holds. It is pulled
+ * by digest once, which fetches no layer, since they are all there.
+ */
+function isHeldByTagAlone(
+  image: Image,
+  images: ReadonlyMap<string, RuntimeImage> | undefined,
+  { pinnedInVain }: Observed,
+): boolean {
+  const found = images?.get(image.reference);
+  if (!image.pin || found === undefined || found.pinned || found.repoTags.length === 0) return false;
+  return pinnedInVain.includes(image.reference);
 }
 
 function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {

@@ -58,6 +58,8 @@ export interface Observed {
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
   readonly pinsRequested: PinsRequested | undefined;
+  /** References whose pins were asked for in vain, and that were not pulled since: see `isHeldByTagAlone`. */
+  readonly pinnedInVain: readonly string[];
   /** What kept the last round from doing all that it wanted, if anything. */
   readonly obstacle: Reason | undefined;
 }

@@ -38,6 +38,8 @@ export interface Effects {
   execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void>;
   /** What was last asked of the runtime in terms of pins. */
   pinsRequested(): PinsRequested | undefined;
+  /** References whose pins were asked for in vain and that were not pulled since. */
+  pinnedInVain(): readonly string[];
   /** All pins hold: what is lost from now on is asked for anew, without the pauses of before. */
   pinsHeld(): void;
 }
@@ -52,10 +54,15 @@ function isWorthTelling(
   return retry !== 'observed' || before?.reason.message !== reason.message;
 }
 
+/** How often pins are asked for before it counts as in vain. */
+const ATTEMPTS_IN_VAIN = 2;
+
 /** Executors over the given adapters. */
 export function createEffects(deps: EffectDependencies & { readonly failures: FailureLedger }): Effects {
   const { clock, media, runtime, store, narrator, failures, tasks } = deps;
   let pinsRequested: PinsRequested | undefined;
+  /** `true` once it was pulled: that is tried once. */
+  const inVain = new Map<string, boolean>();
 
   async function execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void> {
     switch (effect.kind) {
@@ -112,6 +119,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     const isSame = pinsRequested?.unpinned === unpinned && unpinned !== '';
     const attempts = isSame ? (pinsRequested?.attempts ?? 0) + 1 : 1;
     pinsRequested = { references, unpinned, attempts, at: clock.now() };
+    if (attempts < ATTEMPTS_IN_VAIN) return;
+    for (const reference of unpinned.split('\n')) if (!inVain.has(reference)) inVain.set(reference, false);
   }
 
   function recordReady(bundleId: BundleId): void {
@@ -152,6 +161,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       const fault = await pullImage(image, bundle, deps, signal);
       const before = failures.last(task);
       if (fault === undefined) {
+        if (inVain.has(image.reference)) inVain.set(image.reference, true);
         // Done means that the runtime lists it; then this is forgotten. Otherwise it would be pulled again and again without a pause.
         const message = `${image.reference} was pulled, but the runtime does not list it`;
         failures.note(task, { code: 'engine/not-listed', message }, 'backoff', clock.now());
@@ -199,6 +209,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   return {
     execute,
     pinsRequested: () => pinsRequested,
+    pinnedInVain: () => [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference])),
     pinsHeld: () => {
       if (pinsRequested !== undefined) pinsRequested = { ...pinsRequested, unpinned: '', attempts: 0 };
     },

@@ -83,7 +83,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const observed = await observe(
       { ...deps, failures },
       tasks.running(),
-      { pinsRequested: effects.pinsRequested(), obstacle },
+      { pinsRequested: effects.pinsRequested(), pinnedInVain: effects.pinnedInVain(), obstacle },
       signal,
     );
     const before = snapshot;

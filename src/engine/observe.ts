@@ -1,6 +1,5 @@
-import type { Reason } from '../domain/medium.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
-import type { Observed, PinsRequested, RunningTask } from '../domain/state.ts';
+import type { Observed, RunningTask } from '../domain/state.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -29,7 +28,7 @@ const CLOCK_DEADLINE_MS = 2_000;
 export async function observe(
   deps: ObserveDependencies,
   running: readonly RunningTask[],
-  last: { readonly pinsRequested: PinsRequested | undefined; readonly obstacle: Reason | undefined },
+  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle'>,
   signal: AbortSignal,
 ): Promise<Observed> {
   const [runtime, clockSynchronised] = await Promise.all([

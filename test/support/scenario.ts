@@ -164,6 +164,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     running: [],
     failures: [],
     pinsRequested: undefined,
+    pinnedInVain: [],
     obstacle: undefined,
     ...over,
   };

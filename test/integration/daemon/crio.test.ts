@@ -1,12 +1,15 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { connectCri } from '../../support/crio-double/cri-client.ts';
+import { mirrorToml } from '../../support/crio-double/source-and-double.ts';
 import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
+import { startSourceRegistry } from '../../support/source-registry.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', () => {
   let double: CrioDouble;
@@ -78,6 +81,23 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     await harness.until((report) => report.bundles[0]?.images.pinned === 2 && report.media.length > 1);
     await harness.stop();
     expect(pulled()).toBe(before);
+  });
+
+  it('pins an image that CRI-O had by its tag alone, by pulling its digest without a layer (fact 8)', async () => {
+    const [image] = bundle.images;
+    const source = await startSourceRegistry();
+    const [registry = '', ...path] = (image?.reference ?? '').replace(/:[^/]*$/, '').split('/');
+    if (image !== undefined) source.add(path.join('/'), image.image, [image.reference.split(':').at(-1) ?? '']);
+    writeFileSync(join(double.dirs.registriesDropIns, '50-source.conf'), mirrorToml(registry, source.host));
+    expect(await double.reloadAndWait()).toBeUndefined();
+    const client = connectCri(double.socketPath);
+    await client.pullImage(image?.reference ?? '');
+    client.close();
+    await source.close();
+    await harness.start();
+    harness.plug(bundle.path);
+    const done = await harness.until((report) => report.bundles[0]?.phase === 'activated', 30_000);
+    expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
   });
 
   it('holds while CRI-O does not run, and goes on when it does', async () => {
