@@ -18,6 +18,12 @@ export interface DaemonProcess {
   stop(): Promise<void>;
 }
 
+/** The flags of Node in the service's own ExecStart, so that what is measured is what runs on a node. */
+export function serviceFlags(): string[] {
+  const unit = readFileSync('systemd/stickpin.service', 'utf8');
+  return /^ExecStart=\S+ (.*) \S+main\.js$/m.exec(unit)?.[1]?.split(' ') ?? [];
+}
+
 /** Starts `dist/main.js` with one more fragment of settings. */
 export async function startDaemonProcess(
   config: string,
@@ -25,8 +31,8 @@ export async function startDaemonProcess(
 ): Promise<DaemonProcess> {
   const receiver = createDatagramReceiver();
   const startedAt = performance.now();
-  const child = spawn(process.execPath, ['--max-semi-space-size=2', 'dist/main.js', '--config', config], {
-    env: { ...process.env, ...env, NOTIFY_SOCKET: receiver.path },
+  const child = spawn(process.execPath, [...serviceFlags(), 'dist/main.js', '--config', config], {
+    env: { ...process.env, MALLOC_ARENA_MAX: '1', ...env, NOTIFY_SOCKET: receiver.path },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const texts = () => receiver.received.map((datagram) => datagram.toString());

@@ -16,7 +16,7 @@ import { skopeoArgv, trixieRoot } from '../support/rootfs/trixie-root.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/sample-image.ts';
 import { startSystemdDouble } from '../support/systemd-double.ts';
-import { startDaemonProcess } from './daemon-process.ts';
+import { serviceFlags, startDaemonProcess } from './daemon-process.ts';
 
 const MIB = 1024 * 1024;
 const IDLE_MS = 5_000;
@@ -47,7 +47,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
 /** Resident memory of an idle Node without any program, in MiB. */
 async function bareNodeMiB(): Promise<number> {
   const script = 'setTimeout(() => { console.log(process.memoryUsage.rss()); }, 2000)';
-  const child = spawn(process.execPath, ['--max-semi-space-size=2', '-e', script], {
+  const child = spawn(process.execPath, [...serviceFlags(), '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let text = '';
