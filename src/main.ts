@@ -80,7 +80,7 @@ async function serve(
 /** `--config FILE`, any number of times: read after the node's own fragments, so that they win over these. */
 function sourcesOf(args: readonly string[]): SettingsSources {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', multiple: true } } });
-  return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file }))] };
+  return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file, required: true }))] };
 }
 
 async function main(): Promise<number> {

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { access, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import * as v from 'valibot';
@@ -7,9 +7,12 @@ import { type Settings, settingsSchema } from './schema.ts';
 
 /** Where the settings come from, in order; what comes later wins, key by key. */
 export interface SettingsSources {
-  /** Folders of `*.toml` fragments and single files; those that do not exist are passed over. */
-  readonly fragments: readonly ({ readonly folder: string } | { readonly file: string })[];
+  /** Folders of `*.toml` fragments and single files; those that do not exist are passed over, unless a file is `required`. */
+  readonly fragments: readonly SettingsFragment[];
 }
+
+/** One place to read settings from. */
+export type SettingsFragment = { readonly folder: string } | { readonly file: string; readonly required?: boolean };
 
 /** The sources on a node: what the vendor, the running system and the administrator say. */
 export const NODE_SOURCES: SettingsSources = {
@@ -43,8 +46,12 @@ async function listFragments({ fragments }: SettingsSources, signal: AbortSignal
   const paths: string[] = [];
   for (const fragment of fragments) {
     signal.throwIfAborted();
-    if ('file' in fragment) paths.push(fragment.file);
-    else paths.push(...(await listFolder(fragment.folder)));
+    if ('folder' in fragment) paths.push(...(await listFolder(fragment.folder)));
+    else {
+      if (fragment.required)
+        await access(fragment.file).catch((error: unknown) => Promise.reject(fileError(fragment.file, error)));
+      paths.push(fragment.file);
+    }
   }
   return paths;
 }
