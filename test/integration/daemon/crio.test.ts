@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-ha
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../../support/sample-image.ts';
 import { startSourceRegistry } from '../../support/source-registry.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', () => {
@@ -98,6 +100,32 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     harness.plug(bundle.path);
     const done = await harness.until((report) => report.bundles[0]?.phase === 'activated', 30_000);
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+  });
+
+  it('the disk fills up in mid-pull: said so, nothing half-written is kept, and it goes on once there is room', async () => {
+    const { staging } = double.dirs;
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', staging]);
+    try {
+      const big = await makeSampleBundle({
+        dir: join(factory, 'big'),
+        keys: [harness.key],
+        images: [
+          {
+            reference: 'quay.example.com/ocp/big:1.0.0',
+            image: sampleImage({ seed: 'big', layers: [sampleLayer({ seed: 'big', sizeBytes: 6 * 1024 * 1024 })] }),
+          },
+        ],
+      });
+      await harness.start();
+      harness.plug(big.path);
+      const full = await harness.until(({ status }) => /disk is full/.test(status));
+      expect(full.status).toMatch(/the runtime's disk is full while pulling quay\.example\.com\/ocp\/big@sha256/);
+      expect(await harness.images()).toEqual([]);
+      execFileSync('mount', ['-o', 'remount,size=64m', staging]);
+      await harness.until((report) => report.bundles[0]?.phase === 'activated', 30_000);
+    } finally {
+      execFileSync('umount', ['--lazy', staging]);
+    }
   });
 
   it('holds while CRI-O does not run, and goes on when it does', async () => {
