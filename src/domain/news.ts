@@ -18,7 +18,7 @@ export interface Snapshot {
 export function newsBetween(before: Snapshot | undefined, after: Snapshot): News[] {
   return [
     ...runtimeNews(before, after),
-    ...mediaNews(before?.observed.media ?? [], after.observed.media),
+    ...mediaNews(before, after),
     ...rejectionNews(before, after),
     ...(before === undefined ? [] : bundleNews(before, after)),
   ];
@@ -36,15 +36,34 @@ function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News
   return [{ kind: 'runtimeBack', level: 'info', message: `The container runtime answers: ${is.name}` }];
 }
 
-function mediaNews(before: readonly Medium[], after: readonly Medium[]): News[] {
-  const known = new Map(before.map((medium) => [medium.mediumId, medium.state]));
-  const gone = before
-    .filter((medium) => after.every((other) => other.mediumId !== medium.mediumId))
-    .map(({ label }): News => ({ kind: 'mediumGone', level: 'info', medium: label, message: `${label} was removed` }));
+function mediaNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+  const media = before?.observed.media ?? [];
+  const known = new Map(media.map((medium) => [medium.mediumId, medium.state]));
+  const gone = media
+    .filter((medium) => observed.media.every((other) => other.mediumId !== medium.mediumId))
+    .map((medium) => removalNews(medium, before?.assessment.bundles ?? [], observed));
   return [
     ...gone,
-    ...after.filter((medium) => known.get(medium.mediumId) !== medium.state).flatMap((medium) => stateNews(medium)),
+    ...observed.media
+      .filter((medium) => known.get(medium.mediumId) !== medium.state)
+      .flatMap((medium) => stateNews(medium)),
   ];
+}
+
+/** A medium was pulled: while transfers wait for it, a person has something to do. What is held instead is told as that. */
+function removalNews({ label }: Medium, bundles: readonly BundleAssessment[], { running }: Observed): News {
+  const about = { kind: 'mediumGone', medium: label } as const;
+  const cut = bundles.find(
+    ({ bundle, media }) =>
+      media.includes(label) && running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId),
+  );
+  if (cut === undefined) {
+    return { ...about, level: 'info', message: `${label} was removed` };
+  }
+  const { bundle, absentImages } = cut;
+  const total = bundle.contents.images.length;
+  const message = `${label} was removed while preloading ${bundleTitle(bundle.payload)} (${total - absentImages.length}/${total} images). Plug it in again to continue.`;
+  return { ...about, level: 'warn', message, bundleId: bundle.bundleId };
 }
 
 function stateNews({ label, isDropFolder, state }: Medium): News[] {
@@ -78,14 +97,16 @@ function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): 
     }));
 }
 
-function bundleNews(before: Snapshot, { assessment }: Snapshot): News[] {
+/** A failure that now holds its bundle was told when it came. */
+function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[] {
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
   return assessment.bundles.flatMap((entry) => {
     const old = was.get(entry.bundle.bundleId);
     const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
     const isKnown = old !== undefined && before.observed.runtime.kind === 'reachable';
     if (isKnown && !isComplete(old) && isComplete(entry)) return completionNews(entry);
-    return isSame ? [] : phaseNews(entry);
+    const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
+    return isSame || isTold ? [] : phaseNews(entry);
   });
 }
 

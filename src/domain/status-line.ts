@@ -94,8 +94,8 @@ function blockedLine({ runtime, obstacle }: Observed, { bundles }: Assessment): 
 
 /** About the medium that was plugged in last and has something to tell. */
 function mediaLine(observed: Observed, assessment: Assessment): string | undefined {
-  for (const { mediumId, label, state } of [...observed.media].reverse()) {
-    if (state.kind === 'attached' || state.kind === 'mounted') return `Looking at ${label}.`;
+  for (const { mediumId, label, isDropFolder, state } of [...observed.media].reverse()) {
+    if (!isDropFolder && (state.kind === 'attached' || state.kind === 'mounted')) return `Looking at ${label}.`;
     const carried = assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId));
     const newest = carried.at(-1);
     if (newest !== undefined)

@@ -140,6 +140,6 @@ function lackingFault(digest: Digest, what: string): PullFault {
 
 function damageFault(damaged: DamagedBlob, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
-  const message = `blob ${damaged.digest} of ${name} is damaged (its ${damaged.sizeBytes} bytes have digest ${shortDigest(damaged.actual)}). Copy ${bundleTitle(bundle.payload)} to the stick again, or plug in another one.`;
+  const message = `Blob ${damaged.digest} of ${name} is damaged (its ${damaged.sizeBytes} bytes have digest ${shortDigest(damaged.actual)}). Copy ${bundleTitle(bundle.payload)} to the stick again, or plug in another one.`;
   return { reason: { code: 'media/blob-damaged', message }, retry: 'media' };
 }

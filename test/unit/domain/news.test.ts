@@ -109,6 +109,30 @@ describe('newsBetween', () => {
     expect(told(gone, preloading).map((line) => line.split(':')[0])).toEqual(['mediumFound', 'preloadStarted']);
   });
 
+  it('tells what to do when the stick is pulled while transfers wait for it', () => {
+    const running = [pullOf(bundle, 'etcd')];
+    const before = snapshot({ media: [stick], running }, [stored(bundle)]);
+    expect(told(before, snapshot({ running }, [stored(bundle)]))).toEqual([
+      'mediumGone: sdb1 was removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+    ]);
+  });
+
+  it('tells a failure once, and not again when it holds its bundle', () => {
+    const task = pullOf(bundle, 'etcd');
+    const failure = (at: string) => ({
+      task,
+      attempts: 1,
+      retryAt: undefined,
+      reason: { code: 'media/blob-damaged', message: at },
+    });
+    const before = snapshot({ media: [stick], running: [task] }, [stored(bundle)]);
+    const failures = ['etcd', 'api'].map((name) => ({
+      ...failure('Blob sha256:1 is damaged.'),
+      task: pullOf(bundle, name),
+    }));
+    expect(told(before, snapshot({ media: [stick], failures }, [stored(bundle)]))).toEqual([]);
+  });
+
   it('leaves to the failed effect to tell what is wrong with the configuration of the runtime', () => {
     const obstacle = { code: 'runtime/config', message: 'no config_path' };
     const before = snapshot({ media: [stick] }, [stored(bundle)]);

@@ -252,7 +252,7 @@ describe('engine: pulls that fail', () => {
     expect(pulled('api')).toBe(1);
     expect(node.phase('4.13.7')).toBe('held');
     expect(node.statuses.at(-1)).toMatch(
-      new RegExp(`^blob ${damaged} of etcd is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
+      new RegExp(`^Blob ${damaged} of etcd is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
     );
     expect(kinds().filter((kind) => kind === 'blobDamaged')).toHaveLength(1);
     expect(node.runtime.mirrors()).toEqual([]);

@@ -133,7 +133,7 @@ describe('pullImage', () => {
     const { fault } = await pull({ error: failed('runtime/digest-mismatch'), blobs: spoilt(bytes) });
     expect(fault).toMatchObject({ retry: 'media', reason: { code: 'media/blob-damaged' } });
     expect(fault?.reason.message).toMatch(
-      new RegExp(`^blob ${hashOf(bytes)} .* is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
+      new RegExp(`^Blob ${hashOf(bytes)} .* is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
     );
     expect(fault?.reason.message.length).toBeLessThanOrEqual(400);
   });
