@@ -56,6 +56,10 @@ describeMachine('a node with CRI-O', {}, (machine) => {
     await machine().untilOutput('the status', 'stickpin status');
     await expect.poll(node.statusText, { timeout: 30_000 }).toBe('Idle. No bundle yet. Waiting for media.');
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
+    expect(await machine().output('systemctl is-active stickpin-registry.socket')).toBe('active');
+    expect((await node.journal()).map((line) => line.MESSAGE)).toContain(
+      'stickpin started; its registry listens on 127.0.0.1:5317',
+    );
   });
 
   test('a plugged stick is mounted safely, verified, preloaded and pinned; nobody is asked for anything', async () => {
