@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey, type SignatureAlgorithm } from '../keys.ts';
@@ -17,9 +18,12 @@ export interface GeneratedKey {
 /**
  * Makes a key pair and writes `<prefix>.key` and `<prefix>.pub`, both or neither. Files that are there stay as they are.
  *
- * @throws AppError `bundle/target` (`reject`)
+ * @throws AppError `bundle/option`, `bundle/target` (`reject`)
  */
 export async function generateKey(prefix: string, algorithm: SignatureAlgorithm): Promise<GeneratedKey> {
+  if (prefix.endsWith('/') || ['', '.', '..'].includes(basename(prefix))) {
+    throw bundleError('bundle/option', `--out '${prefix}' has no file name: give a prefix as ./factory-2026`);
+  }
   const { publicKey, privateKey } =
     algorithm === 'ed25519' ? generateKeyPairSync('ed25519') : generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const publicPem = publicKey.export({ type: 'spki', format: 'pem' }).toString();

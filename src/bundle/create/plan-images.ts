@@ -12,6 +12,7 @@ import {
   parseIndex,
   parseManifest,
 } from '../oci-schema.ts';
+import { deriveTags } from './derive-tags.ts';
 import type { ImageRequest, LayoutSelector } from './image-request.ts';
 import { findInLayout, layoutBlobPath, readLayoutDocument } from './layout-source.ts';
 
@@ -54,7 +55,8 @@ interface Draft {
 
 /**
  * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must be copied. An index keeps its digest; the
- * manifests of other platforms stay behind. The same reference twice becomes one image with both tags.
+ * manifests of other platforms stay behind. The same reference twice becomes one image with both tags. Long tags imply others, see
+ * {@link deriveTags}.
  *
  * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image.
  */
@@ -66,7 +68,7 @@ export async function planImages(requests: readonly LayoutRequest[], arch: strin
   }
   if (draft.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
   return {
-    images: nameComponents([...draft.images.values()], draft.warnings),
+    images: nameComponents(deriveTags([...draft.images.values()]), draft.warnings),
     documents: draft.documents,
     layers: [...draft.layers.values()].map(({ at: _, ...layer }) => layer),
     warnings: draft.warnings,

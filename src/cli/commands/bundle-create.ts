@@ -36,7 +36,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .requiredOption('--out <dir>', 'the bundle directory to make; must not be there, or be empty')
     .option(
       '--image <[component=]ref[=source]>',
-      'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo)',
+      'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',
       collectImage,
       [],
     )

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -109,6 +109,18 @@ describe('the images of a new bundle', () => {
       expect.stringContaining('quay.example.com/a/proxy@'),
       expect.stringContaining('quay.example.com/b/proxy@'),
     ]);
+  });
+
+  it('have the tags that their long tags imply, in the layout too', async () => {
+    writeOciLayout(layout, [{ image: image('app'), names: ['x'] }]);
+    const made = await createBundle(options([`quay.example.com/app:2.6.2-rev1-b5.1=oci:${layout}:x`]), signal);
+    const tags = ['2.6.2-rev1-b5.1', '2.6.2-rev1', '2.6.2'].map((tag) => `quay.example.com/app:${tag}`);
+    expect(made.contents.images.map((one) => one.tags)).toEqual([tags]);
+    const index = JSON.parse(readFileSync(join(made.path, 'index.json'), 'utf8'));
+    const names = index.manifests.map(
+      (entry: { annotations: Record<string, string> }) => entry.annotations['org.opencontainers.image.ref.name'],
+    );
+    expect(names).toEqual(tags);
   });
 
   it('are measured by what they unpack to, compressed or not', async () => {
