@@ -65,7 +65,9 @@ function pinEffects(observed: Observed, { bundles }: Assessment): { effects: Eff
   if (unpinned === '') return { effects: [], wakeAt: undefined };
   if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
   const due = last.at + Math.min(PIN_BACKOFF_MAX_MS, PIN_BACKOFF_MS * 2 ** Math.max(0, last.attempts - 1));
-  return observed.now >= due ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
+  // Asked for in the future: the wall clock was set back.
+  const isDue = observed.now >= due || observed.now < last.at;
+  return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
 }
 
 /** Present images whose pin does not hold, or would not hold after the next start of the runtime, since it is not rendered any more. */

@@ -29,6 +29,9 @@ export function activationTarget(observed: Observed, { bundles }: Assessment): B
   return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
 }
 
+/** No pause after a failure is longer. One that seems to be comes from a wall clock that was set back, and is over. */
+const LONGEST_PAUSE_MS = 5 * 60_000;
+
 /** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles that were to be activated. */
 export function failedTasks(
   { failures, now }: { readonly failures: readonly TaskFailure[]; readonly now: number },
@@ -36,7 +39,8 @@ export function failedTasks(
 ): ReadonlySet<string> {
   return new Set(
     failures
-      .filter(({ task, retryAt }) => task.kind === kind && (retryAt === undefined || retryAt > now))
+      .filter(({ task }) => task.kind === kind)
+      .filter(({ retryAt }) => retryAt === undefined || (retryAt > now && retryAt - now <= LONGEST_PAUSE_MS))
       .map(({ task }) => (task.kind === 'pull' ? task.reference : task.bundleId)),
   );
 }

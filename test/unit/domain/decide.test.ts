@@ -212,6 +212,8 @@ describe('decide: pins', () => {
     expect(effects(present({ ...asked, at: NOON - 1_000 }))).toEqual(['apply-pins 2 by force']);
     expect(judge(present({ unpinned, attempts: 3, at: NOON }), [adopted]).decision.wakeAt).toBe(NOON + 4_000);
     expect(judge(present({ unpinned, attempts: 40, at: NOON }), [adopted]).decision.wakeAt).toBe(NOON + 60_000);
+    // The wall clock was set back.
+    expect(effects(present({ unpinned, attempts: 1, at: NOON + 3_600_000 }))).toEqual(['apply-pins 2 by force']);
   });
 
   it('renders them again when the runtime has lost what was rendered', () => {
@@ -236,6 +238,8 @@ describe('decide: failures', () => {
     expect(spoken(decision.effects)).toEqual(['pull api']);
     expect(decision.wakeAt).toBe(NOON + 1_000);
     expect(effects(armed({ failures: [failure('etcd', { retryAt: NOON })] }))).toEqual(['pull etcd']);
+    // The wall clock was set back: no pause is that long.
+    expect(effects(armed({ failures: [failure('etcd', { retryAt: NOON + 3_600_000 })] }))).toEqual(['pull etcd']);
   });
 
   it('does not try again before the media change what only other media can mend', () => {
