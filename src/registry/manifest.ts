@@ -1,8 +1,10 @@
-import type { Digest } from '../domain/digest.ts';
+import { createHash } from 'node:crypto';
+import { type Digest, digestFromHex } from '../domain/digest.ts';
 import type { BlobSource } from '../engine/ports.ts';
 
 /** Bundle format, limits: a manifest is at most 4 MiB. */
 const MANIFEST_MAX_BYTES = 4 * 1024 * 1024;
+const OCI_MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
 
 /** A manifest as it is sent. */
 export interface ManifestBody {
@@ -25,19 +27,20 @@ export async function readManifest(
   const chunks: Buffer[] = [];
   for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
   const bytes = Buffer.concat(chunks);
-  return { bytes, mediaType: mediaTypeOf(bytes) };
+  // What has another digest is nothing that anybody signed: it is not parsed, and the client refuses it.
+  const isRight = digestFromHex(createHash('sha256').update(bytes).digest('hex')) === digest;
+  return { bytes, mediaType: isRight ? mediaTypeOf(bytes) : OCI_MANIFEST };
 }
 
 /** The `mediaType` that a manifest carries; without one, by its shape (OCI image-spec: the property is a SHOULD). */
 function mediaTypeOf(bytes: Buffer): string {
   const index = 'application/vnd.oci.image.index.v1+json';
-  const manifest = 'application/vnd.oci.image.manifest.v1+json';
   try {
     const parsed: unknown = JSON.parse(bytes.toString('utf8'));
-    if (typeof parsed !== 'object' || parsed === null) return manifest;
+    if (typeof parsed !== 'object' || parsed === null) return OCI_MANIFEST;
     if ('mediaType' in parsed && typeof parsed.mediaType === 'string') return parsed.mediaType;
-    return 'manifests' in parsed ? index : manifest;
+    return 'manifests' in parsed ? index : OCI_MANIFEST;
   } catch {
-    return manifest;
+    return OCI_MANIFEST;
   }
 }

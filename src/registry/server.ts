@@ -173,10 +173,12 @@ function brokenTransfer(digest: Digest, error: unknown): string {
   return `Registry: ${digest} broke off: ${reasonOf(error)}`;
 }
 
-/** Aborts when the response's connection closes, whether it was finished or not. */
+/** Aborts when the response's connection closes, whether it was finished or not; at once when it is closed already. */
 function closeSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
-  response.once('close', () => controller.abort());
+  // A client that left while it was being admitted closed it before anybody listened.
+  if (response.destroyed) controller.abort();
+  else response.once('close', () => controller.abort());
   return controller.signal;
 }
 

@@ -171,6 +171,33 @@ describe('registry: pull, after the OCI distribution specification', () => {
     });
   });
 
+  it('does not believe what a manifest says of itself when it has another digest', async () => {
+    shelf.blobs.set(hashOf(manifest), Buffer.from(JSON.stringify({ mediaType: 'application/x-forged' })));
+    const { headers } = await get(at(`manifests/${hashOf(manifest)}`));
+    expect(headers['content-type']).toBe('application/vnd.oci.image.manifest.v1+json');
+  });
+
+  it('reads no blob for a client that left before it was admitted', async () => {
+    let letIn: (verdict: boolean) => void = () => undefined;
+    let hasLeft: Promise<unknown> = Promise.resolve();
+    admit = (socket) => {
+      hasLeft = once(socket, 'close');
+      return new Promise((resolve) => {
+        letIn = resolve;
+      });
+    };
+    const [host = '', port] = authority.split(':');
+    const client = connect(Number(port), host);
+    client.write(`GET ${blobPath} HTTP/1.1\r\nhost: ${authority}\r\n\r\n`);
+    await vi.waitFor(() => expect(admissions).toBe(1));
+    client.destroy();
+    await hasLeft;
+    letIn(true);
+    admit = async () => true;
+    await get('/v2/'); // by now the first request was worked on
+    expect(shelf.given).toBe(0);
+  });
+
   it('gives a whole blob, also when containerd names the registry behind it', async () => {
     const { status, headers, body } = await get(`${blobPath}?ns=quay.example.com`);
     expect(status).toBe(200);
