@@ -1,4 +1,5 @@
 import type { UnitControl } from '../../engine/ports.ts';
+import { withDeadline } from '../../platform/abort.ts';
 import type { Log } from '../../platform/log.ts';
 import { watchConfig } from '../config-watch.ts';
 import { type CriClient, createCriClient } from '../cri-client.ts';
@@ -23,6 +24,8 @@ export interface CrioRuntimeOptions {
   readonly paths?: Partial<CrioPaths>;
   /** Deadline of an observation, default 15 s. */
   readonly observeTimeoutMs?: number;
+  /** Deadline of a reload's job, default 30 s. It waits behind a start that is under way, and that may take for ever. */
+  readonly reloadTimeoutMs?: number;
   readonly protoRoot?: string;
 }
 
@@ -34,10 +37,13 @@ export interface CrioRuntimeOptions {
  */
 export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, log, protoRoot } = options;
+  const { reloadTimeoutMs = 30_000 } = options;
   const paths = { ...CRIO_PATHS, ...options.paths };
   const cri: CriClient = createCriClient({ socketPath, ...(protoRoot && { protoRoot }) });
   const files = createCrioFiles(paths, options.mirror);
-  const reload = createReload((signal) => units.reloadUnit(unit, signal));
+  const reload = createReload((signal) =>
+    withDeadline(`The reload of ${unit}`, reloadTimeoutMs, signal, (inner) => units.reloadUnit(unit, inner)),
+  );
   const listeners = createListeners((notify) => {
     const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
     const stops = [
