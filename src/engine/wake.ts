@@ -18,10 +18,14 @@ export function createWake(clock: Clock): Wake {
       interrupt?.abort();
     },
     wait: async (ms, signal) => {
-      if (!isPending) {
+      if (!isPending && !signal.aborted) {
         const own = new AbortController();
+        const stop = () => own.abort();
         interrupt = own;
-        await clock.sleep(ms, AbortSignal.any([signal, own.signal])).catch(() => undefined);
+        // Not AbortSignal.any(): in Node 20 each use leaves an entry on a signal that lives as long as the daemon.
+        signal.addEventListener('abort', stop, { once: true });
+        await clock.sleep(ms, own.signal).catch(() => undefined);
+        signal.removeEventListener('abort', stop);
         interrupt = undefined;
       }
       isPending = false;

@@ -18,12 +18,16 @@ export async function withDeadline<T>(
     disposition: 'retry',
   });
   const own = new AbortController();
+  const { signal } = own;
   const timer = setTimeout(() => own.abort(expiry), timeoutMs);
-  const signal = AbortSignal.any([parent, own.signal]);
+  // Not AbortSignal.any(): in Node 20 each use leaves an entry on a parent that lives as long as the daemon.
+  const onParent = () => own.abort(parent.reason);
+  parent.addEventListener('abort', onParent, { once: true });
   try {
     return await Promise.race([work(signal), rejectionOf(signal)]);
   } finally {
     clearTimeout(timer);
+    parent.removeEventListener('abort', onParent);
     own.abort(); // releases the listener that rejectionOf() left on the signal
   }
 }

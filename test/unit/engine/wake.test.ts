@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { createWake } from '../../../src/engine/wake.ts';
 import { createVirtualClock } from '../../support/fake-ports.ts';
@@ -71,5 +72,17 @@ describe('wake', () => {
     const late = waiting(1_000, stop.signal);
     await late.clock.advance(0);
     expect(late.state.isOver).toBe(true);
+  });
+
+  it('leaves nothing behind on the signal of the daemon', async () => {
+    const { signal } = new AbortController();
+    const { wake, clock } = waiting(10, signal);
+    await clock.advance(10);
+    void wake.wait(1_000, signal);
+    wake.kick();
+    await clock.advance(0);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    const dependants = Object.getOwnPropertySymbols(signal).find((key) => key.description === 'kDependantSignals');
+    expect(dependants === undefined ? undefined : Reflect.get(signal, dependants)).toBeFalsy();
   });
 });

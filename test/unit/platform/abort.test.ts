@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { withDeadline } from '../../../src/platform/abort.ts';
 
@@ -33,5 +34,14 @@ describe('withDeadline', () => {
     parent.abort(new Error('stop'));
     await expect(ended).rejects.toThrow('stop');
     await expect(withDeadline('it', 10_000, parent.signal, async () => 7)).rejects.toThrow('stop');
+  });
+
+  it('leaves nothing behind on a signal that lives as long as the daemon', async () => {
+    const parent = new AbortController().signal;
+    await withDeadline('it', 1_000, parent, async () => 7);
+    expect(getEventListeners(parent, 'abort')).toHaveLength(0);
+    // What AbortSignal.any() makes of a signal stays in a set of it for as long as the signal lives (Node 20).
+    const dependants = Object.getOwnPropertySymbols(parent).find((key) => key.description === 'kDependantSignals');
+    expect(dependants === undefined ? undefined : Reflect.get(parent, dependants)).toBeFalsy();
   });
 });
