@@ -18,6 +18,8 @@ export interface DeviceMediaDeps {
   readonly query?: UdevQuery;
   /** Default: the real places. */
   readonly paths?: MachinePaths;
+  /** After how long a device is looked at again when systemd or udev gave no answer, in milliseconds. Default 5 s. */
+  readonly retryMs?: number;
 }
 
 /** Units of kernel names only: the same device has others by label, UUID and path, which all contain a further dash. */
@@ -40,10 +42,11 @@ interface Known {
  * one matters.
  */
 export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
-  const { units, log, query = queryUdev, paths = machinePaths } = deps;
+  const { units, log, query = queryUdev, paths = machinePaths, retryMs = 5_000 } = deps;
   const known = new Map<string, Known>();
   const refused = new Map<string, string>();
   const pending = new Set<string>();
+  const unanswered = new Set<string>();
   const stop = new AbortController();
   let sink: MediaSink | undefined;
   let unsubscribe: Unsubscribe | undefined;
@@ -88,15 +91,20 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
       pending.delete(unit);
       try {
         await examine(unit, AbortSignal.any([stop.signal, AbortSignal.timeout(QUESTION_TIMEOUT_MS)]));
+        unanswered.delete(unit);
       } catch (err) {
-        if (!stop.signal.aborted)
-          log.warn({ unit, err }, 'A device could not be looked at; it is tried again when it changes');
+        if (stop.signal.aborted) break;
+        if (!unanswered.has(unit))
+          log.warn({ unit, err }, `${unit} could not be looked at; it is tried again by itself`);
+        unanswered.add(unit);
+        setTimeout(() => lookAt(unit), retryMs).unref();
       }
     }
     // Here and not when the promise settles: a unit that is added in between would be left lying.
     working = undefined;
   };
   const lookAt = (unit: string): void => {
+    if (stop.signal.aborted) return;
     pending.add(unit);
     working ??= work();
   };

@@ -28,7 +28,14 @@ describe('device media', () => {
     plugged = new Map();
     story = [];
     mountDirectory = mkdtempSync(join(tmpdir(), 'stickpin-media-'));
-    provider = createDeviceMedia({ units, log, mountDirectory, query: machine.query, paths: machine.paths });
+    provider = createDeviceMedia({
+      units,
+      log,
+      mountDirectory,
+      query: machine.query,
+      paths: machine.paths,
+      retryMs: 10,
+    });
     await provider.start(
       {
         arrived: (medium) => {
@@ -81,6 +88,19 @@ describe('device media', () => {
   it('finds what was plugged in before', async () => {
     units.putQuietly(UNIT, addStick());
     units.send({ kind: 'resync' });
+    await eventually(() => expect(story).toEqual(['+1-sdb1']));
+  });
+
+  it('looks again by itself at what could not be looked at', async () => {
+    const ask = units.unitProperty;
+    let isDown = true;
+    units.unitProperty = async (...question) => {
+      if (isDown) throw new Error('no answer');
+      return ask(...question);
+    };
+    units.plug(UNIT, addStick());
+    await eventually(() => expect(log.lines.filter(({ level }) => level === 'warn')).toHaveLength(1));
+    isDown = false;
     await eventually(() => expect(story).toEqual(['+1-sdb1']));
   });
 
