@@ -33,17 +33,25 @@ export type BundleReviver = (row: {
 
 const signers = v.array(v.string());
 
+/** Lines of the history that are kept: a fault that lasts adds one for each image every few minutes. */
+const KEPT_EVENTS = 20_000;
+
 /**
  * The state in SQLite. Every change and its line of history are one transaction.
  *
- * Bundles are kept in memory beside the database, so that a round costs no query; a change replaces the value.
+ * The newest `keptEvents` lines of history stay (default 20,000). Bundles are kept in memory beside the database, so that a round costs no query; a change replaces the value.
  *
  * @throws AppError `store/row` (`fatal`) when what was stored can't be read back; every change throws `store/write` (`retry`) and changes nothing.
  */
-export function createStateStore(database: Database, revive: BundleReviver): StateStore {
+export function createStateStore(
+  database: Database,
+  revive: BundleReviver,
+  { keptEvents = KEPT_EVENTS } = {},
+): StateStore {
   const insertEvent = database.prepare(
     'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
   );
+  const pruneEvents = database.prepare('DELETE FROM event WHERE event_id <= ?');
   const insertBundle = database.prepare(
     `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, adopted_at)
      VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @adoptedAt)
@@ -61,7 +69,8 @@ export function createStateStore(database: Database, revive: BundleReviver): Sta
   let bundles = load(database, revive);
 
   const append = (event: EventRow) => {
-    insertEvent.run({ ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null });
+    const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
+    pruneEvents.run(Number(insertEvent.run(row).lastInsertRowid) - keptEvents);
   };
   /** One transaction; what it throws names the file. */
   const write = (change: () => void): void => {

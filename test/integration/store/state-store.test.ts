@@ -164,6 +164,12 @@ describe('state store', () => {
     expect(database.prepare('SELECT ready_at FROM bundle').pluck().all()).toEqual([null]);
   });
 
+  it('keeps the newest lines of the history only', () => {
+    const store = createStateStore(openStore().database, revive, { keptEvents: 3 });
+    for (let at = 1; at <= 8; at += 1) store.append(event(at, `e${at}`));
+    expect(store.events(undefined, 100).map(({ kind }) => kind)).toEqual(['e6', 'e7', 'e8']);
+  });
+
   it('tells a failed write as an error of its own that names the file', () => {
     const { database, store } = openStore();
     database.pragma('query_only = ON');
