@@ -12,11 +12,11 @@ import { type SourceRegistry, startSourceRegistry } from '../../support/source-r
 const { signal } = new AbortController();
 let root: string;
 let registry: SourceRegistry;
+/** What lies in the folder beside skopeo's own configuration and, without root, its cache. */
+const leftBehind = () => readdirSync(root).filter((name) => name !== '.config' && name !== '.local');
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), 'stickpin-skopeo-'));
   registry = await startSourceRegistry();
-  /** What lies in the folder beside skopeo's own configuration and, without root, its cache. */
-  const leftBehind = () => readdirSync(root).filter((name) => name !== '.config' && name !== '.local');
   const configuration = join(root, '.config', 'containers');
   mkdirSync(configuration, { recursive: true });
   const insecure = `[[registry]]\nlocation = "${registry.host}"\ninsecure = true\n`;
