@@ -1,6 +1,7 @@
 import type { BundleLayout } from '../bundle/find-bundles.ts';
 import type { FoundBundle, Medium, MediumId, MediumState, Reason } from '../domain/medium.ts';
 import type { ChangingBlobSource, MediaPort } from '../engine/ports.ts';
+import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
@@ -22,6 +23,8 @@ export interface MediaDeps {
   readonly openBundle: (path: string) => BlobDirectory;
   /** For debugging alone: the engine tells the operator what changed. */
   readonly log: Log;
+  /** Pauses before what failed and may work next time is tried again by itself, in milliseconds. Default 2 s, 10 s and 60 s. */
+  readonly retryMs?: readonly number[];
 }
 
 /** Everything that is plugged in, and its blobs. */
@@ -42,12 +45,20 @@ interface Slot {
   readonly gone: AbortController;
   state: MediumState;
   root: string | undefined;
+  /** Failures since it last worked. */
+  failures: number;
 }
+
+/** How long a mount waits for the one before it to be taken away. */
+const RELEASE_MS = 35_000;
 
 /** Composes providers into one {@link Media}. */
 export function createMedia(deps: MediaDeps): Media {
   const slots = new Map<MediumId, Slot>();
   const listeners = new Set<() => void>();
+  /** Mounts that are being taken away; the same place must not be mounted meanwhile. */
+  const releasing = new Map<MediumId, Promise<void>>();
+  const { retryMs = [2_000, 10_000, 60_000] } = deps;
   const blobs = createMediaBlobs(deps.openBundle);
 
   const notify = (): void => {
@@ -65,7 +76,10 @@ export function createMedia(deps: MediaDeps): Media {
     blobs.remove(mediumId);
     deps.log.debug({ medium: label }, 'Medium gone');
     notify();
-    void slot.plugged.release();
+    const released = slot.plugged.release().finally(() => {
+      if (releasing.get(mediumId) === released) releasing.delete(mediumId);
+    });
+    releasing.set(mediumId, released);
   };
   const sink = {
     arrived: (plugged: PluggedMedium) => {
@@ -76,6 +90,7 @@ export function createMedia(deps: MediaDeps): Media {
         gone: new AbortController(),
         state: { kind: 'attached' },
         root: undefined,
+        failures: 0,
       });
       deps.log.debug({ medium: plugged.label }, 'Medium found');
       notify();
@@ -93,7 +108,15 @@ export function createMedia(deps: MediaDeps): Media {
   const fail = (slot: Slot, error: unknown): void => {
     const reason = reasonFor(error);
     deps.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
-    move(slot, { kind: 'failed', reason });
+    const failed: MediumState = { kind: 'failed', reason };
+    move(slot, failed);
+    const pauseMs = retryMs[slot.failures];
+    slot.failures += 1;
+    if (pauseMs === undefined || !(error instanceof AppError) || error.disposition !== 'retry') return;
+    const again = () => {
+      if (slot.state === failed) sink.changed(slot.plugged.mediumId);
+    };
+    setTimeout(again, pauseMs).unref();
   };
   /** Runs one step of a medium under both signals; what it throws becomes the state, unless the medium left or the caller stopped. */
   const step = async (slot: Slot, signal: AbortSignal, run: (signal: AbortSignal) => Promise<void>): Promise<void> => {
@@ -110,6 +133,7 @@ export function createMedia(deps: MediaDeps): Media {
       const { bundles, trustRevision } = await deps.judge(root, slot.plugged.layout, both);
       both.throwIfAborted();
       blobs.set(slot.plugged, slot.gone.signal, root, bundles);
+      slot.failures = 0;
       move(slot, { kind: 'read', bundles, trustRevision });
     });
 
@@ -126,6 +150,7 @@ export function createMedia(deps: MediaDeps): Media {
       const slot = slots.get(mediumId);
       if (slot === undefined || !['attached', 'failed'].includes(slot.state.kind)) return;
       await step(slot, signal, async (both) => {
+        await withDeadline('The release of the last mount', RELEASE_MS, both, async () => releasing.get(mediumId));
         slot.root = await slot.plugged.mount(both);
         both.throwIfAborted();
         const { label } = slot.plugged;

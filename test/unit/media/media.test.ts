@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
 import type { FoundBundle } from '../../../src/domain/medium.ts';
@@ -77,6 +77,7 @@ describe('media', () => {
       judge: (root) => judge(root),
       openBundle: (path) => directories.get(path) ?? directory(new Map()),
       log: createRecordingLog(),
+      retryMs: [5, 5],
     });
     changes = 0;
     media.onChange(() => {
@@ -93,6 +94,56 @@ describe('media', () => {
     }
   };
   const states = (): string[] => media.list().map(({ mediumId, state }) => `${mediumId} ${state.kind}`);
+
+  it('mounts what comes back under the same id when the last one is put away, not before', async () => {
+    let putAway: () => void = () => undefined;
+    const story: string[] = [];
+    const release = () =>
+      new Promise<void>((resolve) => {
+        putAway = () => {
+          story.push('put away');
+          resolve();
+        };
+      });
+    sink.arrived(mediumOf('1-sdb1', { release }));
+    sink.left('1-sdb1');
+    sink.arrived(
+      mediumOf('1-sdb1', {
+        mount: async () => {
+          story.push('mounted');
+          return '/media/1-sdb1';
+        },
+      }),
+    );
+    const mounting = media.mount('1-sdb1', never);
+    putAway();
+    await mounting;
+    expect(story).toEqual(['put away', 'mounted']);
+  });
+
+  it('tries a mount that may work next time a few times more, by itself', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let mounts = 0;
+    const error = new AppError({ code: 'media/mount', message: 'job failed', disposition: 'retry' });
+    sink.arrived(
+      mediumOf('1-sdb1', {
+        mount: async () => {
+          mounts += 1;
+          throw error;
+        },
+      }),
+    );
+    for (const expected of [1, 2, 3]) {
+      await media.mount('1-sdb1', never);
+      expect(mounts).toBe(expected);
+      expect(media.list()[0]?.state.kind).toBe('failed');
+      if (expected === 3) break;
+      vi.advanceTimersByTime(5);
+      expect(media.list()[0]?.state.kind).toBe('attached');
+    }
+    expect(vi.getTimerCount()).toBe(0);
+  });
 
   it('takes a medium from attached over mounted to read, telling of each step', async () => {
     sink.arrived(mediumOf('1-sdb1'));
