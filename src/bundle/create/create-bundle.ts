@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
-import { type BundleId, digestFromHex } from '../../domain/digest.ts';
+import { type BundleId, type Digest, digestFromHex } from '../../domain/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { openBundleDirectory } from '../bundle-directory.ts';
 import { bundleError } from '../bundle-error.ts';
@@ -47,6 +47,8 @@ export interface CreatedBundle {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
+  /** What references without a digest led to. */
+  readonly resolved: ReadonlyMap<string, Digest>;
 }
 
 /**
@@ -64,7 +66,7 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
     const plan = await planImages(requests, options.arch, signal);
     const tree = await writeTree(staging, plan, options.onLayer ?? (() => undefined), signal);
     await rm(fetched, { recursive: true, force: true });
-    made = await writeEnvelope(staging, options, plan, tree);
+    made = { ...(await writeEnvelope(staging, options, plan, tree)), resolved: plan.resolved };
     await checkResult(staging, signal);
   });
   if (made === undefined) throw new TypeError('buildDirectory() returned before it built');

@@ -7,7 +7,7 @@ import { formatReference, repositoryOf } from '../../domain/reference.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parseJson } from '../json.ts';
 import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIndex } from '../oci-schema.ts';
-import type { ImageRequest } from './image-request.ts';
+import { type ImageRequest, withOrigin } from './image-request.ts';
 import { layoutBlobPath } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
 import { runSkopeo } from './run-skopeo.ts';
@@ -35,7 +35,8 @@ export async function fetchImages(
     }
     const name = formatReference(image.reference);
     const selector = { kind: 'position', position: fetched.length } as const;
-    fetched.push(await fetchImage({ name, location: source.location, arch, folder }, signal));
+    const fetch = { name, location: source.location, arch, folder };
+    fetched.push(await withOrigin(image.origin, () => fetchImage(fetch, signal)));
     requests.push({ ...image, directory: folder, selector, isDisposable: true });
   }
   if (fetched.length > 0) {

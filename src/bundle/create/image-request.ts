@@ -1,5 +1,6 @@
 import { type Digest, isDigest } from '../../domain/digest.ts';
 import { formatReference, parseReference, type Reference } from '../../domain/reference.ts';
+import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 
 /** Which image of an OCI image layout: by its name (`org.opencontainers.image.ref.name`), by digest, by position, or the only one. */
@@ -22,6 +23,8 @@ export interface ImageRequest {
   readonly component?: string;
   /** Default true. */
   readonly pin?: boolean;
+  /** Where it was asked for, as `images.txt:7`, for errors. Absent for the command line. */
+  readonly origin?: string;
 }
 
 /**
@@ -46,6 +49,21 @@ export function parseImageRequest(text: string): ImageRequest {
     source: source.length === 0 ? fromRegistry(parsed) : parseImageSource(source.join('=')),
     ...(isNamed && { component: first }),
   };
+}
+
+/**
+ * Runs what is done for an image that was asked for in a file; an error then begins with file and line.
+ *
+ * @throws whatever `act` throws, an AppError with its code and disposition.
+ */
+export async function withOrigin<T>(origin: string | undefined, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (cause) {
+    if (origin === undefined || !(cause instanceof AppError)) throw cause;
+    const { code, disposition, message } = cause;
+    throw new AppError({ code, disposition, message: `${origin}: ${message}`, cause });
+  }
 }
 
 /** Reads a source: `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. @throws AppError `bundle/option` (`reject`) */

@@ -1,6 +1,6 @@
 import type { Image } from '../../domain/bundle.ts';
 import type { Digest } from '../../domain/digest.ts';
-import { formatReference, lastPathPart } from '../../domain/reference.ts';
+import { formatReference, lastPathPart, type Reference } from '../../domain/reference.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import {
@@ -13,7 +13,7 @@ import {
   parseManifest,
 } from '../oci-schema.ts';
 import { deriveTags } from './derive-tags.ts';
-import type { ImageRequest, LayoutSelector } from './image-request.ts';
+import { type ImageRequest, type LayoutSelector, withOrigin } from './image-request.ts';
 import { findInLayout, layoutBlobPath, readLayoutDocument } from './layout-source.ts';
 
 /** A request whose source is an OCI image layout on disk. */
@@ -43,6 +43,8 @@ export interface Plan {
   readonly documents: ReadonlyMap<Digest, Buffer>;
   readonly layers: readonly PlannedLayer[];
   readonly warnings: readonly string[];
+  /** What references without a digest led to, in the order in which they were asked for. */
+  readonly resolved: ReadonlyMap<string, Digest>;
 }
 
 interface Draft {
@@ -51,20 +53,31 @@ interface Draft {
   /** Each layer with its place in {@link Plan.layers}. */
   readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
   readonly warnings: string[];
+  readonly resolved: Map<string, Digest>;
+  /** Of each image, by its reference, where it was asked for first. */
+  readonly origins: Map<string, string>;
 }
 
 /**
  * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must be copied. An index keeps its digest; the
- * manifests of other platforms stay behind. The same reference twice becomes one image with both tags. Long tags imply others, see
+ * manifests of other platforms stay behind. Requests for the same digest in the same repository become one image with all their tags. Long tags imply others, see
  * {@link deriveTags}.
  *
  * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image.
  */
 export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
-  const draft: Draft = { images: new Map(), documents: new Map(), layers: new Map(), warnings: [] };
+  const draft: Draft = {
+    images: new Map(),
+    documents: new Map(),
+    layers: new Map(),
+    warnings: [],
+    resolved: new Map(),
+    origins: new Map(),
+  };
   for (const request of requests) {
-    const image = await planImage(draft, request, arch, signal);
-    addImage(draft, image, request);
+    await withOrigin(request.origin, async () => {
+      addImage(draft, await planImage(draft, request, arch, signal), request);
+    });
   }
   if (draft.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
   return {
@@ -72,6 +85,7 @@ export async function planImages(requests: readonly LayoutRequest[], arch: strin
     documents: draft.documents,
     layers: [...draft.layers.values()].map(({ at: _, ...layer }) => layer),
     warnings: draft.warnings,
+    resolved: draft.resolved,
   };
 }
 
@@ -172,30 +186,56 @@ function planLayers(
   });
 }
 
-function addImage(draft: Draft, image: PlannedImage, { reference }: LayoutRequest): void {
-  const name = formatReference(reference);
-  if (reference.tag === undefined) draft.warnings.push(`${name} has no tag: activation can't make a tag name it`);
-  if (reference.tag === 'latest')
-    draft.warnings.push(`${name}: the tag 'latest' names another image tomorrow; use a version`);
+function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): void {
+  const name = formatReference(request.reference);
+  warnOfTag(draft, request.reference, name);
+  if (request.reference.digest === undefined) draft.resolved.set(name, image.digest);
   const taken = [...draft.images.values()].find(
     (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
   );
-  if (taken !== undefined) throw bundleError('bundle/option', `${name} is asked for twice with different digests`);
-  const known = draft.images.get(image.reference);
-  if (known?.component !== undefined && image.component !== undefined && known.component !== image.component) {
-    throw bundleError('bundle/option', `${name} has two components: ${known.component} and ${image.component}`);
+  if (taken !== undefined) {
+    throw bundleError(
+      'bundle/option',
+      `${name} is asked for twice with different digests${firstAskedIn(draft, taken)}`,
+    );
   }
-  draft.images.set(
-    image.reference,
-    known === undefined
-      ? image
-      : {
-          ...image,
-          ...known,
-          ...(image.component !== undefined && { component: image.component }),
-          tags: [...new Set([...known.tags, ...image.tags])],
-        },
-  );
+  const known = draft.images.get(image.reference);
+  if (known === undefined) {
+    draft.images.set(image.reference, image);
+    if (request.origin !== undefined) draft.origins.set(image.reference, request.origin);
+    return;
+  }
+  if (known.component !== undefined && image.component !== undefined && known.component !== image.component) {
+    const both = `${known.component} and ${image.component}`;
+    throw bundleError('bundle/option', `${name} has two components: ${both}${firstAskedIn(draft, known)}`);
+  }
+  if (known.pin !== image.pin) {
+    throw bundleError(
+      'bundle/option',
+      `${name} is the same image as another, and one of them is to be pinned and one not${firstAskedIn(draft, known)}`,
+    );
+  }
+  draft.images.set(image.reference, {
+    ...image,
+    ...known,
+    ...(image.component !== undefined && { component: image.component }),
+    tags: [...new Set([...known.tags, ...image.tags])],
+  });
+}
+
+function firstAskedIn({ origins }: Draft, { reference }: PlannedImage): string {
+  const origin = origins.get(reference);
+  return origin === undefined ? '' : ` (first in ${origin})`;
+}
+
+function warnOfTag({ warnings }: Draft, { tag }: Reference, name: string): void {
+  const warning =
+    tag === undefined
+      ? `${name} has no tag: activation can't make a tag name it`
+      : tag === 'latest'
+        ? `${name}: the tag 'latest' names another image tomorrow; use a version`
+        : undefined;
+  if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
 }
 
 /** Gives each image without one the last part of its path as component, unless two images would have the same. */

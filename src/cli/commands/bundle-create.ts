@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { createBundle } from '../../bundle/create/create-bundle.ts';
 import { type ImageRequest, parseImageRequest } from '../../bundle/create/image-request.ts';
+import { readImagesFile } from '../../bundle/create/images-file.ts';
 import { type PrivateKey, parsePrivateKey } from '../../bundle/keys.ts';
 import { architectures } from '../../bundle/schema.ts';
 import { readKeyFile } from '../../bundle/trust.ts';
@@ -16,6 +17,7 @@ interface BundleCreateOptions {
   readonly sequence: number;
   readonly out: string;
   readonly image: readonly ImageRequest[];
+  readonly imagesFile: readonly string[];
   readonly key: readonly string[];
   readonly expires?: string;
   readonly from?: string;
@@ -40,6 +42,12 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       collectImage,
       [],
     )
+    .option(
+      '--images-file <file>',
+      'more images behind those of --image: one a line as for --image, pin=false behind it for one that may be collected, # begins a comment; may be repeated',
+      collect,
+      [],
+    )
     .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
     .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
     .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
@@ -61,16 +69,17 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(options.expires !== undefined && { expires: options.expires }),
       ...updateOf(options),
       ...(options.manual && { schedule: 'manual' }),
-      images: options.image,
+      images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
       keys: await loadKeys(options.key, context.signal),
     },
     context.signal,
   );
-  const { payload, bundleId, path } = made;
+  const { payload, bundleId, path, resolved } = made;
+  if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
   for (const warning of payload.warnings ?? []) context.stderr(`warning: ${warning}\n`);
   if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
   if (options.json) {
-    context.stdout(`${JSON.stringify({ path, bundleId, payload })}\n`);
+    context.stdout(`${JSON.stringify({ path, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
     return;
   }
   const { images, blobs, sizeBytes } = payload.totals;
@@ -98,6 +107,12 @@ function updateOf({ from, barrier }: BundleCreateOptions): { update?: UpdateRule
   return {
     update: { ...(from !== undefined && { from }), ...(barrier !== undefined && { barrier: { reason: barrier } }) },
   };
+}
+
+async function readImagesFiles(paths: readonly string[], signal: AbortSignal): Promise<ImageRequest[]> {
+  const images: ImageRequest[] = [];
+  for (const path of paths) images.push(...(await readImagesFile(path, signal)));
+  return images;
 }
 
 /** Reads the private keys at these paths, in order. @throws AppError `bundle/key-file` */
