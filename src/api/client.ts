@@ -1,3 +1,4 @@
+import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { type BusCall, BusErrorReply, busCall, connectMessageBus, type MessageBus } from '../platform/message-bus.ts';
 import { codeOfErrorName, INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
@@ -18,21 +19,29 @@ export interface ApiClient {
   close(): void;
 }
 
+/** A bus or a daemon that has not answered a question for this long does not answer. */
+const ANSWER_MS = 10_000;
+
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
 const PROPERTIES = 'org.freedesktop.DBus.Properties';
 
 /**
  * Connects to the system bus, at `DBUS_SYSTEM_BUS_ADDRESS` if that is set.
  *
- * @throws AppError `api/unreachable` (`wait`) when there is no bus.
+ * @param answerMs how long a question may take, activation aside; default 10 s.
+ * @throws AppError `api/unreachable` (`wait`) when there is no bus, or one that does not answer.
  */
-export async function connectApi(env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<ApiClient> {
-  const bus = await connectMessageBus(env.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS, signal).catch(
-    (error: unknown) => {
-      signal.throwIfAborted();
-      throw unreachable(error);
-    },
-  );
+export async function connectApi(
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+  answerMs = ANSWER_MS,
+): Promise<ApiClient> {
+  const address = env.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS;
+  const connecting = withDeadline(`The bus at ${address}`, answerMs, signal, (on) => connectMessageBus(address, on));
+  const bus = await connecting.catch((error: unknown) => {
+    signal.throwIfAborted();
+    throw unreachable(error);
+  });
   const call = (member: string, on: AbortSignal, ...args: readonly string[]) =>
     callDaemon(
       bus,
@@ -46,14 +55,19 @@ export async function connectApi(env: NodeJS.ProcessEnv, signal: AbortSignal): P
       },
       on,
     );
+  const ask = (member: string, parent: AbortSignal) =>
+    withDeadline('The daemon', answerMs, parent, (on) => call(member, on)).catch((error: unknown) => {
+      parent.throwIfAborted();
+      throw error instanceof AppError && error.code === 'platform/deadline' ? unreachable(error) : error;
+    });
   return {
-    status: async (on) => parse(await call('GetStatus', on)),
-    list: async (on) => parse(await call('ListBundles', on)),
+    status: async (on) => parse(await ask('GetStatus', on)),
+    list: async (on) => parse(await ask('ListBundles', on)),
     activate: async (bundle, on) => {
       await call('Activate', on, bundle);
     },
     rescan: async (on) => {
-      await call('Rescan', on);
+      await ask('Rescan', on);
     },
     watch: async (listener, until) => {
       const off = bus.onSignal((received) => {

@@ -103,6 +103,12 @@ export function mediaError(path: string, error: unknown): unknown {
   // Our own errors carry a code with a slash, system errors never do.
   if (code === undefined || code.includes('/')) return error;
   if (GONE.has(code)) return gone(path, error);
+  if (code === 'EACCES' || code === 'EPERM') {
+    return bundleError('media/read', `${path} may not be read by this user (${code}): try again as root`, {
+      disposition: 'retry',
+      cause: error,
+    });
+  }
   return bundleError(
     'media/read',
     `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`,

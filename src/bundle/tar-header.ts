@@ -27,6 +27,7 @@ const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
  */
 export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined;
+  if (isCompressed(block)) throw notTar('it is compressed, and a bundle is read in place; pack it again with tar -cf');
   if (!hasGoodChecksum(block)) throw notTar('a header has a wrong checksum');
   const type = block[156] === 0 ? '0' : String.fromCharCode(block[156] ?? 0);
   const storedBytes = HEADER_ONLY.has(type) ? 0 : readNumber(block.subarray(124, 136));
@@ -94,6 +95,12 @@ function hasGoodChecksum(block: Uint8Array): boolean {
   const said = readNumber(block.subarray(148, 156));
   // Old tars summed signed bytes.
   return said === unsigned || said === signed;
+}
+
+/** Whether this is the beginning of a gzip (RFC 1952), zstd (RFC 8878) or xz file. */
+function isCompressed(block: Uint8Array): boolean {
+  const start = Buffer.from(block.subarray(0, 4)).toString('hex');
+  return ['1f8b', '28b52ffd', 'fd377a58'].some((magic) => start.startsWith(magic));
 }
 
 /** An octal number, or GNU's base-256 when the first bit is set. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { bundleError } from './bundle-error.ts';
 import { type PublicKey, parsePublicKey } from './keys.ts';
 import { limits } from './limits.ts';
@@ -103,12 +103,12 @@ export async function readKeyFile(path: string, signal: AbortSignal): Promise<st
   try {
     const found = await stat(path);
     if (!found.isFile() || found.size > limits.keyFileBytes) {
-      throw bundleError('bundle/key-file', `key file ${path}: not a file of at most ${limits.keyFileBytes} bytes`);
+      throw bundleError('bundle/key-file', `key file ${path} is not a file of at most ${limits.keyFileBytes} bytes`);
     }
     return await readFile(path, { encoding: 'utf8', signal });
   } catch (cause) {
     signal.throwIfAborted();
-    if (systemCodeOf(cause) === undefined) throw cause;
+    if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
     throw bundleError('bundle/key-file', `key file ${path} can't be read: ${reasonOf(cause)}`, { cause });
   }
 }

@@ -1,8 +1,15 @@
 /** Entry of the command line: `stickpin`. */
+import { exitCodes } from './exit-code.ts';
 import { runProgram } from './program.ts';
 
 const stop = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
+
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // Whoever reads on has what it wanted, as head(1).
+  if (error.code !== 'EPIPE') process.stderr.write(`stickpin: the output can't be written: ${error.message}\n`);
+  process.exit(exitCodes.failed);
+});
 
 process.exitCode = await runProgram(process.argv.slice(2), {
   stdout: (text) => void process.stdout.write(text),

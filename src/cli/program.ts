@@ -1,4 +1,5 @@
 import { Command, CommanderError } from 'commander';
+import { oneLine } from '../domain/one-line.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { VERSION } from '../platform/version.ts';
 import type { CommandContext } from './command-context.ts';
@@ -16,24 +17,31 @@ import { exitCodeOf, exitCodes } from './exit-code.ts';
 
 /** Runs one command line, without the program's own name, and returns its exit code. Never throws. */
 export async function runProgram(args: readonly string[], context: CommandContext): Promise<number> {
-  const program = buildProgram(context);
+  const program = buildProgram(context, args);
   try {
     await program.parseAsync(args, { from: 'user' });
     return exitCodes.done;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
     if (context.signal.aborted) return exitCodes.failed;
-    context.stderr(`stickpin: ${reasonOf(error)}\n`);
+    context.stderr(`stickpin: ${oneLine(reasonOf(error))}\n`);
     return exitCodeOf(error);
   }
 }
 
-function buildProgram(context: CommandContext): Command {
+function buildProgram(context: CommandContext, args: readonly string[]): Command {
   const program = new Command('stickpin');
   program
     .description('Upgrades Kubernetes nodes from a USB stick, without a registry.')
     .version(VERSION, '-V, --version')
-    .configureOutput({ writeOut: context.stdout, writeErr: context.stderr })
+    .configureOutput({
+      writeOut: context.stdout,
+      writeErr: context.stderr,
+      outputError: (text) => {
+        const what = oneLine(text.replace(/^error: /, '')).replace(/\.$/, '');
+        context.stderr(`stickpin: ${what}; see '${commandPath(program, args)} --help'\n`);
+      },
+    })
     .enablePositionalOptions()
     .exitOverride();
   program
@@ -52,4 +60,17 @@ function buildProgram(context: CommandContext): Command {
   registerBundleInspect(bundle, context);
   registerBundleVerify(bundle, context);
   return program;
+}
+
+/** The command that `args` begin with, as `stickpin bundle verify`. */
+function commandPath(program: Command, args: readonly string[]): string {
+  let command = program;
+  const names = [program.name()];
+  for (const arg of args) {
+    const next = command.commands.find((candidate) => candidate.name() === arg);
+    if (next === undefined) break;
+    command = next;
+    names.push(arg);
+  }
+  return names.join(' ');
 }

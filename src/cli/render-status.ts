@@ -1,3 +1,4 @@
+import { oneLine } from '../domain/one-line.ts';
 import type { StatusReport } from '../domain/report.ts';
 import { formatBytes, formatBytesOf, formatDuration } from '../platform/sizes.ts';
 import { formatTable } from './output.ts';
@@ -5,7 +6,7 @@ import { formatTable } from './output.ts';
 /** What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media. */
 export function renderStatus(report: StatusReport): string {
   const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
-  const media = report.media.map(({ medium, state, bundles }) => `${medium} (${state}, ${countOf(bundles)})`);
+  const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
   return `${[
     report.status,
     ...progressLine(report),
@@ -27,14 +28,22 @@ export function renderList(report: StatusReport): string {
       media.join(', ') || '-',
       signedBy.join(', '),
     ]),
-    ...report.rejected.map(({ name, path, medium }) => [name ?? path, 'rejected', '-', '-', '-', medium, '-']),
+    ...report.rejected.map(({ name, path, medium }) => [
+      oneLine(name ?? path),
+      'rejected',
+      '-',
+      '-',
+      '-',
+      oneLine(medium),
+      '-',
+    ]),
   ];
   const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
   const reasons = [
     ...report.bundles.flatMap(({ name, version, reason }) => (reason ? [`${name}@${version}: ${reason.message}`] : [])),
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];
-  return reasons.length === 0 ? table : `${table}\n${reasons.join('\n')}\n`;
+  return reasons.length === 0 ? table : `${table}\n${reasons.map(oneLine).join('\n')}\n`;
 }
 
 const BAR_WIDTH = 30;

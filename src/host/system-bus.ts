@@ -1,4 +1,5 @@
 import type { Unsubscribe } from '../engine/ports.ts';
+import { withDeadline } from '../platform/abort.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
@@ -49,12 +50,16 @@ export interface SystemBusDeps {
   /** D-Bus server address; default `DBUS_SYSTEM_BUS_ADDRESS`, else `unix:path=/run/dbus/system_bus_socket`. */
   readonly address?: string;
   readonly env?: NodeJS.ProcessEnv;
+  /** How long the bus may take to answer a new connection; default 10 s. */
+  readonly connectMs?: number;
 }
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
 const BUS_NAME = 'org.freedesktop.DBus';
 const FIRST_RETRY_MS = 250;
 const LAST_RETRY_MS = 10_000;
+/** A bus that takes connections but has not answered for this long is left and tried again. */
+const CONNECT_MS = 10_000;
 
 interface Subscription {
   readonly match: SignalMatch;
@@ -107,11 +112,14 @@ export function createSystemBus(deps: SystemBusDeps): SystemBus {
     announce();
   };
 
+  const connectInTime = (signal: AbortSignal): Promise<void> =>
+    withDeadline(`The system bus at ${address}`, deps.connectMs ?? CONNECT_MS, signal, connect);
+
   const reconnect = async (): Promise<void> => {
     for (let waitMs = FIRST_RETRY_MS; !stop.signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
       try {
         await deps.clock.sleep(waitMs, stop.signal);
-        await connect(stop.signal);
+        await connectInTime(stop.signal);
         deps.log.info({ messageId: messageIds.busBack }, 'Connected to the system bus again');
         return;
       } catch {
@@ -123,7 +131,7 @@ export function createSystemBus(deps: SystemBusDeps): SystemBus {
   return {
     start: async (signal) => {
       try {
-        await connect(AbortSignal.any([signal, stop.signal]));
+        await connectInTime(AbortSignal.any([signal, stop.signal]));
       } catch (error) {
         if (!signal.aborted) void reconnect();
         throw error;

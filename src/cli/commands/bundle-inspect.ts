@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { readUntrusted, type UntrustedBundle } from '../../bundle/judge-bundle.ts';
-import { openBundle } from '../../bundle/open-bundle.ts';
 import { bundleTitle, type Contents, type Image } from '../../domain/bundle.ts';
 import { formatBytes } from '../../platform/sizes.ts';
+import { openNamedBundle } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 import { formatTable } from '../output.ts';
 
@@ -14,7 +14,7 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly json?: true }) => {
-      const found = await readUntrusted(openBundle(path), context.signal);
+      const found = await readUntrusted(await openNamedBundle(path), context.signal);
       context.stdout(options.json ? `${JSON.stringify(asJson(found))}\n` : asText(found));
     });
 }

@@ -1,11 +1,11 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type JudgedBundle, judgeBundle } from '../../bundle/judge-bundle.ts';
-import { openBundle } from '../../bundle/open-bundle.ts';
 import { loadTrustedKeys, type Trust } from '../../bundle/trust.ts';
 import { verifyBlobs } from '../../bundle/verify-blobs.ts';
 import { bundleTitle } from '../../domain/bundle.ts';
 import type { MissingBlob } from '../../domain/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { openNamedBundle } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 
 interface BundleVerifyOptions {
@@ -34,7 +34,9 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
 async function verify(path: string, options: BundleVerifyOptions, context: CommandContext): Promise<void> {
   const trust: Trust = { keys: await loadTrustedKeys(options.keys, context.signal), threshold: options.threshold };
   for (const problem of trust.keys.problems) context.stderr(`warning: ${problem.message}\n`);
-  const reader = openBundle(path);
+  const reader = await openNamedBundle(path).catch((error: unknown) => {
+    throw unverified(path, error);
+  });
   const judged = await judgeBundle(reader, trust, context.signal).catch((error: unknown) => {
     throw unverified(path, error);
   });
@@ -82,7 +84,7 @@ function unverified(path: string, error: unknown): unknown {
   if (!(error instanceof AppError) || error.code.startsWith('media/')) return error;
   return new AppError({
     code: 'cli/unverified',
-    message: `${path}: ${error.message}`,
+    message: error.message.startsWith(path) ? error.message : `${path}: ${error.message}`,
     disposition: 'reject',
     cause: error,
   });

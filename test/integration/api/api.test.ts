@@ -1,3 +1,8 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ApiBackend, ApiProperties } from '../../../src/api/backend.ts';
 import { type ApiClient, connectApi } from '../../../src/api/client.ts';
@@ -194,6 +199,23 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('another stickpin is running'));
     await other.dispose();
     second.close();
+  });
+
+  it('is unreachable when the bus takes connections and never answers', async () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'stickpin-mute-')), 'bus');
+    const sockets = new Set<Socket>();
+    const mute = createServer((socket) => sockets.add(socket.on('error', () => undefined))).listen(path);
+    await once(mute, 'listening');
+    const address = `unix:path=${path}`;
+    await expect(connectApi({ DBUS_SYSTEM_BUS_ADDRESS: address }, never, 50)).rejects.toMatchObject({
+      code: 'api/unreachable',
+    });
+    const waiting = createSystemBus({ clock: systemClock, log, address, connectMs: 50 });
+    await expect(waiting.start(never)).rejects.toMatchObject({ code: 'platform/deadline' });
+    waiting.close();
+    for (const socket of sockets) socket.destroy();
+    mute.close();
+    rmSync(dirname(path), { recursive: true });
   });
 
   it('is unreachable when the daemon is gone, and without a bus', async () => {

@@ -1,30 +1,32 @@
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Command } from 'commander';
+import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { CommandContext } from '../../../src/cli/command-context.ts';
-import { registerBundleCreate } from '../../../src/cli/commands/bundle-create.ts';
-import { registerBundleInspect } from '../../../src/cli/commands/bundle-inspect.ts';
-import { registerBundleSign } from '../../../src/cli/commands/bundle-sign.ts';
-import { registerBundleVerify } from '../../../src/cli/commands/bundle-verify.ts';
-import { registerKeygen } from '../../../src/cli/commands/keygen.ts';
 import { runCommand } from '../../support/run-command.ts';
 import { sampleImage, writeOciLayout } from '../../support/sample-image.ts';
-
-function register(program: Command, context: CommandContext): void {
-  registerKeygen(program, context);
-  for (const one of [registerBundleCreate, registerBundleSign, registerBundleInspect, registerBundleVerify]) {
-    one(program, context);
-  }
-}
 
 let root: string;
 let bundle: string;
 let keys: string;
-const run = (...args: string[]) => runCommand(register, args);
+const run = (...args: string[]) => runCommand(args);
 const create = (...args: string[]) =>
-  run('create', '--name', 'ocp', '--version', '4.13.7', '--arch', 'amd64', '--sequence', '7', '--out', bundle, ...args);
+  run(
+    'bundle',
+    'create',
+    '--name',
+    'ocp',
+    '--version',
+    '4.13.7',
+    '--arch',
+    'amd64',
+    '--sequence',
+    '7',
+    '--out',
+    bundle,
+    ...args,
+  );
 
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), 'stickpin-commands-'));
@@ -54,7 +56,7 @@ describe('keygen', () => {
     expect(statSync(join(keys, 'factory.key')).mode & 0o777).toBe(0o600);
     const before = readFileSync(join(keys, 'factory.key'));
     const again = await run('keygen', '--out', join(keys, 'factory'));
-    expect(again).toMatchObject({ exitCode: 1, error: expect.stringContaining('factory.key') });
+    expect(again).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('factory.key') });
     expect(readFileSync(join(keys, 'factory.key'))).toEqual(before);
   });
 
@@ -62,6 +64,16 @@ describe('keygen', () => {
     rmSync(join(keys, 'factory.key'));
     expect((await run('keygen', '--out', join(keys, 'factory'))).exitCode).toBe(1);
     expect(readdirSync(keys)).toEqual(['factory.pub']);
+  });
+
+  it('refuses a prefix without a name, which would make hidden files', async () => {
+    for (const out of ['', `${keys}/`, '.', '..']) {
+      expect(await run('keygen', '--out', out), out).toMatchObject({
+        exitCode: 2,
+        stderr: expect.stringMatching(/^stickpin: --out .* name/),
+      });
+    }
+    expect(readdirSync(keys).sort()).toEqual(['factory.key', 'factory.pub']);
   });
 
   it('refuses an unknown algorithm as wrong usage', async () => {
@@ -78,7 +90,7 @@ describe('bundle create, sign, inspect, verify', () => {
     });
     expect(made.stderr).toContain('warning: quay.example.com/edge/proxy has no tag');
 
-    const inspected = JSON.parse((await run('inspect', bundle, '--json')).stdout);
+    const inspected = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
     expect(inspected.payload).toMatchObject({
       created: '2026-03-04T05:06:07Z',
       schedule: 'manual',
@@ -89,9 +101,9 @@ describe('bundle create, sign, inspect, verify', () => {
       'etcd',
       'edge-proxy',
     ]);
-    expect((await run('inspect', bundle)).stdout).toContain('quay.example.com/coreos/etcd@sha256:');
+    expect((await run('bundle', 'inspect', bundle)).stdout).toContain('quay.example.com/coreos/etcd@sha256:');
 
-    const verified = await run('verify', bundle, '--keys', keys, '--full');
+    const verified = await run('bundle', 'verify', bundle, '--keys', keys, '--full');
     expect(verified).toMatchObject({
       exitCode: 0,
       stdout: 'ocp 4.13.7: signature by factory ok, 7 of 7 blobs read and right\n',
@@ -102,34 +114,34 @@ describe('bundle create, sign, inspect, verify', () => {
   it('count distinct keys against the threshold', async () => {
     await run('keygen', '--out', join(keys, 'audit'), '--algorithm', 'ecdsa-p256');
     await create(...imageArgs());
-    expect(await run('verify', bundle, '--keys', keys)).toMatchObject({
+    expect(await run('bundle', 'verify', bundle, '--keys', keys)).toMatchObject({
       exitCode: 4,
-      error: expect.stringContaining('no signature'),
+      stderr: expect.stringContaining('no signature'),
     });
-    const sign = (name: string) => run('sign', bundle, '--key', join(keys, `${name}.key`));
+    const sign = (name: string) => run('bundle', 'sign', bundle, '--key', join(keys, `${name}.key`));
     await sign('factory');
     await sign('factory');
-    expect(await run('verify', bundle, '--keys', keys, '--threshold', '2')).toMatchObject({
+    expect(await run('bundle', 'verify', bundle, '--keys', keys, '--threshold', '2')).toMatchObject({
       exitCode: 4,
-      error: expect.stringContaining('signed by factory only, and 2 distinct'),
+      stderr: expect.stringContaining('signed by factory only, and 2 distinct'),
     });
     expect((await sign('audit')).stdout).toContain('it has 2 signatures now');
-    const verified = await run('verify', bundle, '--keys', keys, '--threshold', '2', '--json');
+    const verified = await run('bundle', 'verify', bundle, '--keys', keys, '--threshold', '2', '--json');
     expect(JSON.parse(verified.stdout)).toMatchObject({ verified: true, signedBy: ['audit', 'factory'] });
   });
 
   it('find a flipped byte with --full, and name the blob', async () => {
     await create(...imageArgs(), '--key', join(keys, 'factory.key'));
-    const { contents } = JSON.parse((await run('inspect', bundle, '--json')).stdout);
+    const { contents } = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
     const { digest } = contents.layers[0];
     const file = join(bundle, 'blobs', 'sha256', digest.slice(7));
     const bytes = readFileSync(file);
     bytes[100] = (bytes[100] ?? 0) ^ 1;
     writeFileSync(file, bytes);
-    expect((await run('verify', bundle, '--keys', keys)).exitCode).toBe(0);
-    const full = await run('verify', bundle, '--keys', keys, '--full');
+    expect((await run('bundle', 'verify', bundle, '--keys', keys)).exitCode).toBe(0);
+    const full = await run('bundle', 'verify', bundle, '--keys', keys, '--full');
     expect(full).toMatchObject({ exitCode: 4, stdout: expect.stringContaining(`${digest} is damaged`) });
-    expect(full.error).toContain('1 of 7 blobs');
+    expect(full.stderr).toContain('1 of 7 blobs');
   });
 
   it('say what is wrong with an option, and leave nothing behind', async () => {
@@ -144,7 +156,7 @@ describe('bundle create, sign, inspect, verify', () => {
       [[], 'image'],
     ] as const) {
       const run = await create(...args);
-      expect(run, args.join(' ')).toMatchObject({ exitCode: 2, error: expect.stringContaining(field) });
+      expect(run, args.join(' ')).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(field) });
     }
     expect(readdirSync(root).sort()).toEqual(['keys.d', 'layout']);
   });
@@ -152,9 +164,20 @@ describe('bundle create, sign, inspect, verify', () => {
   it('make the same payload of the same images with SOURCE_DATE_EPOCH', async () => {
     const ids = [];
     for (const out of ['one', 'two']) {
-      const args = ['create', '--name', 'ocp', '--version', '4.13.7', '--arch', 'amd64', '--sequence', '7', '--json'];
+      const args = [
+        'bundle',
+        'create',
+        '--name',
+        'ocp',
+        '--version',
+        '4.13.7',
+        '--arch',
+        'amd64',
+        '--sequence',
+        '7',
+        '--json',
+      ];
       const made = await runCommand(
-        register,
         [...args, '--out', join(root, out), ...imageArgs(), '--key', join(keys, 'factory.key')],
         {
           env: { SOURCE_DATE_EPOCH: '1700000000' },
@@ -167,5 +190,42 @@ describe('bundle create, sign, inspect, verify', () => {
     expect(ids[0]).toBe(ids[1]);
     const envelopes = ['one', 'two'].map((out) => readFileSync(join(root, out, 'bundle.dsse.json'), 'utf8'));
     expect(envelopes[0]).toBe(envelopes[1]);
+  });
+
+  it('say what a path is that is no bundle, once, and what to name instead', async () => {
+    writeFileSync(join(root, 'ocp.tar'), '');
+    writeFileSync(join(root, 'ocp.stickpin.tar'), gzipSync(randomBytes(2048)));
+    for (const [path, why] of [
+      ['nowhere', 'is not there'],
+      ['ocp.tar', 'is no directory; a bundle is a directory, or a file named *.stickpin.tar'],
+      ['layout', 'holds no bundle.dsse.json'],
+      ['ocp.stickpin.tar', 'compressed'],
+    ] as const) {
+      for (const command of ['inspect', 'verify']) {
+        const args = command === 'verify' ? ['--keys', keys] : [];
+        const { exitCode, stderr } = await run('bundle', command, join(root, path), ...args);
+        expect(exitCode).toBe(command === 'verify' ? 4 : 1);
+        expect(stderr).toContain(why);
+        const line = stderr.split('\n').find((text) => text.startsWith('stickpin:')) ?? '';
+        expect(line.split(join(root, path)).length, line).toBe(2);
+      }
+    }
+  });
+
+  it('let no control characters of a bundle reach the terminal', async () => {
+    await create(...imageArgs());
+    writeFileSync(join(bundle, 'bundle.dsse.json'), '\u001b[31mHI\u0007{');
+    const { stderr } = await run('bundle', 'inspect', bundle);
+    expect(stderr).toMatch(/^stickpin: bundle\.dsse\.json is not JSON\P{Cc}*\n$/u);
+  });
+});
+
+describe('wrong usage', () => {
+  it('is one line of the program, with where to read on', async () => {
+    for (const args of [['bogus'], ['keygen'], ['bundle', 'verify', 'x', '--bogus']]) {
+      const { exitCode, stderr } = await run(...args);
+      expect(exitCode).toBe(2);
+      expect(stderr).toMatch(/^stickpin: [^\n]*; see 'stickpin[a-z ]* --help'\n$/);
+    }
   });
 });
