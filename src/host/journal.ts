@@ -41,7 +41,7 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   const { err, ...others } = fields;
   const all = { ...(err === undefined ? {} : errorFields(err)), ...others };
   return [
-    ['MESSAGE', Buffer.from(message)],
+    ['MESSAGE', Buffer.from(withoutControls(message))],
     ['PRIORITY', Buffer.from(String(SYSLOG_PRIORITY[level]))],
     ['SYSLOG_IDENTIFIER', Buffer.from('stickpin')],
     ...Object.entries(all).flatMap(([key, value]) => {
@@ -49,6 +49,11 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
       return name === undefined || value === undefined ? [] : [[name, Buffer.from(textOf(value))] as const];
     }),
   ];
+}
+
+/** With control characters other than line ends in it, journalctl shows `[… blob data]` and no text. */
+function withoutControls(text: string): string {
+  return text.replace(/[^\P{Cc}\n]+/gu, ' ');
 }
 
 /** systemd.journal-fields(7): upper case, digits and underscores, no underscore in front, at most 64. */

@@ -39,6 +39,11 @@ describe('journal log', () => {
     journald[Symbol.dispose]();
   });
 
+  it('writes messages that journalctl shows as text, whatever a medium carries', async () => {
+    log.warn({}, 'Rejected stickpin/e\u001b[31mvil: not JSON\n{\u0007}');
+    await eventually(() => expect(entries()[0]?.MESSAGE).toBe('Rejected stickpin/e [31mvil: not JSON\n{ }'));
+  });
+
   it('writes message, priority, identifier and fields', async () => {
     const fields = {
       bundleId: 'sha256:aa',
