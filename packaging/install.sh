@@ -53,6 +53,10 @@ cp -R "$here/lib" "$root/usr/lib/stickpin.new"
 install -m 0755 "$here/systemd/clear-mirrors" "$root/usr/lib/stickpin.new/clear-mirrors"
 chmod -R u=rwX,go=rX "$root/usr/lib/stickpin.new"
 [ "$(id -u)" != 0 ] || chown -R 0:0 "$root/usr/lib/stickpin.new"
+# A vendor's settings lie there as well, and stay.
+if [ -d "$root/usr/lib/stickpin/stickpin.toml.d" ]; then
+  cp -Rp "$root/usr/lib/stickpin/stickpin.toml.d" "$root/usr/lib/stickpin.new/"
+fi
 [ ! -d "$root/usr/lib/stickpin" ] || mv "$root/usr/lib/stickpin" "$root/usr/lib/stickpin.old"
 mv "$root/usr/lib/stickpin.new" "$root/usr/lib/stickpin"
 rm -rf "$root/usr/lib/stickpin.old"

@@ -106,8 +106,11 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     const first = files();
     writeFileSync(installed('usr/lib/stickpin/dist/left-over.js'), '');
     writeFileSync(installed('etc/stickpin/keys.d/mine.pub'), 'key');
+    mkdirSync(installed('usr/lib/stickpin/stickpin.toml.d'));
+    writeFileSync(installed('usr/lib/stickpin/stickpin.toml.d/50-vendor.toml'), '');
     install();
-    expect(files()).toEqual([...first, '/etc/stickpin/keys.d/mine.pub'].sort());
+    const kept = ['/etc/stickpin/keys.d/mine.pub', '/usr/lib/stickpin/stickpin.toml.d/50-vendor.toml'];
+    expect(files()).toEqual([...first, ...kept].sort());
   });
 
   it('is taken off again, with keys and state kept unless they are to go', () => {
