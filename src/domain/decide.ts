@@ -91,9 +91,13 @@ function mirrorEffects(observed: Observed, { bundles }: Assessment): Effect[] {
 }
 
 /** All repositories of a bundle while any of its images is to be pulled: the set stays the same over a preload, so CRI-O reloads but twice. */
-function repositoriesWanted(entry: BundleAssessment, { running }: Observed): string[] {
+function repositoriesWanted(entry: BundleAssessment, { running, failures }: Observed): string[] {
   const { bundle } = entry;
-  if (entry.pullableImages.length > 0 && isPreloading(entry)) {
+  // What was given up with these media is not pulled, so it needs no mirror.
+  const given = failures.flatMap(({ task, retryAt }) =>
+    task.kind === 'pull' && task.bundleId === bundle.bundleId && retryAt === undefined ? [task.reference] : [],
+  );
+  if (entry.pullableImages.some(({ reference }) => !given.includes(reference)) && isPreloading(entry)) {
     return bundle.contents.images.map((image) => repositoryOf(image.reference));
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);

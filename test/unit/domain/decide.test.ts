@@ -242,6 +242,13 @@ describe('decide: failures', () => {
     expect(effects(armed({ failures: [failure('etcd', { retryAt: NOON + 3_600_000 })] }))).toEqual(['pull etcd']);
   });
 
+  it('takes the mirrors away when nothing is left that this medium can mend, whether the release is activated or not', () => {
+    const given = failure('etcd', { retryAt: undefined });
+    const observed = armed({ failures: [given] }, [listed(referenceOf('api'))]);
+    expect(effects(observed)).toEqual(['apply-mirrors']);
+    expect(effects(observed, [stored(bundle, { readyAt: NOON, activatedAt: NOON })])).toEqual(['apply-mirrors']);
+  });
+
   it('does not try again before the media change what only other media can mend', () => {
     const given = { retryAt: undefined, reason: { code: 'media/blob-damaged', message: 'blob is damaged' } };
     const failures = [failure('etcd', given), failure('api', given)];
