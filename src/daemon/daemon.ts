@@ -121,6 +121,10 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
           log.info({ messageId: messageIds.daemonStarted }, `stickpin started; its registry listens on ${authority}`);
           await engine.run(inner);
           options.notifier.stopping();
+          log.info(
+            { messageId: messageIds.daemonStopping },
+            'stickpin stops; pins stay, and what was not loaded is loaded after the next start',
+          );
           await withdrawMirrors(runtime, log);
         } finally {
           await undo();
