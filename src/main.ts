@@ -18,8 +18,11 @@ import { reasonOf } from './platform/app-error.ts';
 import { systemClock } from './platform/clock.ts';
 import { messageIds } from './platform/message-ids.ts';
 
-/** A round that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. */
-const STUCK_MS = 120_000;
+/**
+ * A single effect that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. It is that long because reading a
+ * stick with bad sectors is one effect: a restart would only begin it anew.
+ */
+const STUCK_MS = 15 * 60_000;
 
 async function serve(
   settings: Settings,

@@ -116,11 +116,11 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       observeRuntime: (inner) => runtime.observe(inner),
       run: async (inner) => {
         try {
+          inner.addEventListener('abort', options.notifier.stopping, { once: true });
           await media.start(inner);
           options.notifier.ready();
           log.info({ messageId: messageIds.daemonStarted }, `stickpin started; its registry listens on ${authority}`);
           await engine.run(inner);
-          options.notifier.stopping();
           log.info(
             { messageId: messageIds.daemonStopping },
             'stickpin stops; pins stay, and what was not loaded is loaded after the next start',

@@ -120,6 +120,8 @@ export function createDetectedRuntime(
       const candidate = await detect(signal);
       if (candidate === undefined) return observation ?? { kind: 'unreachable', reason: NONE_FOUND };
       if (observation !== undefined && current?.candidate.socketPath === candidate.socketPath) return observation;
+      // The one that is left must not go on asking our registry; if that fails, the end of the daemon clears its mirrors.
+      await current?.adapter.applyMirrors([], signal).catch(() => signal.throwIfAborted());
       return use(candidate).observe(signal);
     },
     applyPins: async (references, options, signal) => present().applyPins(references, options, signal),

@@ -44,7 +44,7 @@ export interface Engine {
   run(signal: AbortSignal): Promise<void>;
   /** Asks for a round now. */
   kick(): void;
-  /** Monotonic milliseconds since the last round ended, for the watchdog. */
+  /** Monotonic milliseconds since the last effect began or the last round ended, for the watchdog. */
   idleMs(): number;
   report(): StatusReport | undefined;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
@@ -77,7 +77,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   let obstacle: Reason | undefined;
   let presentLayers: ReadonlySet<Digest> = new Set();
   let lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
-  let lastRoundAt = clock.monotonic();
+  let lastSignAt = clock.monotonic();
 
   async function round(signal: AbortSignal): Promise<Pause> {
     const observed = await observe(
@@ -122,6 +122,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   ): Promise<Reason | undefined> {
     let first: Reason | undefined;
     for (const effect of wanted) {
+      lastSignAt = clock.monotonic();
       try {
         await effects.execute(effect, assessment, signal);
       } catch (error) {
@@ -183,7 +184,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     try {
       while (!signal.aborted) {
         const { atLeastMs, atMostMs } = await safeRound(signal);
-        lastRoundAt = clock.monotonic();
+        lastSignAt = clock.monotonic();
         if (atLeastMs > 0) await clock.sleep(atLeastMs, signal).catch(() => undefined);
         if (atMostMs > 0) await wake.wait(atMostMs, signal);
       }
@@ -209,7 +210,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   return {
     run,
     kick: wake.kick,
-    idleMs: () => clock.monotonic() - lastRoundAt,
+    idleMs: () => clock.monotonic() - lastSignAt,
     report,
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),

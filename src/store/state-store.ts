@@ -147,7 +147,7 @@ function load(database: Database, revive: BundleReviver): readonly StoredBundle[
     } catch (error) {
       throw new AppError({
         code: 'store/row',
-        message: `bundle ${row.bundle_id} in the state database can't be read: ${reasonOf(error)}`,
+        message: `bundle ${row.bundle_id} in the state database can't be read: ${reasonOf(error)}; install the version of stickpin that wrote it again, or move state.db away and plug in the stick of each release that is to stay (the pins on disk hold until then)`,
         disposition: 'fatal',
         cause: error,
       });

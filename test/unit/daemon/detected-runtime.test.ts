@@ -17,6 +17,7 @@ const candidate = (title: string): RuntimeCandidate => ({
 function fakeAdapter(name: string, answers: () => boolean) {
   const listeners = new Set<() => void>();
   const pulled: string[] = [];
+  const mirrored: number[] = [];
   let isClosed = false;
   const reachable: RuntimeObservation = {
     kind: 'reachable',
@@ -29,7 +30,7 @@ function fakeAdapter(name: string, answers: () => boolean) {
   const adapter: RuntimeAdapter = {
     observe: async () => (answers() ? reachable : { kind: 'unreachable', reason: `${name} is away` }),
     applyPins: async () => undefined,
-    applyMirrors: async () => undefined,
+    applyMirrors: async (mirrors) => void mirrored.push(mirrors.length),
     pull: async (reference) => void pulled.push(reference),
     removeTag: async () => undefined,
     onChange: (listener) => {
@@ -40,7 +41,13 @@ function fakeAdapter(name: string, answers: () => boolean) {
       isClosed = true;
     },
   };
-  return { adapter, pulled, isClosed: () => isClosed, tell: () => listeners.forEach((listener) => void listener()) };
+  return {
+    adapter,
+    pulled,
+    mirrored,
+    isClosed: () => isClosed,
+    tell: () => listeners.forEach((listener) => void listener()),
+  };
 }
 
 describe('a runtime that is looked for', () => {
@@ -77,6 +84,8 @@ describe('a runtime that is looked for', () => {
     found = candidate('b');
     expect(await runtime.observe(signal)).toMatchObject({ name: 'b' });
     expect(fakes.a.isClosed()).toBe(true);
+    expect(fakes.a.mirrored).toEqual([0]);
+    expect(fakes.b.mirrored).toEqual([]);
   });
 
   it('hands on what its adapter tells, and nothing of one that it left', async () => {
