@@ -1,27 +1,28 @@
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import type { BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
 import { type BundleId, type Digest, digestFromHex } from '../../domain/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { openBundleDirectory } from '../bundle-directory.ts';
 import { bundleError } from '../bundle-error.ts';
+import type { BundleReader } from '../bundle-reader.ts';
 import { formatEnvelope } from '../dsse.ts';
 import { readUntrusted } from '../judge-bundle.ts';
 import type { PrivateKey } from '../keys.ts';
 import { limits } from '../limits.ts';
-import { isBundleTar } from '../open-bundle.ts';
+import { isBundleTar, openBundle } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
 import { bundleIdOf } from '../verify-envelope.ts';
 import { fetchImages } from './fetch-images.ts';
 import type { ImageRequest } from './image-request.ts';
 import { type Plan, planImages } from './plan-images.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
-import { buildDirectory, writeSynced } from './staging.ts';
-import { jsonBytes, type LayerProgress, type WrittenTree, writeTree } from './write-bundle.ts';
+import { buildDirectory, buildFile, checkSpace, writeSynced } from './staging.ts';
+import { jsonBytes, type LayerProgress, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
+import { packDirectory } from './write-tar.ts';
 
 /** What a new bundle is made of. Texts are as in the payload; they are validated before anything is read. */
 export interface CreateOptions {
-  /** The directory that becomes the bundle; must not be there, or be empty. */
+  /** The directory that becomes the bundle; must not be there, or be empty. With a name `*.stickpin.tar`, the tar file; must not be there. */
   readonly out: string;
   readonly name: string;
   readonly version: string;
@@ -52,7 +53,7 @@ export interface CreatedBundle {
 }
 
 /**
- * Makes a bundle directory, all or nothing. The same options over the same images give the same payload.
+ * Makes a bundle, all or nothing. The same options over the same images give the same payload, and the same bytes of a tar.
  *
  * @throws AppError `bundle/option` an option is wrong; `bundle/source` an image is; `bundle/skopeo` it can't be fetched; `bundle/target`,
  *   `bundle/no-space` (`wait`) it can't be written.
@@ -60,17 +61,43 @@ export interface CreatedBundle {
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
   let made: Omit<CreatedBundle, 'path'> | undefined;
-  await buildDirectory(options.out, async (staging) => {
-    const fetched = join(staging, '.fetched');
-    const requests = await fetchImages(options.images, options.arch, fetched, signal);
-    const plan = await planImages(requests, options.arch, signal);
-    const tree = await writeTree(staging, plan, options.onLayer ?? (() => undefined), signal);
-    await rm(fetched, { recursive: true, force: true });
-    made = { ...(await writeEnvelope(staging, options, plan, tree)), resolved: plan.resolved };
-    await checkResult(staging, signal);
-  });
-  if (made === undefined) throw new TypeError('buildDirectory() returned before it built');
+  if (isBundleTar(options.out)) {
+    await buildFile(options.out, async (staging) => {
+      const tree = join(staging, 'tree');
+      const file = join(staging, 'new.stickpin.tar');
+      await mkdir(tree);
+      made = await buildTree(tree, options, signal);
+      await packDirectory(tree, file, options.created, signal);
+      await checkResult(openBundle(file), signal);
+      return file;
+    });
+  } else {
+    await buildDirectory(options.out, async (staging) => {
+      made = await buildTree(staging, options, signal);
+      await checkResult(openBundle(staging), signal);
+    });
+  }
+  if (made === undefined) throw new TypeError('the bundle was put in place before it was built');
   return { path: options.out, ...made };
+}
+
+async function buildTree(
+  directory: string,
+  options: CreateOptions,
+  signal: AbortSignal,
+): Promise<Omit<CreatedBundle, 'path'>> {
+  const fetched = join(directory, '.fetched');
+  const requests = await fetchImages(options.images, options.arch, fetched, signal);
+  const plan = await planImages(requests, options.arch, signal);
+  await checkSpace(dirname(resolve(options.out)), neededBytes(plan) + (isBundleTar(options.out) ? largest(plan) : 0));
+  const tree = await writeTree(directory, plan, options.onLayer ?? (() => undefined), signal);
+  await rm(fetched, { recursive: true, force: true });
+  return { ...(await writeEnvelope(directory, options, plan, tree)), resolved: plan.resolved };
+}
+
+/** Size in bytes of the largest layer: it lies there twice while a tar is made. */
+function largest({ layers }: Plan): number {
+  return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
 }
 
 async function writeEnvelope(staging: string, options: CreateOptions, plan: Plan, tree: WrittenTree) {
@@ -137,18 +164,12 @@ function checkOptions(options: CreateOptions): void {
   if (options.expires !== undefined && Date.parse(options.expires) <= Date.parse(options.created)) {
     throw bundleError('bundle/option', `expires: ${options.expires} is not after created, ${options.created}`);
   }
-  if (isBundleTar(options.out)) {
-    throw bundleError(
-      'bundle/option',
-      `out: ${options.out} would be a tar file, and create makes directories: make one, then the tar`,
-    );
-  }
   if (options.images.length === 0) throw bundleError('bundle/option', 'no image is given: a bundle needs at least one');
 }
 
 /** Reads the new bundle as a node would, so that none leaves here that a node would turn down. */
-async function checkResult(staging: string, signal: AbortSignal): Promise<void> {
-  const { missing } = await readUntrusted(openBundleDirectory(staging), signal);
+async function checkResult(reader: BundleReader, signal: AbortSignal): Promise<void> {
+  const { missing } = await readUntrusted(reader, signal);
   const [first] = missing;
   if (first === undefined) return;
   throw bundleError(

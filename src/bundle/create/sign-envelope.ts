@@ -1,13 +1,13 @@
 import { sign } from 'node:crypto';
-import { join } from 'node:path';
-import { openBundleDirectory } from '../bundle-directory.ts';
-import { bundleError } from '../bundle-error.ts';
+import { stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { type Envelope, formatEnvelope, PAYLOAD_TYPE, preAuthenticationEncoding } from '../dsse.ts';
 import { readEnvelope } from '../judge-bundle.ts';
 import type { PrivateKey } from '../keys.ts';
-import { isBundleTar } from '../open-bundle.ts';
+import { isBundleTar, openBundle } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
-import { replaceFile } from './staging.ts';
+import { checkSpace, replaceFile, writeSynced } from './staging.ts';
+import { copyTarWithEnvelope } from './write-tar.ts';
 
 /** An envelope of bundle format 1 around a payload, without signatures. */
 export function unsignedEnvelope(payload: Buffer): Envelope {
@@ -24,22 +24,22 @@ export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: Priv
 }
 
 /**
- * Adds a signature to the bundle at `path`, replacing `bundle.dsse.json` atomically.
+ * Adds a signature to the bundle at `path`, replacing `bundle.dsse.json` atomically. A tar file is written anew as a whole, beside the old one.
  *
  * @returns the envelope as it is now.
  * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is no bundle; `bundle/target`, `bundle/no-space`.
  */
 export async function signBundle(path: string, key: PrivateKey, signal: AbortSignal): Promise<Envelope> {
-  if (isBundleTar(path)) {
-    throw bundleError(
-      'bundle/option',
-      `${path} is a tar file, which can't be signed: sign the directory, then make the tar`,
-    );
-  }
-  const envelope = await readEnvelope(openBundleDirectory(path), signal);
-  parsePayload(envelope.payload);
+  const envelope = await readEnvelope(openBundle(path), signal);
+  const { created } = parsePayload(envelope.payload);
   const signed = signEnvelope(envelope, key);
+  const bytes = formatEnvelope(signed);
   signal.throwIfAborted();
-  await replaceFile(join(path, 'bundle.dsse.json'), formatEnvelope(signed));
+  if (isBundleTar(path)) {
+    await checkSpace(dirname(resolve(path)), (await stat(path)).size);
+    await replaceFile(path, (temporary) => copyTarWithEnvelope(path, temporary, { bytes, created }, signal));
+  } else {
+    await replaceFile(join(path, 'bundle.dsse.json'), (temporary) => writeSynced(temporary, bytes));
+  }
   return signed;
 }

@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, open, readdir, rename, rm, statfs } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { formatBytes } from '../../platform/sizes.ts';
@@ -12,21 +12,40 @@ import { bundleError } from '../bundle-error.ts';
  *   whatever `build` throws.
  */
 export async function buildDirectory(target: string, build: (staging: string) => Promise<void>): Promise<void> {
+  await buildBeside(target, refuseOccupied, async (staging) => {
+    await build(staging);
+    await chmod(staging, 0o755);
+    await syncDirectory(staging);
+    return staging;
+  });
+}
+
+/**
+ * As {@link buildDirectory} for one file: `build` makes it anywhere in the hidden directory and returns its path; what else is there goes away.
+ *
+ * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` is there.
+ */
+export async function buildFile(target: string, build: (staging: string) => Promise<string>): Promise<void> {
+  await buildBeside(target, refuseExisting, build);
+}
+
+async function buildBeside(
+  target: string,
+  refuse: (path: string) => Promise<void>,
+  build: (staging: string) => Promise<string>,
+): Promise<void> {
   const path = resolve(target);
   let staging: string | undefined;
   try {
     await mkdir(dirname(path), { recursive: true });
-    await refuseOccupied(path);
+    await refuse(path);
     staging = await mkdtemp(join(dirname(path), `.${basename(path)}.partial-`));
-    await build(staging);
-    await chmod(staging, 0o755);
-    await syncDirectory(staging);
-    await rename(staging, path);
-    staging = undefined;
+    await rename(await build(staging), path);
     await syncDirectory(dirname(path));
   } catch (error) {
     throw targetError(path, error);
   } finally {
+    // Where it was renamed itself there is nothing left.
     if (staging !== undefined) await rm(staging, { recursive: true, force: true });
   }
 }
@@ -38,7 +57,7 @@ export async function checkSpace(directory: string, neededBytes: number): Promis
   if (freeBytes >= neededBytes) return;
   throw bundleError(
     'bundle/no-space',
-    `not enough space in ${dirname(directory)}: the bundle needs ${formatBytes(neededBytes)}, ${formatBytes(freeBytes)} are free`,
+    `not enough space in ${directory}: the bundle needs ${formatBytes(neededBytes)}, ${formatBytes(freeBytes)} are free`,
     { disposition: 'wait' },
   );
 }
@@ -54,12 +73,16 @@ export async function writeSynced(path: string, bytes: Uint8Array): Promise<void
   }
 }
 
-/** Replaces or makes a file atomically and syncs it. @throws AppError `bundle/target`, `bundle/no-space` */
-export async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
+/**
+ * Replaces or makes a file atomically: `write` makes it, synced, under another name.
+ *
+ * @throws AppError `bundle/target`, `bundle/no-space`; whatever `write` throws.
+ */
+export async function replaceFile(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.partial-${process.pid}`);
   try {
     await rm(temporary, { force: true });
-    await writeSynced(temporary, bytes);
+    await write(temporary);
     await rename(temporary, path);
     await syncDirectory(dirname(path));
   } catch (error) {
@@ -79,6 +102,16 @@ export async function syncDirectory(path: string): Promise<void> {
   } finally {
     await directory.close();
   }
+}
+
+async function refuseExisting(path: string): Promise<void> {
+  try {
+    await lstat(path);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return;
+    throw error;
+  }
+  throw bundleError('bundle/target', `${path} is there already: choose another name or take it away`);
 }
 
 async function refuseOccupied(path: string): Promise<void> {
@@ -108,5 +141,12 @@ function targetError(path: string, error: unknown): unknown {
     );
   }
   if (code === 'ABORT_ERR') return error;
+  if (code === 'EFBIG') {
+    return bundleError(
+      'bundle/target',
+      `${path} gets larger than its filesystem allows a file to be: make a directory instead of a tar, or use exFAT or ext4`,
+      { cause: error },
+    );
+  }
   return bundleError('bundle/target', `${path} can't be written: ${reasonOf(error)}`, { cause: error });
 }

@@ -7,7 +7,7 @@ import { bundleError } from '../bundle-error.ts';
 import { mediaTypes } from '../oci-schema.ts';
 import { copyLayer, moveLayer } from './copy-layer.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './plan-images.ts';
-import { checkSpace, syncDirectory, writeSynced } from './staging.ts';
+import { syncDirectory, writeSynced } from './staging.ts';
 
 /** What was written of a bundle but its envelope. */
 export interface WrittenTree {
@@ -22,7 +22,7 @@ export type LayerProgress = (done: number, total: number) => void;
 /**
  * Writes `blobs/`, `contents.json` among them, `index.json` and `oci-layout` into an empty directory.
  *
- * @throws AppError `bundle/source`, `bundle/no-space`; system errors of the target as they are.
+ * @throws AppError `bundle/source`; system errors of the target as they are.
  */
 export async function writeTree(
   directory: string,
@@ -30,7 +30,6 @@ export async function writeTree(
   onLayer: LayerProgress,
   signal: AbortSignal,
 ): Promise<WrittenTree> {
-  await checkSpace(directory, neededBytes(plan));
   const blobs = join(directory, 'blobs', 'sha256');
   await mkdir(blobs, { recursive: true });
   const layers: Layer[] = [];
@@ -77,8 +76,8 @@ function indexOf(images: readonly PlannedImage[]) {
   return { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests };
 }
 
-/** What is to be written; layers that are only moved are there already. */
-function neededBytes(plan: Plan): number {
+/** How many bytes are to be written; layers that are only moved are there already. */
+export function neededBytes(plan: Plan): number {
   const documents = [...plan.documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
   return plan.layers.reduce((sum, layer) => sum + (layer.isDisposable ? 0 : layer.size), documents);
 }

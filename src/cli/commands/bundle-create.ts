@@ -30,12 +30,15 @@ interface BundleCreateOptions {
 export function registerBundleCreate(bundle: Command, context: CommandContext): void {
   bundle
     .command('create')
-    .description('make a bundle directory of images, for one platform')
+    .description('make a bundle of images, for one platform')
     .requiredOption('--name <name>', 'release stream, as ocp')
     .requiredOption('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]')
     .addOption(new Option('--arch <arch>', 'architecture of the nodes').choices(architectures).makeOptionMandatory())
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
-    .requiredOption('--out <dir>', 'the bundle directory to make; must not be there, or be empty')
+    .requiredOption(
+      '--out <dir>',
+      'the bundle directory to make, or FILE.stickpin.tar; must not be there, or be an empty directory',
+    )
     .option(
       '--image <[component=]ref[=source]>',
       'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',

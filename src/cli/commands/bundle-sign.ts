@@ -9,7 +9,7 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
   bundle
     .command('sign')
     .description('add a signature to a bundle')
-    .argument('<bundle>', 'bundle directory')
+    .argument('<bundle>', 'bundle directory, or *.stickpin.tar, which is written anew')
     .requiredOption('--key <file>', 'private key (PKCS#8 PEM)')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly key: string; readonly json?: true }) => {

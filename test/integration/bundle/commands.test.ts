@@ -152,7 +152,6 @@ describe('bundle create, sign, inspect, verify', () => {
       [['--expires', '2020-01-01T00:00:00Z', ...imageArgs()], 'expires'],
       [['--from', 'not a range', ...imageArgs()], 'update.from'],
       [['--image', 'etcd:3.5'], 'registry'],
-      [['--out', join(root, 'x.stickpin.tar'), ...imageArgs()], 'out'],
       [[], 'image'],
     ] as const) {
       const run = await create(...args);
