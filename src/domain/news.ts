@@ -1,4 +1,4 @@
-import { formatBytes } from '../platform/sizes.ts';
+import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment } from './assess.ts';
 import { bundleTitle } from './bundle.ts';
 import type { News } from './event.ts';
@@ -117,7 +117,7 @@ function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean
 /** A release that was ready, then lost images, has them back. The first time is told where it is recorded. */
 function completionNews({ bundle }: BundleAssessment): News[] {
   if (bundle.readyAt === undefined) return [];
-  const message = `${bundleTitle(bundle.payload)} is complete again: ${bundle.contents.images.length} images present and pinned`;
+  const message = `${bundleTitle(bundle.payload)} is complete again: ${formatCount(bundle.contents.images.length, 'image')} present and pinned`;
   return [{ kind: 'bundleReady', level: 'info', bundleId: bundle.bundleId, message }];
 }
 

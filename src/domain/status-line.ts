@@ -1,4 +1,4 @@
-import { formatBytes, formatBytesOf, formatDuration } from '../platform/sizes.ts';
+import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
 import { bundleName, bundleTitle } from './bundle.ts';
 import { bundleInWork } from './focus.ts';
@@ -159,7 +159,7 @@ function restLine(observed: Observed, { bundles }: Assessment): string {
   const activated = [...bundles].sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined) return `Idle. No bundle yet.${foreign} Waiting for media.`;
   const images = activated.bundle.contents.images.length;
-  return `Idle. ${bundleTitle(activated.bundle.payload)} activated (${images} images present and pinned).${foreign} Waiting for media.`;
+  return `Idle. ${bundleTitle(activated.bundle.payload)} activated (${formatCount(images, 'image')} present and pinned).${foreign} Waiting for media.`;
 }
 
 /** The drop folder is there all the time, and mostly empty. */
@@ -174,5 +174,5 @@ function readyLine({ bundle, media, activationDue }: BundleAssessment): string {
   const next = isAwaited
     ? `'stickpin activate ${bundleName(bundle.payload)}' when you like.`
     : `It is activated${media.length > 0 ? '; you may remove the stick.' : '.'}`;
-  return `${title} is ready: ${images} images present and pinned. ${activationDue ? 'Activating next.' : next}`;
+  return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${activationDue ? 'Activating next.' : next}`;
 }

@@ -6,7 +6,7 @@ import { stampAfter } from '../domain/stamp.ts';
 import type { PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
-import { formatBytes } from '../platform/sizes.ts';
+import { formatBytes, formatCount } from '../platform/sizes.ts';
 import { activateBundle } from './activate-task.ts';
 import { type FailureLedger, SETTLING_TRIES } from './failures.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
@@ -100,7 +100,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       level: 'info',
       bundleId,
       medium: adoption.label,
-      message: `${bundleTitle(payload)} on ${adoption.label} verified: signature by ${signedBy.join(', ')} ok, ${payload.totals.blobs - adoption.found.missing.length} of ${payload.totals.blobs} blobs found, ${payload.totals.images} images, ${formatBytes(payload.totals.sizeBytes)}, bundle ${shortDigest(bundleId)}`,
+      message: `${bundleTitle(payload)} on ${adoption.label} verified: signature by ${signedBy.join(', ')} ok, ${payload.totals.blobs - adoption.found.missing.length} of ${payload.totals.blobs} blobs found, ${formatCount(payload.totals.images, 'image')}, ${formatBytes(payload.totals.sizeBytes)}, bundle ${shortDigest(bundleId)}`,
     } as const;
     store.adopt(bundle, narrator.row(news));
     narrator.log(news);
@@ -130,7 +130,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       kind: 'bundleReady',
       level: 'info',
       bundleId,
-      message: `${bundleTitle(bundle.payload)} is ready: ${bundle.contents.images.length} images present and pinned`,
+      message: `${bundleTitle(bundle.payload)} is ready: ${formatCount(bundle.contents.images.length, 'image')} present and pinned`,
     } as const;
     store.mark(bundleId, 'readyAt', narrator.row(news));
     narrator.log(news);
@@ -185,7 +185,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       const title = bundleTitle(bundle.payload);
       try {
         const tags = await activateBundle(bundle, runtime, signal);
-        const message = `${title} is activated: ${tags} tags name its images now`;
+        const message = `${title} is activated: ${tags === 1 ? '1 tag names its image' : `${tags} tags name its images`} now`;
         const news = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
         const at = stampAfter(store.load().bundles, clock.now());
         store.mark(bundle.bundleId, 'activatedAt', { ...narrator.row(news), at });

@@ -45,3 +45,8 @@ export function formatDuration(ms: number): string {
   const minutes = Math.round(seconds / 60);
   return minutes % 60 === 0 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
+
+/** A number of things for people: `1 image`, `112 images`, `0 tags`. */
+export function formatCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}

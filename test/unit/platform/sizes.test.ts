@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatBytes, formatBytesOf, formatDuration } from '../../../src/platform/sizes.ts';
+import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../src/platform/sizes.ts';
 
 describe('formatBytes', () => {
   it.each([
@@ -54,4 +54,12 @@ describe('formatDuration', () => {
   ])('%d ms is %s', (ms, text) => {
     expect(formatDuration(ms)).toBe(text);
   });
+});
+
+it.each([
+  [0, '0 images'],
+  [1, '1 image'],
+  [112, '112 images'],
+])('counts %i as %s', (count, text) => {
+  expect(formatCount(count, 'image')).toBe(text);
 });
