@@ -1,7 +1,8 @@
-import type { Assessment } from '../domain/assess.ts';
+import type { Adoption, Assessment } from '../domain/assess.ts';
 import { bundleTitle } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
+import type { MediumId } from '../domain/medium.ts';
 import { stampAfter } from '../domain/stamp.ts';
 import type { PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
@@ -69,7 +70,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       case 'mount-medium':
         return media.mount(effect.mediumId, signal);
       case 'read-medium':
-        return media.read(effect.mediumId, signal);
+        await media.read(effect.mediumId, signal);
+        return keepDocumentsOn(effect.mediumId, signal);
       case 'adopt-bundle':
         return adopt(effect.bundleId, assessment, signal);
       case 'apply-pins':
@@ -91,9 +93,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   async function adopt(bundleId: BundleId, assessment: Assessment, signal: AbortSignal): Promise<void> {
     const adoption = assessment.adoptions.find((entry) => entry.found.bundle.bundleId === bundleId);
     if (adoption === undefined) return;
-    const { bundle, documents, missing } = adoption.found;
-    const lacking = new Set(missing.map((blob) => blob.digest));
-    for (const digest of documents) if (!lacking.has(digest)) await keepDocument(digest, signal);
+    await keepDocuments(adoption.found, signal);
+    const { bundle } = adoption.found;
     const { payload, signedBy } = bundle;
     const news = {
       kind: 'bundleVerified',
@@ -104,6 +105,20 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     } as const;
     store.adopt(bundle, narrator.row(news));
     narrator.log(news);
+  }
+
+  /** What was not there when a bundle was adopted (it lay on another volume), or was lost since, is kept when its medium is read. */
+  async function keepDocumentsOn(mediumId: MediumId, signal: AbortSignal): Promise<void> {
+    const state = media.list().find((medium) => medium.mediumId === mediumId)?.state;
+    for (const found of state?.kind === 'read' ? state.bundles : []) {
+      if (found.kind === 'verified' && bundleOf(found.bundle.bundleId) !== undefined)
+        await keepDocuments(found, signal);
+    }
+  }
+
+  async function keepDocuments({ documents, missing }: Adoption['found'], signal: AbortSignal): Promise<void> {
+    const lacking = new Set(missing.map((blob) => blob.digest));
+    for (const digest of documents) if (!lacking.has(digest)) await keepDocument(digest, signal);
   }
 
   async function keepDocument(digest: Digest, signal: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 import type { BundleLayout } from '../bundle/find-bundles.ts';
 import type { FoundBundle, Medium, MediumId, MediumState, Reason } from '../domain/medium.ts';
 import type { ChangingBlobSource, MediaPort } from '../engine/ports.ts';
-import { withDeadline } from '../platform/abort.ts';
+import { untilAborted, withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
@@ -121,7 +121,8 @@ export function createMedia(deps: MediaDeps): Media {
   /** Runs one step of a medium under both signals; what it throws becomes the state, unless the medium left or the caller stopped. */
   const step = async (slot: Slot, signal: AbortSignal, run: (signal: AbortSignal) => Promise<void>): Promise<void> => {
     try {
-      await run(AbortSignal.any([signal, slot.gone.signal]));
+      const both = AbortSignal.any([signal, slot.gone.signal]);
+      await untilAborted(run(both), both);
     } catch (error) {
       if (slot.gone.signal.aborted) return;
       signal.throwIfAborted();

@@ -32,6 +32,20 @@ export async function withDeadline<T>(
   }
 }
 
+/** Waits for `work` no longer than until `signal` aborts; then its reason is thrown, whatever becomes of `work` (a system call that hangs). */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  work.catch(() => undefined); // may fail after it was given up
+  signal.throwIfAborted();
+  const { promise, reject } = deferred<never>();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
 function rejectionOf(signal: AbortSignal): Promise<never> {
   const { promise, reject } = deferred<never>();
   signal.addEventListener('abort', () => reject(signal.reason), { once: true });

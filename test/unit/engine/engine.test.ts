@@ -475,6 +475,11 @@ describe('engine: bundles that come in', () => {
     node.media.plug('sdb1', [{ ...found(bundle, [{ digest: lost, why: 'absent' }]), documents: [there, lost] }]);
     await node.clock.advance(0);
     expect([...node.documents.keys()]).toEqual([there]);
+    node.media.unplug('sdb1');
+    node.media.plug('sdc1', [{ ...found(bundle), documents: [there, lost] }]);
+    node.blobs.set(lost, Buffer.from('config etcd'));
+    await node.clock.advance(0);
+    expect(node.documents.has(lost)).toBe(true);
     expect(kinds()).toContain('bundleVerified');
   });
 

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { withDeadline } from '../../../src/platform/abort.ts';
+import { untilAborted, withDeadline } from '../../../src/platform/abort.ts';
 
 const forever = (signal: AbortSignal) =>
   new Promise<never>((_resolve, reject) => {
@@ -43,5 +43,21 @@ describe('withDeadline', () => {
     // What AbortSignal.any() makes of a signal stays in a set of it for as long as the signal lives (Node 20).
     const dependants = Object.getOwnPropertySymbols(parent).find((key) => key.description === 'kDependantSignals');
     expect(dependants === undefined ? undefined : Reflect.get(parent, dependants)).toBeFalsy();
+  });
+});
+
+describe('untilAborted', () => {
+  it('hands on what the work gives or throws', async () => {
+    const { signal } = new AbortController();
+    expect(await untilAborted(Promise.resolve(7), signal)).toBe(7);
+    await expect(untilAborted(Promise.reject(new Error('bad sector')), signal)).rejects.toThrow('bad sector');
+  });
+
+  it('waits no longer than until the abort, even for work that never ends', async () => {
+    const stop = new AbortController();
+    const waiting = untilAborted(new Promise(() => undefined), stop.signal);
+    stop.abort(new Error('gone'));
+    await expect(waiting).rejects.toThrow('gone');
+    await expect(untilAborted(Promise.reject(new Error('late')), stop.signal)).rejects.toThrow('gone');
   });
 });
