@@ -79,6 +79,11 @@ const attachment = v.strictObject({
   size: sizeUpTo(limits.attachmentBytes),
 });
 
+/** Regardless of case, since they may be laid on any filesystem. */
+function haveDistinctNames(attachments: readonly { readonly name: string }[]): boolean {
+  return new Set(attachments.map(({ name }) => name.toLowerCase())).size === attachments.length;
+}
+
 const advisory = v.strictObject({
   version,
   deadend: v.exactOptional(v.boolean()),
@@ -114,7 +119,12 @@ const payload = v.strictObject({
       ),
     }),
   ),
-  attachments: v.exactOptional(items(attachment)),
+  attachments: v.exactOptional(
+    v.pipe(
+      items(attachment),
+      v.check((all) => haveDistinctNames(all), 'must have distinct names'),
+    ),
+  ),
   warnings: v.exactOptional(v.pipe(v.array(text), v.maxLength(limits.images))),
   annotations: v.exactOptional(v.record(v.string(), text)),
 });

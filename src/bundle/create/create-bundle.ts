@@ -1,6 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
+import type { Attachment, BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
 import { type BundleId, type Digest, digestFromHex } from '../../domain/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
@@ -12,11 +12,12 @@ import { limits } from '../limits.ts';
 import { isBundleTar, openBundle } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
 import { bundleIdOf } from '../verify-envelope.ts';
+import { type AttachmentRequest, checkAttachments, writeAttachments } from './attachments.ts';
 import { fetchImages } from './fetch-images.ts';
 import type { ImageRequest } from './image-request.ts';
 import { type Plan, planImages } from './plan-images.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
-import { buildDirectory, buildFile, checkSpace, writeSynced } from './staging.ts';
+import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './staging.ts';
 import { jsonBytes, type LayerProgress, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
 import { packDirectory } from './write-tar.ts';
 
@@ -37,6 +38,8 @@ export interface CreateOptions {
   readonly annotations?: Readonly<Record<string, string>>;
   /** In load order. */
   readonly images: readonly ImageRequest[];
+  /** Files that travel with the release, by distinct names. */
+  readonly attachments?: readonly AttachmentRequest[];
   /** Each adds a signature; without one the bundle must be signed later. */
   readonly keys: readonly PrivateKey[];
   readonly onLayer?: LayerProgress;
@@ -60,6 +63,7 @@ export interface CreatedBundle {
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
+  await checkAttachments(options.attachments ?? []);
   let made: Omit<CreatedBundle, 'path'> | undefined;
   if (isBundleTar(options.out)) {
     await buildFile(options.out, async (staging) => {
@@ -92,7 +96,12 @@ async function buildTree(
   await checkSpace(dirname(resolve(options.out)), neededBytes(plan) + (isBundleTar(options.out) ? largest(plan) : 0));
   const tree = await writeTree(directory, plan, options.onLayer ?? (() => undefined), signal);
   await rm(fetched, { recursive: true, force: true });
-  return { ...(await writeEnvelope(directory, options, plan, tree)), resolved: plan.resolved };
+  const blobs = join(directory, 'blobs', 'sha256');
+  const attachments = await writeAttachments(blobs, options.attachments ?? [], signal);
+  await syncDirectory(blobs);
+  const payload = payloadOf(options, tree, totalsOf(plan, tree.contents, attachments), attachments, plan.warnings);
+  const bundleId = await writeEnvelope(directory, payload, options.keys);
+  return { bundleId, payload, contents: tree.contents, resolved: plan.resolved };
 }
 
 /** Size in bytes of the largest layer: it lies there twice while a tar is made. */
@@ -100,8 +109,7 @@ function largest({ layers }: Plan): number {
   return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
 }
 
-async function writeEnvelope(staging: string, options: CreateOptions, plan: Plan, tree: WrittenTree) {
-  const payload = payloadOf(options, tree, totalsOf(plan, tree.contents), plan.warnings);
+async function writeEnvelope(directory: string, payload: Payload, keys: readonly PrivateKey[]): Promise<BundleId> {
   const bytes = jsonBytes(payload);
   if (bytes.length > limits.payloadBytes) {
     throw bundleError(
@@ -109,15 +117,16 @@ async function writeEnvelope(staging: string, options: CreateOptions, plan: Plan
       `the payload would have ${bytes.length} bytes, and ${limits.payloadBytes} are allowed`,
     );
   }
-  const envelope = options.keys.reduce(signEnvelope, unsignedEnvelope(bytes));
-  await writeSynced(join(staging, 'bundle.dsse.json'), formatEnvelope(envelope));
-  return { bundleId: bundleIdOf(bytes), payload, contents: tree.contents };
+  const envelope = keys.reduce(signEnvelope, unsignedEnvelope(bytes));
+  await writeSynced(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
+  return bundleIdOf(bytes);
 }
 
 function payloadOf(
   options: CreateOptions,
   tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer'>,
   totals: BundleTotals,
+  attachments: readonly Attachment[],
   warnings: readonly string[],
 ): Payload {
   return {
@@ -133,14 +142,18 @@ function payloadOf(
     totals,
     ...(options.update !== undefined && { update: options.update }),
     ...(options.schedule !== undefined && { schedule: options.schedule }),
+    ...(attachments.length > 0 && { attachments }),
     ...(warnings.length > 0 && { warnings: warnings.map((text) => text.slice(0, limits.textLength)) }),
     ...(options.annotations !== undefined && { annotations: options.annotations }),
   };
 }
 
-function totalsOf(plan: Plan, { layers, images }: Contents): BundleTotals {
-  const documents = [...plan.documents.values()].map((bytes) => bytes.length);
-  const sizes = [...documents, ...layers.map((layer) => layer.sizeBytes)];
+/** What is attached counts as such alone, even where it is a blob of an image too. */
+function totalsOf(plan: Plan, { layers, images }: Contents, attachments: readonly Attachment[]): BundleTotals {
+  const blobs = new Map<Digest, number>(layers.map((layer) => [layer.digest, layer.sizeBytes]));
+  for (const [digest, bytes] of plan.documents) blobs.set(digest, bytes.length);
+  for (const { digest } of attachments) blobs.delete(digest);
+  const sizes = [...blobs.values()];
   return {
     images: images.length,
     blobs: sizes.length,
@@ -154,7 +167,8 @@ function totalsOf(plan: Plan, { layers, images }: Contents): BundleTotals {
 function checkOptions(options: CreateOptions): void {
   const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
   const totals = { images: options.images.length, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 };
-  const draft = payloadOf(options, { indexPointer: nothing, contentsPointer: nothing }, totals, []);
+  const attachments = (options.attachments ?? []).map(({ name, mediaType }) => ({ name, mediaType, ...nothing }));
+  const draft = payloadOf(options, { indexPointer: nothing, contentsPointer: nothing }, totals, attachments, []);
   try {
     parsePayload(jsonBytes(draft));
   } catch (cause) {

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parseAttachmentRequest } from '../../bundle/create/attachments.ts';
 import { createBundle } from '../../bundle/create/create-bundle.ts';
 import { type ImageRequest, parseImageRequest } from '../../bundle/create/image-request.ts';
 import { readImagesFile } from '../../bundle/create/images-file.ts';
@@ -18,6 +19,7 @@ interface BundleCreateOptions {
   readonly out: string;
   readonly image: readonly ImageRequest[];
   readonly imagesFile: readonly string[];
+  readonly attach: readonly string[];
   readonly key: readonly string[];
   readonly expires?: string;
   readonly from?: string;
@@ -51,6 +53,12 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       collect,
       [],
     )
+    .option(
+      '--attach <file[:mediatype]>',
+      'a small file that travels with the release, at most 16 MiB (default type application/octet-stream); may be repeated',
+      collect,
+      [],
+    )
     .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
     .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
     .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
@@ -73,6 +81,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...updateOf(options),
       ...(options.manual && { schedule: 'manual' }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
+      attachments: options.attach.map(parseAttachmentRequest),
       keys: await loadKeys(options.key, context.signal),
     },
     context.signal,

@@ -54,8 +54,11 @@ function asText({ envelope, bundle, missing }: UntrustedBundle): string {
     ['missing', missing.length === 0 ? undefined : `${missing.length} blobs; see stickpin bundle verify`],
   ];
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(11)} ${value}`]));
+  const attached = (payload.attachments ?? []).map(
+    ({ name, mediaType, size }) => `  attached    ${name} (${mediaType}, ${formatBytes(size)})`,
+  );
   const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
-  const head = [`${bundleTitle(payload)} (not verified)`, ...lines, ...warnings];
+  const head = [`${bundleTitle(payload)} (not verified)`, ...lines, ...attached, ...warnings];
   return `${head.join('\n')}\n\n${imageTable(contents)}`;
 }
 
