@@ -1,8 +1,9 @@
+import type { MessageKind } from '../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment } from './assess.ts';
 import { bundleTitle } from './bundle.ts';
 import type { News } from './event.ts';
-import type { Medium } from './medium.ts';
+import type { Medium, Reason } from './medium.ts';
 import type { Observed } from './state.ts';
 
 /** What a round saw and concluded. */
@@ -79,7 +80,7 @@ function stateNews({ label, isDropFolder, state }: Medium): News[] {
       ? 'no bundle (no folder stickpin/NAME with a bundle.dsse.json)'
       : `${count} ${count === 1 ? 'bundle' : 'bundles'}`;
   const message = `${label} found, with ${found} on it`;
-  return [{ kind: 'mediumFound', level: 'info', medium: label, message }];
+  return [{ kind: count === 0 ? 'mediumEmpty' : 'mediumFound', level: 'info', medium: label, message }];
 }
 
 function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
@@ -129,6 +130,22 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/pins-pending',
 ]);
 
+/** The kind of message for a hold, so that its catalog entry says what to do about this very cause. */
+function heldKind({ code }: Reason): MessageKind {
+  switch (code) {
+    case 'engine/no-space':
+      return 'noSpace';
+    case 'engine/no-source':
+      return 'preloadPaused';
+    case 'bundle/blob-missing':
+      return 'blobMissing';
+    case 'runtime/pins-ignored':
+      return 'pinsNotTaken';
+    default:
+      return 'bundleHeld';
+  }
+}
+
 function phaseNews(entry: BundleAssessment): News[] {
   const { bundle, phase, reason, media, absentImages } = entry;
   const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
@@ -139,5 +156,5 @@ function phaseNews(entry: BundleAssessment): News[] {
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
   if (reason === undefined || TOLD_ELSEWHERE.has(reason.code)) return [];
-  return [{ kind: 'bundleHeld', level: 'warn', message: reason.message, ...about }];
+  return [{ kind: heldKind(reason), level: 'warn', message: reason.message, ...about }];
 }

@@ -30,8 +30,6 @@ export const messageIds = {
   bundleReady: 'a1f5ae643dd145728c07b79ef00243ff',
   bundleActivated: 'f690b506f3b74a6181715d59b270e00a',
   activationFailed: 'fe314fbb43514be786f72ceaa3652ffe',
-  bundleProven: 'a0d3e1430a9a49db8ae70fcab20ce014',
-  bundleRetired: '8c750e5f45734d26bc3d1c3688c33018',
   pinsNotTaken: 'bd50d7460efc4f09a8e99bf4bc39b79d',
   runtimeUnreachable: '1aee153d8aea470aab617367691401a1',
   runtimeBack: '64a1a0e1ee234434ab3ddbf583b05f69',

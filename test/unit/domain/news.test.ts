@@ -68,7 +68,7 @@ describe('newsBetween', () => {
     expect(told(snapshot(), snapshot({ media: [medium('sdb1', { kind: 'attached' })] }))).toEqual([]);
     expect(told(snapshot(), snapshot({ media: [stick] }))).toEqual(['mediumFound: sdb1 found, with 1 bundle on it']);
     expect(told(snapshot(), snapshot({ media: [empty] }))).toEqual([
-      'mediumFound: sdb1 found, with no bundle (no folder stickpin/NAME with a bundle.dsse.json) on it',
+      'mediumEmpty: sdb1 found, with no bundle (no folder stickpin/NAME with a bundle.dsse.json) on it',
     ]);
     expect(told(snapshot(), snapshot({ media: [{ ...empty, isDropFolder: true }] }))).toEqual([]);
     expect(told(snapshot({ media: [empty] }), snapshot())).toEqual(['mediumGone: sdb1 was removed']);
@@ -104,7 +104,7 @@ describe('newsBetween', () => {
     ]);
     expect(told(preloading, gone)).toEqual([
       'mediumGone: sdb1 was removed',
-      'bundleHeld: Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+      'preloadPaused: Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
     ]);
     expect(told(gone, preloading).map((line) => line.split(':')[0])).toEqual(['mediumFound', 'preloadStarted']);
   });

@@ -210,7 +210,7 @@ describe('engine: the runtime', () => {
     await node.clock.advance(4_000);
     node.runtime.pinsHold = true;
     await node.clock.advance(60_000);
-    expect(kinds().filter((kind) => kind === 'bundleHeld')).toEqual([]);
+    expect(kinds().filter((kind) => kind === 'pinsNotTaken')).toEqual([]);
   });
 });
 

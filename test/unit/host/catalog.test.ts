@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { messageIds } from '../../../src/platform/message-ids.ts';
 
@@ -19,6 +19,15 @@ describe('journal catalog', () => {
     const ids = Object.values(messageIds);
     expect(new Set(ids).size).toBe(ids.length);
     for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}$/);
+  });
+
+  it('has no id that is never written', () => {
+    const source = new URL('../../../src/', import.meta.url);
+    const texts = readdirSync(source, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts') && !file.endsWith('message-ids.ts'))
+      .map((file) => readFileSync(new URL(file, source), 'utf8'));
+    const isWritten = (kind: string) => texts.some((text) => new RegExp(`\\b${kind}\\b`).test(text));
+    expect(Object.keys(messageIds).filter((kind) => !isWritten(kind))).toEqual([]);
   });
 
   it.each([...entries])('says what %s is, what it means and what to do', (_id, text) => {
