@@ -1,5 +1,6 @@
 #!/bin/sh
-# Takes stickpin off this machine, or from below another root. Images stay in the container runtime, but are no longer pinned.
+# Takes stickpin off this machine, or from below another root. Images stay in the container runtime. In CRI-O they are no longer pinned; in
+# containerd the label io.cri-containerd.pinned stays on them until the images go.
 set -eu
 
 usage() {
