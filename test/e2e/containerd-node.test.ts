@@ -48,6 +48,29 @@ describeMachine('a node with containerd', {}, (machine) => {
     await machine().untilOutput('the mirrors to go', 'test -z "$(ls -A /etc/containerd/certs.d)"');
   });
 
+  test.each([
+    ['vfat in MBR', { filesystem: 'vfat', table: 'mbr' }],
+    ['exfat in GPT', { filesystem: 'exfat', table: 'gpt' }],
+    ['iso9660 on the bare disk', { filesystem: 'iso9660', table: 'none' }],
+    ['squashfs in GPT', { filesystem: 'squashfs', table: 'gpt' }],
+  ] as const)('a bundle is read from %s', async (_name, options) => {
+    const folder = join(directory, 'stick');
+    const image = join(directory, `${options.filesystem}.img`);
+    const isExfat = options.filesystem === 'exfat';
+    const stick = await makeStick({ image, ...options, ...(!isExfat && { folder }) });
+    if (isExfat) await machine().fillStick(stick, folder);
+    const before = (await node.report()).media.length;
+    const plugged = await machine().plug(stick);
+    const report = await node.until(
+      'the stick to be read',
+      ({ media }) => media.length > before && media.every(({ state }) => state === 'read'),
+    );
+    expect(report.media.at(-1)).toMatchObject({ medium: expect.stringMatching(/^sd[a-z]1?$/), bundles: 1 });
+    expect(report.rejected).toEqual([]);
+    await plugged.unplug();
+    await node.until('the stick to be gone', ({ media }) => media.length === before);
+  });
+
   test('stopped, it leaves pins in place and no mirror; SIGKILL leaves none either', async () => {
     await machine().output('systemctl kill --signal=SIGKILL stickpin');
     await machine().untilOutput('the daemon to be back', 'systemctl is-active stickpin');
