@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
+import { Decompress as ZstdDecompress } from 'fzstd';
 import type { Layer } from '../../domain/bundle.ts';
 import { digestFromHex } from '../../domain/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
@@ -15,7 +16,7 @@ const CHUNK_BYTES = 1024 * 1024;
 
 /**
  * Copies a layer blob from file to file and measures it on the way, in one pass: digest and size of the blob, `diffId`, size and content of
- * the tar inside. Gzip and plain tar; the copy is synced to disk.
+ * the tar inside. Gzip, zstd and plain tar; the copy is synced to disk.
  *
  * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or compressed otherwise; system errors of the target
  *   (`ENOSPC`, …) as they are.
@@ -68,17 +69,19 @@ async function measureLayer(
       yield chunk;
     }
   };
+  const onTar = (chunk: Uint8Array) => {
+    diffHash.update(chunk);
+    uncompressedBytes += chunk.length;
+    meter.write(chunk);
+  };
   const tar = async (chunks: AsyncIterable<Buffer>) => {
-    for await (const chunk of chunks) {
-      diffHash.update(chunk);
-      uncompressedBytes += chunk.length;
-      meter.write(chunk);
-    }
+    for await (const chunk of chunks) onTar(chunk);
   };
   try {
     const { compression, chunks } = await detectCompression(from, signal);
     const passed = blob(chunks);
     if (compression === 'gzip') await pipeline(passed, createGunzip({ chunkSize: CHUNK_BYTES }), tar, { signal });
+    else if (compression === 'zstd') await decompressZstd(passed, onTar, from);
     else await tar(passed);
     const digest = digestFromHex(blobHash.digest('hex'));
     if (digest !== expected.digest || sizeBytes !== expected.size) {
@@ -110,13 +113,30 @@ async function detectCompression(from: string, signal: AbortSignal) {
   })();
   if (head[0] === 0x1f && head[1] === 0x8b) return { compression: 'gzip' as const, chunks };
   if (head.subarray(0, 4).equals(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]))) {
-    stream.destroy();
-    throw bundleError(
-      'bundle/source',
-      `layer ${from} is compressed with zstd, which can't be measured here: push the image with gzip layers (buildah/podman push --compression-format gzip)`,
-    );
+    return { compression: 'zstd' as const, chunks };
   }
   return { compression: 'none' as const, chunks };
+}
+
+/**
+ * Hands on what zstd frames hold as soon as it is there: a small chunk may unpack to very much, which must never be in memory at once. Node 20
+ * has no zstd of its own.
+ */
+async function decompressZstd(
+  chunks: AsyncIterable<Buffer>,
+  onData: (chunk: Uint8Array) => void,
+  from: string,
+): Promise<void> {
+  const stream = new ZstdDecompress(onData);
+  const push = (chunk: Uint8Array, isLast: boolean) => {
+    try {
+      stream.push(chunk, isLast);
+    } catch (error) {
+      throw error instanceof AppError ? error : damaged(from, `its zstd can't be unpacked: ${reasonOf(error)}`, error);
+    }
+  };
+  for await (const chunk of chunks) push(chunk, false);
+  push(new Uint8Array(), true);
 }
 
 async function* readFrom(stream: AsyncIterable<Buffer>, path: string): AsyncGenerator<Buffer, void, undefined> {

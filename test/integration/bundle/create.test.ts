@@ -53,6 +53,20 @@ function layerOf(bytes: Buffer, tar: Buffer): SampleLayer {
   return { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes, ...measured };
 }
 
+/** One frame with a window of 128 KiB and a raw block (RFC 8878); content of at most that size. */
+function zstdOf(content: Buffer): Buffer {
+  const block = Buffer.alloc(3);
+  block.writeUIntLE((content.length << 3) | 1, 0, 3);
+  return Buffer.concat([Buffer.from('28b52ffd0038', 'hex'), block, content]);
+}
+
+/** A skippable frame, as zstd:chunked layers have. */
+const SKIPPABLE = Buffer.concat([Buffer.from('502a4d1805000000', 'hex'), Buffer.from('hello')]);
+
+/** What `zstd -19` makes of the tar with `d/` and `d/f`, 300,000 bytes of `stickpin` lines. */
+const ZSTD_LEVEL_19 =
+  'KLUv/aQAnAQAvAIA1AJkLwAwNzU1NjE3MAAgNQB1c3RhcgBkL2Y2NDQxNzQzNDUAIDBzdGlja3BpbgoPICA1rFYD9PucHzDV4hkFGHxODJj6vCibAxRwUn4lHHiBgQGuT3wIRAAAAAEA/f/MCxBlAAAIAAIAHOB+6b7oAAgK3EO1';
+
 /** Nothing but what was there before; not even hidden. */
 function expectNothingLeft(): void {
   expect(readdirSync(root).filter((name) => name !== 'out')).toEqual(['layout']);
@@ -130,6 +144,8 @@ describe('the images of a new bundle', () => {
       ['plain', tar],
       ['gzip', gzipSync(tar)],
       ['members', gzipOfTwo],
+      ['zstd', zstdOf(tar)],
+      ['chunked', Buffer.concat([zstdOf(tar.subarray(0, 700)), SKIPPABLE, zstdOf(tar.subarray(700)), SKIPPABLE])],
     ] as const) {
       rmSync(layout, { recursive: true, force: true });
       writeOciLayout(layout, [{ image: image(name, { layers: [layerOf(bytes, tar)] }), names: [name] }]);
@@ -145,6 +161,23 @@ describe('the images of a new bundle', () => {
         },
       ]);
     }
+  });
+
+  it('may have layers of zstd that unpack to much more', async () => {
+    const bytes = Buffer.from(ZSTD_LEVEL_19, 'base64');
+    const tar = tarArchive([{ path: 'd/' }, { path: 'd/f', bytes: Buffer.alloc(300_000, 'stickpin\n') }]);
+    writeOciLayout(layout, [{ image: image('z', { layers: [layerOf(bytes, tar)] }), names: ['z'] }]);
+    const made = await createBundle(options([source('z')]), signal);
+    expect(made.contents.layers).toEqual([
+      {
+        digest: digestOf(bytes),
+        sizeBytes: bytes.length,
+        diffId: digestOf(tar),
+        uncompressedBytes: tar.length,
+        diskBytes: 303_104,
+        inodes: 2,
+      },
+    ]);
   });
 
   it('may have no layer at all', async () => {
@@ -165,7 +198,10 @@ describe('a bundle is not made', () => {
   const tar = tarArchive([{ path: 'f', bytes: seededBytes('f', 3000) }]);
 
   it.each([
-    ['of a layer compressed with zstd', ...bad('zstd', Buffer.from('28b52ffd2000010000', 'hex')), 'zstd'],
+    ['of a damaged zstd', ...bad('zstd', Buffer.from('28b52ffd20000700', 'hex')), "zstd can't be unpacked"],
+    ['of a zstd that is cut off', ...bad('cut', zstdOf(tar).subarray(0, 2000), tar), "zstd can't be unpacked"],
+    ['of a zstd of something else', ...bad('text', zstdOf(Buffer.alloc(2000, 'text'))), 'not a tar archive'],
+    ['of a zstd that unpacks to something else', ...bad('diff', zstdOf(tar), Buffer.from('other')), 'config says'],
     ['of a layer that is no tar', ...bad('text', Buffer.alloc(2000, 'text')), 'not a tar archive'],
     ['of a tar that is cut off', ...bad('cut', gzipSync(tar.subarray(0, 2000)), tar.subarray(0, 2000)), 'cut off'],
     ['of a gzip that is cut off', ...bad('cut', gzipSync(tar).subarray(0, 500), tar), "gzip can't be unpacked"],
