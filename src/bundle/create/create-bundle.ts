@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Attachment, BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
-import { type BundleId, type Digest, digestFromHex } from '../../domain/digest.ts';
+import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from '../bundle-reader.ts';
@@ -18,6 +18,7 @@ import type { ImageRequest } from './image-request.ts';
 import { type Plan, planImages } from './plan-images.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
 import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './staging.ts';
+import { checkFits, spreadOverVolumes } from './volumes.ts';
 import { jsonBytes, type LayerProgress, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
 import { packDirectory } from './write-tar.ts';
 
@@ -38,6 +39,8 @@ export interface CreateOptions {
   readonly annotations?: Readonly<Record<string, string>>;
   /** In load order. */
   readonly images: readonly ImageRequest[];
+  /** Spreads the bundle over directories `1`, `2` … below `out`, of at most so many bytes each. Not for a tar file. */
+  readonly volumeBytes?: number;
   /** Files that travel with the release, by distinct names. */
   readonly attachments?: readonly AttachmentRequest[];
   /** Each adds a signature; without one the bundle must be signed later. */
@@ -51,6 +54,8 @@ export interface CreatedBundle {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
+  /** Over how many directories it is spread; absent where it is not. */
+  readonly volumes?: number;
   /** What references without a digest led to. */
   readonly resolved: ReadonlyMap<string, Digest>;
 }
@@ -75,6 +80,18 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
       await checkResult(openBundle(file), signal);
       return file;
     });
+  } else if (options.volumeBytes !== undefined) {
+    const { volumeBytes } = options;
+    await buildDirectory(options.out, async (staging) => {
+      const tree = join(staging, 'tree');
+      await mkdir(tree);
+      const built = await buildTree(tree, options, signal);
+      await checkResult(openBundle(tree), signal);
+      const spread = [...built.contents.layers, ...(built.payload.attachments ?? [])].map(({ digest }) =>
+        hexOf(digest),
+      );
+      made = { ...built, volumes: await spreadOverVolumes(tree, staging, { volumeBytes, spread }, signal) };
+    });
   } else {
     await buildDirectory(options.out, async (staging) => {
       made = await buildTree(staging, options, signal);
@@ -94,6 +111,10 @@ async function buildTree(
   const requests = await fetchImages(options.images, options.arch, fetched, signal);
   const plan = await planImages(requests, options.arch, signal);
   await checkSpace(dirname(resolve(options.out)), neededBytes(plan) + (isBundleTar(options.out) ? largest(plan) : 0));
+  if (options.volumeBytes !== undefined) {
+    // What can't be spread shows before gigabytes are copied; the sizes of other files are small and not known yet.
+    for (const { digest, size } of plan.layers) checkFits(hexOf(digest), size, 0, options.volumeBytes);
+  }
   const tree = await writeTree(directory, plan, options.onLayer ?? (() => undefined), signal);
   await rm(fetched, { recursive: true, force: true });
   const blobs = join(directory, 'blobs', 'sha256');
@@ -177,6 +198,9 @@ function checkOptions(options: CreateOptions): void {
   }
   if (options.expires !== undefined && Date.parse(options.expires) <= Date.parse(options.created)) {
     throw bundleError('bundle/option', `expires: ${options.expires} is not after created, ${options.created}`);
+  }
+  if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
+    throw bundleError('bundle/option', `out: ${options.out} is one file, and --volume-size makes directories`);
   }
   if (options.images.length === 0) throw bundleError('bundle/option', 'no image is given: a bundle needs at least one');
 }

@@ -25,6 +25,7 @@ interface BundleCreateOptions {
   readonly from?: string;
   readonly barrier?: string;
   readonly manual?: true;
+  readonly volumeSize?: number;
   readonly json?: true;
 }
 
@@ -64,6 +65,11 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
     .option('--barrier <reason>', 'updates to later releases must pass through this one')
     .option('--manual', "wait for 'stickpin activate' once it is ready")
+    .option(
+      '--volume-size <size>',
+      'spread it over <dir>/1, <dir>/2 … of at most this size each, as 15GB or 7GiB',
+      sizeInBytes,
+    )
     .option('--json', 'print as JSON')
     .action((options: BundleCreateOptions) => create(options, context));
 }
@@ -79,6 +85,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       created: createdAt(context),
       ...(options.expires !== undefined && { expires: options.expires }),
       ...updateOf(options),
+      ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
       ...(options.manual && { schedule: 'manual' }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
       attachments: options.attach.map(parseAttachmentRequest),
@@ -86,17 +93,20 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
     },
     context.signal,
   );
-  const { payload, bundleId, path, resolved } = made;
+  const { payload, bundleId, path, resolved, volumes } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
   for (const warning of payload.warnings ?? []) context.stderr(`warning: ${warning}\n`);
-  if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
+  if (options.key.length === 0)
+    context.stderr(
+      `warning: not signed yet: stickpin bundle sign ${path}${volumes === undefined ? '' : '/1'} --key FILE\n`,
+    );
   if (options.json) {
-    context.stdout(`${JSON.stringify({ path, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
+    context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
     return;
   }
   const { images, blobs, sizeBytes } = payload.totals;
   context.stdout(
-    `${bundleTitle(payload)} for ${payload.arch} is in ${path}: ${images} images, ${blobs} blobs, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
+    `${bundleTitle(payload)} for ${payload.arch} is in ${path}${volumes === undefined ? '' : `/1 to ${path}/${volumes}`}: ${images} images, ${blobs} blobs, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
   );
 }
 
@@ -137,6 +147,20 @@ async function loadKeys(paths: readonly string[], signal: AbortSignal): Promise<
 function wholeNumber(text: string): number {
   if (!/^[0-9]{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  MB: 1e6,
+  GB: 1e9,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+};
+
+function sizeInBytes(text: string): number {
+  const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|MB|GB|MiB|GiB)?$/.exec(text) ?? [];
+  if (number === undefined) throw new InvalidArgumentError('It must be a size as 15GB or 7GiB.');
+  return Math.floor(Number(number) * (UNITS[unit] ?? 1));
 }
 
 function collect(value: string, earlier: readonly string[]): string[] {
