@@ -21,6 +21,7 @@ import { createBlobUnion } from '../registry/blob-union.ts';
 import { isAdmitted } from '../registry/peer.ts';
 import { createRegistry, type ListenTarget } from '../registry/server.ts';
 import { watchConfig } from '../runtime/config-watch.ts';
+import type { RuntimeAdapter } from '../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../store/blob-store.ts';
 import { openDatabase } from '../store/database.ts';
 import { createStateStore } from '../store/state-store.ts';
@@ -46,8 +47,6 @@ export interface DaemonOptions {
 export interface Daemon {
   readonly engine: Engine;
   readonly media: Media;
-  /** Base of every path on the registry: `http://127.0.0.1:<port>/v2/<token>`. */
-  readonly registryUrl: string;
   /** Works until `signal` aborts, then stops everything in reverse order. */
   run(signal: AbortSignal): Promise<void>;
   /** What the runtime has now. */
@@ -109,36 +108,43 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       onStatus: options.onStatus ?? (() => undefined),
     });
     disposal.defer('the watch on the keys', watchKeys(settings, trust, engine, log));
-    return {
-      engine,
-      media,
-      registryUrl: `http://${mirror.authority}/v2/${token}`,
-      observeRuntime: (inner) => runtime.observe(inner),
-      run: async (inner) => {
-        try {
-          inner.addEventListener('abort', options.notifier.stopping, { once: true });
-          await media.start(inner);
-          options.notifier.ready();
-          log.info({ messageId: messageIds.daemonStarted }, `stickpin started; its registry listens on ${authority}`);
-          await engine.run(inner);
-          log.info(
-            { messageId: messageIds.daemonStopping },
-            'stickpin stops; pins stay, and what was not loaded is loaded after the next start',
-          );
-          await withdrawMirrors(runtime, log);
-        } finally {
-          await undo();
-        }
-      },
-    };
+    const observeRuntime = (inner: AbortSignal) => runtime.observe(inner);
+    const run = (inner: AbortSignal) => runParts({ engine, media, runtime, authority, options }, inner).finally(undo);
+    return { engine, media, observeRuntime, run };
   } catch (error) {
     await undo();
     throw error;
   }
 }
 
+interface RunningParts {
+  readonly engine: Engine;
+  readonly media: Media;
+  readonly runtime: RuntimeAdapter;
+  readonly authority: string;
+  readonly options: DaemonOptions;
+}
+
+/** From `READY=1` to the mirrors' end. INVARIANT: `STOPPING=1` goes out before anything is waited for. */
+async function runParts(
+  { engine, media, runtime, authority, options }: RunningParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { log, notifier } = options;
+  signal.addEventListener('abort', notifier.stopping, { once: true });
+  await media.start(signal);
+  notifier.ready();
+  log.info({ messageId: messageIds.daemonStarted }, `stickpin started; its registry listens on ${authority}`);
+  await engine.run(signal);
+  log.info(
+    { messageId: messageIds.daemonStopping },
+    'stickpin stops; pins stay, and what was not loaded is loaded after the next start',
+  );
+  await withdrawMirrors(runtime, log);
+}
+
 /** Mirrors lead to our registry, which ends with us; the runtime would ask a closed port first until somebody cleans up. */
-async function withdrawMirrors(runtime: ReturnType<typeof createRuntime>, log: Log): Promise<void> {
+async function withdrawMirrors(runtime: RuntimeAdapter, log: Log): Promise<void> {
   try {
     await runtime.applyMirrors([], AbortSignal.timeout(WITHDRAW_MS));
   } catch (error) {
