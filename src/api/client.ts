@@ -121,7 +121,7 @@ function asApiError(error: unknown): unknown {
 function unreachable(cause: unknown): AppError<ApiErrorCode> {
   return new AppError({
     code: 'api/unreachable',
-    message: `The daemon does not answer on the system bus: ${reasonOf(cause)}. Start it with 'systemctl start stickpin'`,
+    message: `The daemon does not answer on the system bus; start it with 'systemctl start stickpin' (${reasonOf(cause)})`,
     disposition: 'wait',
     cause,
   });

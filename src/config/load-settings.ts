@@ -101,9 +101,10 @@ function lineOf(error: unknown): string {
 }
 
 function fileError(path: string, error: unknown): AppError {
+  const isAbsent = systemCodeOf(error) === 'ENOENT';
   return new AppError({
     code: 'config/file',
-    message: `${path} can't be read: ${reasonOf(error)}`,
+    message: isAbsent ? `${path} is not there; check its name` : `${path} can't be read: ${reasonOf(error)}`,
     disposition: 'reject',
     cause: error,
   });

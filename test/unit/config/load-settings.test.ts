@@ -153,6 +153,16 @@ describe('loadSettings', () => {
     expect((await problem('local.d', 'a file')).code).toBe('config/file');
   });
 
+  it('wants a file that was asked for by name, and passes over others that are not there', async () => {
+    const file = join(base, 'nowhere.toml');
+    const signal = new AbortController().signal;
+    await expect(loadSettings({ fragments: [{ file, required: true }] }, signal)).rejects.toMatchObject({
+      code: 'config/file',
+      message: `${file} is not there; check its name`,
+    });
+    expect((await loadSettings({ fragments: [{ file }] }, signal)).preload.parallel).toBe(2);
+  });
+
   it('stops when it is told to', async () => {
     write('main.toml', '');
     const stop = AbortSignal.abort(new Error('stop'));
