@@ -2,20 +2,27 @@ import type { Contents, Image, Layer, Payload } from '../domain/bundle.ts';
 import type { Digest } from '../domain/digest.ts';
 import { isCanonicalReference, parseReference } from '../domain/reference.ts';
 import { bundleError } from './bundle-error.ts';
-import { manifestMediaTypes } from './oci-schema.ts';
+import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 
 /**
  * Whether `contents.json` agrees with itself and with the payload: each layer and reference once, indexes in range, references
- * canonical and by the image's digest, tags in the repository of their image and each naming one image, components unique, totals right.
+ * canonical and by the image's digest, tags in the repository of their image and each naming one image, attached ones too, components unique,
+ * totals right.
  *
  * @throws AppError `bundle/contents` (`reject`) that names the image or layer.
  */
 export function checkContents(contents: Contents, payload: Payload): void {
   checkLayers(contents.layers);
-  const seen = { references: new Set<string>(), tags: new Map<string, Digest>(), components: new Set<string>() };
+  const seen = {
+    references: new Set<string>(),
+    tags: new Map<string, Digest>(),
+    attached: new Map<string, Digest>(),
+    components: new Set<string>(),
+  };
   for (const image of contents.images) {
     checkReference(image);
     checkTags(image, seen.tags);
+    checkAttached(image, seen.attached);
     once(seen.references, image.reference, 'reference');
     if (image.component !== undefined) once(seen.components, image.component, 'component');
     const outside = image.layers.find((at) => at >= contents.layers.length);
@@ -51,6 +58,21 @@ function checkTags(image: Image, seen: Map<string, Digest>): void {
     }
     if (seen.has(text)) throw wrong(`tag ${text} is listed twice`);
     seen.set(text, image.digest);
+  }
+}
+
+/** Two images of a repository may share what is attached, as an index and its own manifest do; a tag names one manifest all the same. */
+function checkAttached(image: Image, seen: Map<string, Digest>): void {
+  const { repository } = parseReference(image.reference);
+  const own = new Set<string>();
+  for (const { tag, digest, mediaType } of image.attached ?? []) {
+    once(own, tag, `${image.reference}: attached tag`);
+    if (indexMediaTypes.has(mediaType) || !manifestMediaTypes.has(mediaType)) {
+      throw wrong(`${image.reference}: mediaType ${printable(mediaType)} of ${tag} is no image manifest`);
+    }
+    const name = `${repository}:${tag}`;
+    if ((seen.get(name) ?? digest) !== digest) throw wrong(`attached tag ${name} is listed with two digests`);
+    seen.set(name, digest);
   }
 }
 

@@ -23,6 +23,10 @@ export const limits = {
   images: 2000,
   /** Layers of one image, as overlay mounts allow. */
   layersPerImage: 127,
+  /** Tags attached to one image: three kinds, for an index and for its manifest. */
+  attachedTags: 6,
+  /** Blobs of an attached tag, a config and a layer for each signature; each of at most `manifestBytes`. */
+  attachedBlobs: 128,
   /** A repository, a component, an attachment. */
   nameBytes: 255,
   /** One attachment. */

@@ -17,6 +17,7 @@ const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const KEY_ID = /^[0-9a-f]{64}$/;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
 const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
 /** Whether `text` is an RFC 3339 time with zone that exists in the calendar. */
@@ -138,6 +139,18 @@ const layer = v.strictObject({
   inodes: count,
 });
 
+const document = { digest, size: sizeUpTo(limits.manifestBytes) };
+
+const attachedTag = v.strictObject({
+  tag: v.pipe(v.string(), v.regex(ATTACHED_TAG, 'must be sha256-<64 hex digits>.sig, .att or .sbom')),
+  ...document,
+  mediaType: v.string(),
+  blobs: v.pipe(
+    v.array(v.strictObject(document)),
+    v.maxLength(limits.attachedBlobs, `must have at most ${limits.attachedBlobs} entries`),
+  ),
+});
+
 const image = v.strictObject({
   reference: v.string(),
   digest,
@@ -150,6 +163,9 @@ const image = v.strictObject({
   layers: v.pipe(
     v.array(count),
     v.maxLength(limits.layersPerImage, `must have at most ${limits.layersPerImage} layers`),
+  ),
+  attached: v.exactOptional(
+    v.pipe(v.array(attachedTag), v.maxLength(limits.attachedTags, `must have at most ${limits.attachedTags} entries`)),
   ),
 });
 

@@ -1,4 +1,4 @@
-import type { Contents, Image, Payload } from '../domain/bundle.ts';
+import type { AttachedTag, ContentPointer, Contents, Image, Payload } from '../domain/bundle.ts';
 import type { Digest } from '../domain/digest.ts';
 import type { MissingBlob } from '../domain/medium.ts';
 import { bundleError } from './bundle-error.ts';
@@ -19,7 +19,7 @@ import { type ExpectedBlob, readBlob, sizeMisfit } from './read-blob.ts';
 
 /** What the images of a bundle consist of. */
 export interface WalkedImages {
-  /** Manifests, indexes and configs, each once, in the order of the images. */
+  /** Manifests, indexes, configs and what is attached to the images, each once, in the order of the images. */
   readonly documents: readonly Digest[];
   /** What is not there as it should be, each once. */
   readonly missing: readonly MissingBlob[];
@@ -46,7 +46,11 @@ export async function walkImages(
     if (entry === undefined || entry.mediaType !== image.mediaType) {
       throw bundleError('bundle/index', `index.json does not list ${image.reference} as ${image.mediaType}`);
     }
-    const manifest = await walkToManifest(walk, image, entry, bundle.payload.arch);
+    const subjects = new Set([image.digest]);
+    const manifest = await walkToManifest(walk, image, entry, bundle.payload.arch, subjects);
+    for (const attached of image.attached ?? []) {
+      await walkAttached(walk, image, attached, manifest === undefined ? undefined : subjects);
+    }
     if (manifest === undefined) continue;
     checkLayers(image, manifest, bundle.contents);
     await walkConfig(walk, image, manifest, bundle.contents);
@@ -60,7 +64,7 @@ export async function walkImages(
 
 interface Walk {
   /** Reads a document; undefined when it is missing, which has then been noted. */
-  document(of: Descriptor, what: string): Promise<Buffer | undefined>;
+  document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
   /** Notes a blob as missing if it is absent or has another size. */
   look(blob: ExpectedBlob): Promise<void>;
   result(): WalkedImages;
@@ -99,6 +103,7 @@ async function walkToManifest(
   image: Image,
   entry: Descriptor,
   arch: string,
+  subjects: Set<Digest>,
 ): Promise<ImageManifest | undefined> {
   const what = `manifest ${entry.digest} of ${image.reference}`;
   const bytes = await walk.document(entry, what);
@@ -106,9 +111,34 @@ async function walkToManifest(
   if (!indexMediaTypes.has(entry.mediaType)) return parseManifest(bytes, what, 'bundle/inconsistent');
   const child = entryForPlatform(parseIndex(bytes, what, 'bundle/inconsistent'), arch);
   if (child === undefined) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
+  subjects.add(child.digest);
   const childName = `manifest ${child.digest} of ${image.reference}`;
   const childBytes = await walk.document(child, childName);
   return childBytes === undefined ? undefined : parseManifest(childBytes, childName, 'bundle/inconsistent');
+}
+
+/**
+ * @param subjects what the tag may be about; undefined while the image's manifest is missing.
+ */
+async function walkAttached(
+  walk: Walk,
+  image: Image,
+  { tag, digest, size, blobs }: AttachedTag,
+  subjects: ReadonlySet<Digest> | undefined,
+): Promise<void> {
+  const what = `${tag} of ${image.reference}`;
+  if (subjects !== undefined && ![...subjects].some((subject) => tag.startsWith(`${subject.replace(':', '-')}.`))) {
+    throw bundleError('bundle/inconsistent', `contents.json: ${tag} is not about ${image.reference} nor its manifest`);
+  }
+  const bytes = await walk.document({ digest, size }, `manifest ${digest} of ${what}`);
+  if (bytes !== undefined) {
+    const { config, layers } = parseManifest(bytes, `manifest ${digest} of ${what}`, 'bundle/inconsistent');
+    const named = new Map([config, ...layers].map((blob) => [blob.digest, blob.size]));
+    if (blobs.length !== named.size || blobs.some((blob) => named.get(blob.digest) !== blob.size)) {
+      throw disagrees(image, `other blobs for ${tag} than its manifest`);
+    }
+  }
+  for (const blob of blobs) await walk.document(blob, `blob ${blob.digest} of ${what}`);
 }
 
 function checkLayers(image: Image, manifest: ImageManifest, contents: Contents): void {

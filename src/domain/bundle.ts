@@ -73,6 +73,17 @@ export interface Layer {
   readonly inodes: number;
 }
 
+/**
+ * What stands beside an image in its repository under a tag that names the image's digest, as cosign's `sha256-<hex>.sig`: a manifest over blobs
+ * that are no layers. Manifest and blobs are small documents.
+ */
+export interface AttachedTag extends ContentPointer {
+  readonly tag: string;
+  readonly mediaType: string;
+  /** Config and layers of the manifest, each once. */
+  readonly blobs: readonly ContentPointer[];
+}
+
 /** One image of a bundle. `layers` are indexes into {@link Contents.layers}, for the platform of the node. */
 export interface Image {
   /** Fully qualified, by digest: `quay.io/coreos/etcd@sha256:…`. */
@@ -84,6 +95,7 @@ export interface Image {
   readonly component?: string;
   readonly pin: boolean;
   readonly layers: readonly number[];
+  readonly attached?: readonly AttachedTag[];
 }
 
 /** `contents.json`: every layer once, and the images in load order. */

@@ -10,7 +10,7 @@ export interface CatalogEntry {
   readonly manifests: ReadonlySet<Digest>;
   /** Layers and their sizes in bytes: what may be waited for while its medium is away. */
   readonly layers: ReadonlyMap<Digest, number>;
-  /** Tags that name one of them now; empty but while a release is activated. */
+  /** Tags that name one of them now: those attached to images by their digest, and while a release is activated its own. */
   readonly tags: ReadonlyMap<string, Digest>;
 }
 
@@ -19,7 +19,7 @@ export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
 /**
  * The catalog of all adopted bundles. Tags are offered of the one bundle that is being activated, since a tag names one image and an earlier
- * move would be an upgrade that nobody asked for.
+ * move would be an upgrade that nobody asked for. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
  */
 export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
   const catalog = new Map<string, GrowingEntry>();
@@ -27,6 +27,10 @@ export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
     for (const image of bundle.contents.images) {
       const entry = entryOf(catalog, parseReference(image.reference).repository);
       entry.manifests.add(image.digest);
+      for (const { tag, digest } of image.attached ?? []) {
+        entry.manifests.add(digest);
+        entry.tags.set(tag, digest);
+      }
       for (const index of image.layers) {
         const layer = bundle.contents.layers[index];
         if (layer !== undefined) entry.layers.set(layer.digest, layer.sizeBytes);

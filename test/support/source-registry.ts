@@ -145,7 +145,7 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
   };
   state.requests.push(record);
   if (fault?.fault.kind === 'status') fault.left -= 1;
-  if (!found.part || status >= 400) return refuse(response, status);
+  if (!found.part || status >= 400) return refuse(response, status, found.kind);
   const { part } = found;
   response.writeHead(status, {
     'Content-Type': found.kind === 'blob' ? 'application/octet-stream' : part.mediaType,
@@ -186,10 +186,17 @@ function rangeStart(range: string | undefined): number {
   return Number(/^bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0);
 }
 
-function refuse(response: ServerResponse, status: number): void {
+/** Errors as the distribution specification words them ("Error Codes"). */
+function refuse(response: ServerResponse, status: number, kind: RequestRecord['kind']): void {
   response.writeHead(status, { 'Content-Type': 'application/json' });
-  const code = status === 404 ? 'NOT_FOUND' : 'UNKNOWN';
-  response.end(status >= 400 ? JSON.stringify({ errors: [{ code, message: `status ${status}` }] }) : '{}');
+  const unknown = {
+    manifest: { code: 'MANIFEST_UNKNOWN', message: 'manifest unknown' },
+    blob: { code: 'BLOB_UNKNOWN', message: 'blob unknown to registry' },
+    ping: undefined,
+    other: undefined,
+  }[kind];
+  const error = (status === 404 ? unknown : undefined) ?? { code: 'UNKNOWN', message: `status ${status}` };
+  response.end(status >= 400 ? JSON.stringify({ errors: [error] }) : '{}');
 }
 
 async function sendBody(

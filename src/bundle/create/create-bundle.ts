@@ -45,6 +45,8 @@ export interface CreateOptions {
   readonly attachments?: readonly AttachmentRequest[];
   /** Each adds a signature; without one the bundle must be signed later. */
   readonly keys: readonly PrivateKey[];
+  /** Leaves sigstore signatures in the registry. Default: they travel with their images. */
+  readonly withoutSignatures?: boolean;
   readonly onLayer?: LayerProgress;
 }
 
@@ -108,7 +110,8 @@ async function buildTree(
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
   const fetched = join(directory, '.fetched');
-  const requests = await fetchImages(options.images, options.arch, fetched, signal);
+  const withSignatures = { withSignatures: options.withoutSignatures !== true };
+  const requests = await fetchImages(options.images, options.arch, fetched, withSignatures, signal);
   const plan = await planImages(requests, options.arch, signal);
   await checkSpace(dirname(resolve(options.out)), neededBytes(plan) + (isBundleTar(options.out) ? largest(plan) : 0));
   if (options.volumeBytes !== undefined) {

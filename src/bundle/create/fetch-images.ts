@@ -4,17 +4,20 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { type Digest, digestFromHex } from '../../domain/digest.ts';
 import { formatReference, repositoryOf } from '../../domain/reference.ts';
+import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parseJson } from '../json.ts';
 import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIndex } from '../oci-schema.ts';
 import { type ImageRequest, withOrigin } from './image-request.ts';
-import { layoutBlobPath } from './layout-source.ts';
+import { layoutBlobPath, REF_NAME } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
 import { runSkopeo } from './run-skopeo.ts';
+import { signatureTagOf } from './signatures.ts';
 
 /**
  * Brings every image that does not come from an OCI layout into one layout at `folder`, through skopeo with `--preserve-digests`. Of an index
- * only the manifest for `linux/arch` is fetched; the index itself keeps its bytes. Credentials, mirrors and TLS are as
+ * only the manifest for `linux/arch` is fetched; the index itself keeps its bytes. Signatures that stand beside an image come with it, unless
+ * `withSignatures` is false. Credentials, mirrors and TLS are as
  * containers-registries.conf(5) and containers-auth.json(5) say.
  *
  * @param folder is made when it is needed, on the filesystem of the bundle; the caller removes it.
@@ -24,10 +27,12 @@ export async function fetchImages(
   images: readonly ImageRequest[],
   arch: string,
   folder: string,
+  options: { readonly withSignatures: boolean },
   signal: AbortSignal,
 ): Promise<LayoutRequest[]> {
   const requests: LayoutRequest[] = [];
   const fetched: Descriptor[] = [];
+  const signatures = new Map<string, Descriptor>();
   for (const { source, ...image } of images) {
     if (source.kind === 'layout') {
       requests.push({ ...image, directory: source.directory, selector: source.selector });
@@ -36,11 +41,21 @@ export async function fetchImages(
     const name = formatReference(image.reference);
     const selector = { kind: 'position', position: fetched.length } as const;
     const fetch = { name, location: source.location, arch, folder };
-    fetched.push(await withOrigin(image.origin, () => fetchImage(fetch, signal)));
+    const { top, subjects } = await withOrigin(image.origin, () => fetchImage(fetch, signal));
+    fetched.push(top);
+    if (options.withSignatures && source.location.startsWith('docker://')) {
+      await withOrigin(image.origin, async () => {
+        for (const [tag, found] of await fetchSignatures(fetch, subjects, signal)) {
+          signatures.set(`${image.reference.repository}:${tag}`, found);
+        }
+      });
+    }
     requests.push({ ...image, directory: folder, selector, isDisposable: true });
   }
   if (fetched.length > 0) {
-    await writeFile(join(folder, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests: fetched }));
+    const named = [...signatures].map(([name, found]) => ({ ...found, annotations: { [REF_NAME]: name } }));
+    const manifests = [...fetched, ...named];
+    await writeFile(join(folder, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
   }
   return requests;
 }
@@ -50,15 +65,59 @@ interface Fetch {
   readonly location: string;
   readonly arch: string;
   readonly folder: string;
+  /** A signature is not signed itself, so no policy.json can be met by it. */
+  readonly isSignature?: true;
 }
 
-async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<Descriptor> {
+/** What was fetched for one request: what its reference leads to, and the digests that may be signed, an index and its manifest. */
+interface FetchedImage {
+  readonly top: Descriptor;
+  readonly subjects: readonly Digest[];
+}
+
+async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedImage> {
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
   const index = fetch.location.startsWith('docker://') ? await fetchIndex(fetch, signal) : undefined;
-  if (index === undefined) return copyManifest(fetch, fetch.location, signal);
-  const repository = repositoryOf(fetch.location.slice('docker://'.length));
-  await copyManifest(fetch, `docker://${repository}@${index.child}`, signal);
-  return index.descriptor;
+  if (index === undefined) {
+    const top = await copyManifest(fetch, fetch.location, signal);
+    return { top, subjects: [top.digest] };
+  }
+  await copyManifest(fetch, `docker://${repositoryIn(fetch)}@${index.child}`, signal);
+  return { top: index.descriptor, subjects: [index.descriptor.digest, index.child] };
+}
+
+function repositoryIn({ location }: Fetch): string {
+  return repositoryOf(location.slice('docker://'.length));
+}
+
+/** The signatures that stand beside an image in its registry, by their tags. */
+async function fetchSignatures(
+  fetch: Fetch,
+  subjects: readonly Digest[],
+  signal: AbortSignal,
+): Promise<Map<string, Descriptor>> {
+  const found = new Map<string, Descriptor>();
+  for (const tag of subjects.map(signatureTagOf)) {
+    const location = `docker://${repositoryIn(fetch)}:${tag}`;
+    const bytes = await inspectIfThere(location, `the signature of ${fetch.name} at ${location}`, signal);
+    if (bytes === undefined) continue;
+    const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+    const fixed = `docker://${repositoryIn(fetch)}@${digest}`;
+    found.set(tag, await copyManifest({ ...fetch, isSignature: true }, fixed, signal));
+  }
+  return found;
+}
+
+/** How registries word that a tag is not there; skopeo 1.9 ends with 1 whatever the reason. */
+const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
+
+async function inspectIfThere(location: string, what: string, signal: AbortSignal): Promise<Buffer | undefined> {
+  try {
+    return await runSkopeo(['inspect', '--raw', location], what, signal);
+  } catch (error) {
+    if (error instanceof AppError && NOT_THERE.test(error.message)) return undefined;
+    throw error;
+  }
 }
 
 /** The index behind a location, or undefined when it is a plain manifest: skopeo would copy the manifest and drop the index. */
@@ -78,11 +137,16 @@ async function fetchIndex(
  * Copies one manifest with its blobs. Through the `dir:` transport, since that takes Docker's schema 2 as it is; an OCI layout would make
  * skopeo rewrite it.
  */
-async function copyManifest({ name, arch, folder }: Fetch, location: string, signal: AbortSignal): Promise<Descriptor> {
+async function copyManifest(
+  { name, arch, folder, isSignature }: Fetch,
+  location: string,
+  signal: AbortSignal,
+): Promise<Descriptor> {
   const incoming = join(folder, 'incoming');
   const platform = ['--override-os', 'linux', '--override-arch', arch];
+  const policy = isSignature ? ['--insecure-policy'] : [];
   const copy = ['copy', '--quiet', '--preserve-digests', location, `dir:${incoming}`];
-  await runSkopeo([...platform, ...copy], `${name} from ${location}`, signal);
+  await runSkopeo([...policy, ...platform, ...copy], `${name} from ${location}`, signal);
   for (const file of (await readdir(incoming)).filter((entry) => /^[0-9a-f]{64}$/.test(entry))) {
     await rename(join(incoming, file), layoutBlobPath(folder, digestFromHex(file)));
   }

@@ -8,11 +8,23 @@ import { limits } from '../limits.ts';
 import { type Descriptor, type IndexEntry, manifestMediaTypes, parseIndex } from '../oci-schema.ts';
 import type { LayoutSelector } from './image-request.ts';
 
-const REF_NAME = 'org.opencontainers.image.ref.name';
+/** image-spec, annotations.md: what an entry of a layout is called. */
+export const REF_NAME = 'org.opencontainers.image.ref.name';
 
 /** Where a blob of an OCI image layout lies. */
 export function layoutBlobPath(directory: string, digest: Digest): string {
   return join(directory, 'blobs', 'sha256', hexOf(digest));
+}
+
+/** All entries of a layout's `index.json`. @throws AppError `bundle/source` (`reject`) */
+export async function readLayoutIndex(directory: string, signal: AbortSignal): Promise<readonly IndexEntry[]> {
+  const path = join(directory, 'index.json');
+  return parseIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source').manifests;
+}
+
+/** What an entry of a layout is called (`org.opencontainers.image.ref.name`), if anything. */
+export function refNameOf(entry: IndexEntry): string | undefined {
+  return entry.annotations?.[REF_NAME];
 }
 
 /**
@@ -25,13 +37,11 @@ export async function findInLayout(
   selector: LayoutSelector,
   signal: AbortSignal,
 ): Promise<IndexEntry> {
-  const path = join(directory, 'index.json');
-  const bytes = await readLimited(path, limits.indexBytes, signal);
-  const { manifests } = parseIndex(bytes, path, 'bundle/source');
+  const manifests = await readLayoutIndex(directory, signal);
   const found = manifests.filter((entry, at) => isSelected(entry, at, selector));
   const [first] = found;
   if (first === undefined || new Set(found.map((entry) => entry.digest)).size > 1) {
-    const names = manifests.map((entry, at) => entry.annotations?.[REF_NAME] ?? `@${at}`).slice(0, 20);
+    const names = manifests.map((entry, at) => refNameOf(entry) ?? `@${at}`).slice(0, 20);
     const wanted = {
       only: 'more than one image or none',
       name: 'not one image of that name',
@@ -90,7 +100,7 @@ function isSelected(entry: IndexEntry, at: number, selector: LayoutSelector): bo
     case 'only':
       return true;
     case 'name':
-      return entry.annotations?.[REF_NAME] === selector.name;
+      return refNameOf(entry) === selector.name;
     case 'digest':
       return entry.digest === selector.digest;
     case 'position':

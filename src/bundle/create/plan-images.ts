@@ -14,7 +14,8 @@ import {
 } from '../oci-schema.ts';
 import { deriveTags } from './derive-tags.ts';
 import { type ImageRequest, type LayoutSelector, withOrigin } from './image-request.ts';
-import { findInLayout, layoutBlobPath, readLayoutDocument } from './layout-source.ts';
+import { findInLayout, layoutBlobPath, readLayoutDocument, readLayoutIndex } from './layout-source.ts';
+import { readSignatures } from './signatures.ts';
 
 /** A request whose source is an OCI image layout on disk. */
 export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
@@ -37,7 +38,7 @@ export interface PlannedImage extends Image {
   readonly sizeBytes: number;
 }
 
-/** All that a bundle will hold. Documents are manifests, indexes and configs with their bytes; each blob is there once. */
+/** All that a bundle will hold. Documents are manifests, indexes, configs and signatures with their bytes; each blob is there once. */
 export interface Plan {
   readonly images: readonly PlannedImage[];
   readonly documents: ReadonlyMap<Digest, Buffer>;
@@ -106,7 +107,8 @@ async function planImage(
     draft.documents.set(of.digest, bytes);
     return bytes;
   };
-  const manifest = parseManifest(await manifestBytes(top, name, arch, read), `manifest of ${name}`, 'bundle/source');
+  const chosen = await chooseManifest(top, name, arch, read);
+  const manifest = parseManifest(chosen.bytes, `manifest of ${name}`, 'bundle/source');
   if (!configMediaTypes.has(manifest.config.mediaType)) {
     throw bundleError(
       'bundle/source',
@@ -117,6 +119,9 @@ async function planImage(
   if (config.architecture !== undefined && config.architecture !== arch) {
     throw bundleError('bundle/source', `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`);
   }
+  const entries = await readLayoutIndex(directory, signal);
+  const subjects = [...new Set([top.digest, chosen.digest])];
+  const attached = await readSignatures(subjects, { repository: reference.repository, entries, read });
   return {
     reference: formatReference({ repository: reference.repository, digest: top.digest }),
     digest: top.digest,
@@ -127,6 +132,7 @@ async function planImage(
     ...(request.component !== undefined && { component: request.component }),
     pin: request.pin ?? true,
     layers: planLayers(draft, request, manifest.layers, config.rootfs.diff_ids),
+    ...(attached.length > 0 && { attached }),
   };
 }
 
@@ -135,17 +141,18 @@ function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
   return { kind: 'digest', digest: reference.digest };
 }
 
-async function manifestBytes(
+/** The manifest for `arch`: the top itself, or the one that it names as an index. */
+async function chooseManifest(
   top: Descriptor,
   name: string,
   arch: string,
   read: (of: Descriptor) => Promise<Buffer>,
-): Promise<Buffer> {
+): Promise<{ readonly digest: Digest; readonly bytes: Buffer }> {
   const bytes = await read(top);
-  if (!indexMediaTypes.has(top.mediaType)) return bytes;
+  if (!indexMediaTypes.has(top.mediaType)) return { digest: top.digest, bytes };
   const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
   const child = entryForPlatform(index, arch);
-  if (child !== undefined) return read(child);
+  if (child !== undefined) return { digest: child.digest, bytes: await read(child) };
   const platforms = index.manifests.map(({ platform }) => `${platform?.os}/${platform?.architecture}`).join(', ');
   throw bundleError('bundle/source', `${name} has no image for linux/${arch}, only for ${platforms}`);
 }

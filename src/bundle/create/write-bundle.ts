@@ -3,9 +3,11 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContentPointer, Contents, Layer } from '../../domain/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
+import { parseReference } from '../../domain/reference.ts';
 import { bundleError } from '../bundle-error.ts';
-import { mediaTypes } from '../oci-schema.ts';
+import { type Descriptor, mediaTypes } from '../oci-schema.ts';
 import { copyLayer, moveLayer } from './copy-layer.ts';
+import { REF_NAME } from './layout-source.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './plan-images.ts';
 import { syncDirectory, writeSynced } from './staging.ts';
 
@@ -63,17 +65,22 @@ async function takeLayer(layer: PlannedLayer, to: string, signal: AbortSignal): 
   );
 }
 
-/** The layout's index: an entry for each name, so that any OCI tool finds the images by the names people use. */
+/** The layout's index: an entry for each name, so that any OCI tool finds the images by the names people use, and signatures by theirs. */
 function indexOf(images: readonly PlannedImage[]) {
   const manifests = images.flatMap(({ reference, digest, mediaType, sizeBytes, tags }) =>
-    (tags.length === 0 ? [reference] : tags).map((name) => ({
-      mediaType,
-      digest,
-      size: sizeBytes,
-      annotations: { 'org.opencontainers.image.ref.name': name },
-    })),
+    (tags.length === 0 ? [reference] : tags).map((name) => namedEntry(name, { mediaType, digest, size: sizeBytes })),
   );
+  const attached = images.flatMap(({ reference, attached = [] }) => {
+    const { repository } = parseReference(reference);
+    return attached.map(({ tag, ...of }) => [`${repository}:${tag}`, of] as const);
+  });
+  // Two images of a repository may share what is attached.
+  for (const [name, of] of new Map(attached)) manifests.push(namedEntry(name, of));
   return { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests };
+}
+
+function namedEntry(name: string, { mediaType, digest, size }: Descriptor) {
+  return { mediaType, digest, size, annotations: { [REF_NAME]: name } };
 }
 
 /** How many bytes are to be written; layers that are only moved are there already. */

@@ -26,6 +26,7 @@ interface BundleCreateOptions {
   readonly barrier?: string;
   readonly manual?: true;
   readonly volumeSize?: number;
+  readonly withoutSignatures?: true;
   readonly json?: true;
 }
 
@@ -60,6 +61,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       collect,
       [],
     )
+    .option('--without-signatures', 'do not ask registries for sigstore signatures (sha256-<digest>.sig) of the images')
     .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
     .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
     .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
@@ -86,6 +88,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(options.expires !== undefined && { expires: options.expires }),
       ...updateOf(options),
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
+      ...(options.withoutSignatures && { withoutSignatures: true }),
       ...(options.manual && { schedule: 'manual' }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
       attachments: options.attach.map(parseAttachmentRequest),

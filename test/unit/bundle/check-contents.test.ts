@@ -30,6 +30,20 @@ const other: Image = {
   component: 'b',
 };
 
+const renamed = {
+  reference: `quay.io/coreos/etcd@${digest('dd')}`,
+  digest: digest('dd'),
+  tags: [],
+  component: 'etcd-index',
+};
+const signature = {
+  tag: `sha256-${'aa'.repeat(32)}.sig`,
+  digest: digest('ee'),
+  size: 9,
+  mediaType: mediaTypes.ociManifest,
+  blobs: [{ digest: digest('ef'), size: 9 }],
+};
+
 function check(contents: Contents, totals = { images: contents.images.length, diskBytes: 4096, inodes: 2 }): void {
   checkContents(contents, { totals: { blobs: 3, sizeBytes: 9, ...totals } } as Payload);
 }
@@ -39,7 +53,36 @@ describe('checkContents', () => {
     expect(() => check({ layers: [layer], images: [etcd, other] })).not.toThrow();
   });
 
+  it('takes what is attached, also to an index and its manifest', () => {
+    const images = [
+      { ...etcd, attached: [signature] },
+      { ...etcd, ...renamed, attached: [signature] },
+    ];
+    expect(() => check({ layers: [layer], images })).not.toThrow();
+  });
+
   it.each([
+    [
+      'an attached tag twice',
+      { layers: [layer], images: [{ ...etcd, attached: [signature, signature] }] },
+      `attached tag ${signature.tag} is listed twice`,
+    ],
+    [
+      'an attached tag with two digests',
+      {
+        layers: [layer],
+        images: [
+          { ...etcd, attached: [signature] },
+          { ...etcd, ...renamed, attached: [{ ...signature, digest: digest('cc') }] },
+        ],
+      },
+      'with two digests',
+    ],
+    [
+      'an index attached',
+      { layers: [layer], images: [{ ...etcd, attached: [{ ...signature, mediaType: mediaTypes.ociIndex }] }] },
+      'is no image manifest',
+    ],
     ['the same layer twice', { layers: [layer, layer], images: [etcd] }, 'layer sha256:0101'],
     ['a layer that is not there', { layers: [layer], images: [{ ...etcd, layers: [1] }] }, 'no layer 1'],
     [

@@ -46,6 +46,20 @@ describe('catalogOf', () => {
     expect(tags).toEqual([]);
   });
 
+  it('offers what is attached to an image by tag and digest at all times', () => {
+    const signature = {
+      tag: `sha256-${etcd6.digest.slice(7)}.sig`,
+      digest: digestOf('signature'),
+      size: 9,
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      blobs: [],
+    };
+    const signed = verified({ images: { etcd: [] }, imageOver: { etcd: { ...etcd6, attached: [signature] } } });
+    const entry = offered({}, [stored(signed)]).catalog.get('quay.example.com/ocp/etcd');
+    expect([...(entry?.tags ?? [])]).toEqual([[signature.tag, signature.digest]]);
+    expect(entry?.manifests.has(signature.digest)).toBe(true);
+  });
+
   it('offers nothing while nothing is adopted', () => {
     expect(offered({ media: [medium('sdb1', [found(newer)])] }, []).catalog.size).toBe(0);
   });

@@ -1,0 +1,45 @@
+import { digestOf, type SampleBlob, type SampleImage } from './sample-image.ts';
+
+/**
+ * A sigstore signature as cosign attaches it to the manifest `subject` (`sha256:<hex>`): an image manifest whose one layer is a simple-signing
+ * payload and no tar. The signature itself is none.
+ */
+export function sampleSignature(subject: string, reference = 'quay.example.com/edge/app'): SampleImage {
+  const payload = blob('application/vnd.dev.cosign.simplesigning.v1+json', {
+    critical: {
+      identity: { 'docker-reference': reference },
+      image: { 'docker-manifest-digest': subject },
+      type: 'cosign container image signature',
+    },
+    optional: null,
+  });
+  const config = blob('application/vnd.oci.image.config.v1+json', {
+    architecture: '',
+    os: '',
+    config: {},
+    rootfs: { type: 'layers', diff_ids: [payload.digest] },
+  });
+  const descriptor = ({ mediaType, digest, sizeBytes }: SampleBlob) => ({ mediaType, digest, size: sizeBytes });
+  const manifest = blob('application/vnd.oci.image.manifest.v1+json', {
+    schemaVersion: 2,
+    mediaType: 'application/vnd.oci.image.manifest.v1+json',
+    config: descriptor(config),
+    layers: [
+      {
+        ...descriptor(payload),
+        annotations: { 'dev.cosignproject.cosign/signature': Buffer.from(`over ${subject}`).toString('base64') },
+      },
+    ],
+  });
+  return { manifest, config, layers: [], top: manifest, blobs: [manifest, config, payload] };
+}
+
+/** The tag that the signature of `subject` has. */
+export function signatureTag(subject: string): string {
+  return `${subject.replace(':', '-')}.sig`;
+}
+
+function blob(mediaType: string, value: unknown): SampleBlob {
+  const bytes = Buffer.from(JSON.stringify(value));
+  return { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes };
+}
