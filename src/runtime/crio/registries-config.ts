@@ -38,7 +38,7 @@ export interface RegistryEntry {
 
 /** The registries configuration without our own file. */
 export interface RegistriesConfig {
-  /** One for each prefix: a later file's replaces an earlier one's whole (fact 12). */
+  /** One for each prefix, sorted by it: a later file's replaces an earlier one's whole (fact 12). */
   readonly entries: readonly RegistryEntry[];
   /** Entries in files behind ours, which replace ours where the prefix is the same. */
   readonly behindOurs: readonly RegistryEntry[];
@@ -76,17 +76,22 @@ export function mergeRegistries(
     const isBehind = file.path !== configPath && Buffer.compare(Buffer.from(file.path), Buffer.from(linkPath)) > 0;
     if (isBehind) behindOurs.push(...found.entries);
   }
-  return { entries: [...byPrefix.values()], behindOurs, faults };
+  // containers/image sorts by prefix once there is a drop-in, as ours is; of two that match equally long the first holds.
+  const entries = [...byPrefix.values()].sort((a, b) => Buffer.compare(Buffer.from(a.prefix), Buffer.from(b.prefix)));
+  return { entries, behindOurs, faults };
 }
 
-/** The entry that holds for a repository: the longest prefix that matches, `*.example.com` included. */
+/**
+ * The entry that holds for a repository: the longest prefix that matches, as it is written, `*.example.com` included; the first of two that are
+ * equally long.
+ */
 export function entryFor(repository: string, entries: readonly RegistryEntry[]): RegistryEntry | undefined {
-  let best: { entry: RegistryEntry; length: number } | undefined;
+  let best: RegistryEntry | undefined;
   for (const entry of entries) {
-    const length = matchedLength(repository, entry.prefix);
-    if (length > (best?.length ?? 0)) best = { entry, length };
+    if (matchedLength(repository, entry.prefix) === 0) continue;
+    if (best === undefined || entry.prefix.length > best.prefix.length) best = entry;
   }
-  return best?.entry;
+  return best;
 }
 
 /** What `repository` is called at a location of the entry that holds for it: the matched part replaced. An empty location changes nothing. */

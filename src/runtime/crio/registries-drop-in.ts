@@ -1,4 +1,5 @@
 import { mirrorPathOf } from '../../domain/mirror-path.ts';
+import { isCanonicalReference } from '../../domain/reference.ts';
 import { isTable, parseToml } from '../config-file.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
 import { tomlString } from '../toml-text.ts';
@@ -46,9 +47,7 @@ function block(repository: string, address: MirrorAddress, configured: readonly 
     ...(entry === undefined ? [] : [`# behind our mirror: as configured in ${tomlString(entry.file)}`]),
     '[[registry]]',
     `prefix = ${tomlString(repository)}`,
-    `location = ${tomlString(entry === undefined ? repository : locate(repository, entry.prefix, entry.location))}`,
-    ...(entry?.insecure ? ['insecure = true'] : []),
-    ...(entry?.blocked ? ['blocked = true'] : []),
+    ...placeOf(repository, entry),
     '',
     '[[registry.mirror]]',
     `location = ${tomlString(ourLocation(repository, address))}`,
@@ -58,13 +57,38 @@ function block(repository: string, address: MirrorAddress, configured: readonly 
   return `${lines.join('\n')}\n`;
 }
 
+/** Where the repository is looked for last. */
+function placeOf(repository: string, entry: RegistryEntry | undefined): string[] {
+  if (entry === undefined) return [`location = ${tomlString(repository)}`];
+  const location = locate(repository, entry.prefix, entry.location);
+  if (!isRepository(location)) {
+    return [
+      `# ${tomlString(location)} is a name that no image can have, so that nothing came from there before either`,
+      `location = ${tomlString(repository)}`,
+      'blocked = true',
+    ];
+  }
+  return [
+    `location = ${tomlString(location)}`,
+    ...(entry.insecure ? ['insecure = true'] : []),
+    ...(entry.blocked ? ['blocked = true'] : []),
+  ];
+}
+
+/** Whether it is the name of a repository. containers/image gives a pull up, ours included, when one of the places is not. */
+function isRepository(name: string): boolean {
+  return name.includes('/') && isCanonicalReference(`${name}:tag`);
+}
+
 function keptMirror(repository: string, entry: RegistryEntry, mirror: RegistryEntry['mirrors'][number]): string[] {
   // mirror-by-digest-only would hold for our mirror too, which must serve tags; it means the same as digest-only on each other mirror.
   const pullFrom = entry.mirrorByDigestOnly ? 'digest-only' : mirror.pullFromMirror;
+  const location = locate(repository, entry.prefix, mirror.location);
+  if (!isRepository(location)) return [];
   return [
     '',
     '[[registry.mirror]]',
-    `location = ${tomlString(locate(repository, entry.prefix, mirror.location))}`,
+    `location = ${tomlString(location)}`,
     ...(mirror.insecure ? ['insecure = true'] : []),
     ...(pullFrom === undefined ? [] : [`pull-from-mirror = ${tomlString(pullFrom)}`]),
   ];

@@ -95,6 +95,26 @@ pull-from-mirror = "digest-only"
   });
 });
 
+describe('renderRegistriesDropIn, with places that make no name', () => {
+  const render = (text: string) =>
+    parse(renderRegistriesDropIn(['quay.io/a'], ADDRESS, entriesOf(file(`[[registry]]\n${text}`)))).registry;
+  const ours = { location: `127.0.0.1:5577/${ADDRESS.token}/quay.io/a`, insecure: true };
+
+  it.each([
+    ['a bare host', 'prefix = "quay.io/a"\nlocation = "mirror.example.com"'],
+    ['no name at all', 'prefix = "quay.io"\nlocation = "MIRROR EXAMPLE"'],
+  ])('lets only our registry be asked when the location is %s', (_what, text) => {
+    expect(render(text)).toEqual([{ prefix: 'quay.io/a', location: 'quay.io/a', blocked: true, mirror: [ours] }]);
+  });
+
+  it('leaves out a mirror that is a bare host, and keeps the others', () => {
+    const text = ['mirror.example.com', 'b.example.com/a'].map((place) => `[[registry.mirror]]\nlocation = "${place}"`);
+    expect(render(`prefix = "quay.io/a"\n${text.join('\n')}`)).toEqual([
+      { prefix: 'quay.io/a', location: 'quay.io/a', mirror: [ours, { location: 'b.example.com/a' }] },
+    ]);
+  });
+});
+
 describe('parseRegistriesDropIn', () => {
   const path = fc.stringMatching(/^[a-z0-9]{1,8}(\/[a-z0-9]{1,8}){0,2}$/);
   const host = fc.stringMatching(/^[a-z0-9]{1,8}\.[a-z]{2,3}(:[0-9]{2,4})?$/);
@@ -130,8 +150,8 @@ describe('parseRegistriesDropIn', () => {
           mirrorByDigestOnly: false,
           mirrors: [],
         };
-        const rendered = renderRegistriesDropIn(['quay.io/a'], ADDRESS, [entry]);
-        expect(parse(rendered).registry[0].location).toBe(`${location}/a`);
+        const [registry] = parse(renderRegistriesDropIn(['quay.io/a'], ADDRESS, [entry])).registry;
+        expect(registry.location).toBe(registry.blocked === true ? 'quay.io/a' : `${location}/a`);
       }),
     );
   });

@@ -1,0 +1,172 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mergeRegistries, readRegistriesConfig } from '../../../src/runtime/crio/registries-config.ts';
+import { renderRegistriesDropIn } from '../../../src/runtime/crio/registries-drop-in.ts';
+import { have } from '../../support/requirements.ts';
+import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
+
+const TOKEN = '0123456789abcdef0123456789abcdef';
+const NOTHING_THERE = JSON.stringify({ errors: [{ code: 'MANIFEST_UNKNOWN', message: 'not here' }] });
+const run = promisify(execFile);
+
+/** A host that has no image at all and writes down who asked it for which manifest, or came with TLS. */
+async function startEmptyHost(seen: string[]): Promise<{ server: Server; host: string }> {
+  const server = createServer((request, response) => {
+    const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    if (request.url !== '/v2/') seen.push(`${host}${request.url}`);
+    response.statusCode = request.url === '/v2/' ? 200 : 404;
+    response.end(request.url === '/v2/' ? '{}' : NOTHING_THERE);
+  });
+  server.on('clientError', (_error, socket) => {
+    seen.push(`tls 127.0.0.1:${(server.address() as AddressInfo).port}`);
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { server, host: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+interface UserEntry {
+  readonly prefix: string;
+  readonly location: string | undefined;
+  readonly insecure: boolean;
+  readonly blocked: boolean;
+  readonly digestOnly: boolean;
+  readonly mirrors: readonly {
+    readonly location: string;
+    readonly insecure: boolean;
+    readonly pullFrom: string | undefined;
+  }[];
+}
+
+/** TOML of what a user may have configured. `pull-from-mirror` beside `mirror-by-digest-only` is refused by the library, so it is left out. */
+function tomlOf(entries: readonly UserEntry[]): string {
+  return entries
+    .flatMap((entry) => [
+      '[[registry]]',
+      `prefix = "${entry.prefix}"`,
+      ...(entry.location === undefined ? [] : [`location = "${entry.location}"`]),
+      `insecure = ${entry.insecure}`,
+      `blocked = ${entry.blocked}`,
+      `mirror-by-digest-only = ${entry.digestOnly}`,
+      ...entry.mirrors.flatMap((mirror) => [
+        '[[registry.mirror]]',
+        `location = "${mirror.location}"`,
+        `insecure = ${mirror.insecure}`,
+        ...(mirror.pullFrom === undefined || entry.digestOnly ? [] : [`pull-from-mirror = "${mirror.pullFrom}"`]),
+      ]),
+    ])
+    .join('\n');
+}
+
+describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skopeo', () => {
+  const seen: string[] = [];
+  const servers: Server[] = [];
+  const hosts: string[] = [];
+  let ours = '';
+  let home = '';
+  let directory = '';
+
+  beforeAll(async () => {
+    await trixieRoot();
+    home = mkdtempSync(join(tmpdir(), 'stickpin-registries-'));
+    directory = join(home, '.config/containers');
+    mkdirSync(join(directory, 'registries.conf.d'), { recursive: true });
+    for (let count = 0; count < 4; count += 1) {
+      const { server, host } = await startEmptyHost(seen);
+      servers.push(server);
+      hosts.push(host);
+    }
+    const mirror = await startEmptyHost(seen);
+    servers.push(mirror.server);
+    ours = mirror.host;
+  });
+  afterAll(() => {
+    for (const server of servers) server.close();
+    rmSync(home, { recursive: true, force: true });
+  });
+
+  /** Everything that skopeo asks for a manifest while it looks for an image that is nowhere, in order. */
+  async function asked(reference: string): Promise<{ asked: string[]; error: string }> {
+    seen.length = 0;
+    const [program = '', ...words] = skopeoArgv();
+    const failure = await run(program, [...words, 'inspect', '--raw', `docker://${reference}`], {
+      env: { ...process.env, HOME: home },
+    }).then(
+      () => '',
+      (error: { stderr: string }) => error.stderr,
+    );
+    return { asked: [...seen], error: failure };
+  }
+
+  it('is asked first, and then everything in the order that the user configured, whatever that is', async () => {
+    const [first = '', second = '', third = '', fourth = ''] = hosts;
+    const name = fc.constantFrom(`${first}/team/app`, 'registry.example.com/team/app', 'a.example.com/app');
+    const prefix = fc.constantFrom(
+      first,
+      `${first}/team`,
+      `${first}/team/app`,
+      `${first}/te`,
+      'registry.example.com',
+      'registry.example.com/team',
+      'registry.example.com/team/app',
+      '*.example.com',
+      'example.com',
+    );
+    const place = fc.constantFrom(second, `${second}/deep/path`, third, `${third}/x`, fourth);
+    const mirror = fc.record({
+      location: place,
+      insecure: fc.boolean(),
+      pullFrom: fc.constantFrom(undefined, 'all', 'digest-only', 'tag-only'),
+    });
+    const entry: fc.Arbitrary<UserEntry> = fc.record({
+      prefix,
+      location: fc.option(place, { nil: undefined }),
+      insecure: fc.boolean(),
+      blocked: fc.boolean(),
+      digestOnly: fc.boolean(),
+      mirrors: fc.array(mirror, { maxLength: 2 }),
+    });
+    const entries = fc.uniqueArray(entry, { maxLength: 3, selector: (one) => one.prefix });
+    const suffix = fc.constantFrom(':1.0', `@sha256:${'a'.repeat(64)}`);
+    let compared = 0;
+    await fc.assert(
+      fc.asyncProperty(entries, entries, name, suffix, async (main, dropIn, repository, ending) => {
+        const dropIns = join(directory, 'registries.conf.d');
+        const paths = {
+          configPath: join(directory, 'registries.conf'),
+          configDirectory: dropIns,
+          linkPath: join(dropIns, '99-stickpin.conf'),
+        };
+        writeFileSync(paths.configPath, tomlOf(main));
+        writeFileSync(join(dropIns, '50-user.conf'), tomlOf(dropIn));
+        rmSync(paths.linkPath, { force: true });
+        const before = await asked(repository + ending);
+        fc.pre(!before.error.includes('loading'));
+        const config = mergeRegistries(await readRegistriesConfig(paths, AbortSignal.timeout(10_000)), paths);
+        const address = { authority: ours, token: TOKEN };
+        writeFileSync(paths.linkPath, renderRegistriesDropIn([repository], address, config.entries));
+        const after = await asked(repository + ending);
+        const path = repository.replace(':', '__');
+        const manifest = `/manifests/${ending.slice(1)}`;
+        // Our registry speaks plain HTTP; the library tries TLS first.
+        const own = [`tls ${ours}`, `${ours}/v2/${TOKEN}/${path}${manifest}`];
+        if (/rewriting reference/.test(before.error)) {
+          // A place that makes no name kept the library from pulling anything at all; it must not keep it from ours.
+          expect(after.asked.slice(0, own.length)).toEqual(own);
+        } else {
+          expect(after.asked).toEqual([...own, ...before.asked]);
+          compared += before.asked.length;
+        }
+      }),
+      { numRuns: 40 },
+    );
+    expect(compared).toBeGreaterThan(60);
+  }, 300_000);
+});
