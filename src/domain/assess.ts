@@ -142,7 +142,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     unpinnedImages,
     pullableImages,
     disk,
-    degraded: worstFailure(failures),
+    degraded: worstFailure(failures) ?? pinFaultOf(bundle, observed),
     activationDue: due,
     ...phaseOf(facts, context),
   };
@@ -182,6 +182,11 @@ function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
   return reached === 'activated'
     ? { phase: 'activated', reason: held?.reason ?? imagesMissing(facts) }
     : (held ?? { phase: 'preloading' });
+}
+
+/** What takes pins away although they are rendered, as far as the bundle has any. */
+function pinFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason | undefined {
+  return runtime.kind === 'reachable' && contents.images.some((image) => image.pin) ? runtime.pinFault : undefined;
 }
 
 /** Failures that still matter: of pulls whose image is absent, and of an activation that is due. Another bundle may have brought the image. */

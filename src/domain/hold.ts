@@ -33,12 +33,15 @@ const PIN_ATTEMPTS_BEFORE_FAULT = 4;
 
 /** Why present images are not pinned: `runtime/pins-pending`, and after some tries `runtime/pins-ignored`. */
 export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed): Reason {
+  const fault = observed.runtime.kind === 'reachable' ? observed.runtime.pinFault : undefined;
   const attempts = observed.pinsRequested?.attempts ?? 0;
   const first = unpinnedImages[0]?.reference ?? '';
   const count = `${unpinnedImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)}`;
-  if (attempts < PIN_ATTEMPTS_BEFORE_FAULT) {
+  if (attempts < PIN_ATTEMPTS_BEFORE_FAULT && fault === undefined) {
     return { code: 'runtime/pins-pending', message: `${count} are present and not pinned yet` };
   }
+  if (fault !== undefined)
+    return { code: 'runtime/pins-ignored', message: `${count} are present and not pinned. ${fault.message}` };
   return {
     code: 'runtime/pins-ignored',
     message: `${count} are present, but the runtime does not report them as pinned after ${attempts} tries. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and into the runtime's own journal (first ${first})`,

@@ -1,3 +1,5 @@
+import type { Reason } from './medium.ts';
+
 /** An image as the runtime's `ListImages` reports it (CRI v1 `Image`). */
 export interface RuntimeImage {
   readonly imageId: string;
@@ -23,6 +25,8 @@ export type RuntimeObservation =
       readonly filesystem: ImageFilesystem | undefined;
       /** References that our rendered pins name now, sorted. For a runtime that pins by label: those labelled. */
       readonly renderedPins: readonly string[];
+      /** What in the runtime's configuration takes our rendered pins away, now or with its next reload; the message names the file. */
+      readonly pinFault?: Reason | undefined;
       /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */
       readonly renderedMirrors: readonly string[];
     }

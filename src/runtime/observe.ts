@@ -1,4 +1,5 @@
 import { statfs } from 'node:fs/promises';
+import type { Reason } from '../domain/medium.ts';
 import type { ImageFilesystem, RuntimeObservation } from '../domain/runtime-image.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
@@ -7,6 +8,8 @@ import type { CriClient } from './cri-client.ts';
 /** The part of an observation that a runtime's own adapter adds. */
 export interface Rendered {
   readonly renderedPins: readonly string[];
+  /** See {@link RuntimeObservation}; a runtime that pins by label has none. */
+  readonly pinFault?: Reason | undefined;
   readonly renderedMirrors: readonly string[];
 }
 

@@ -1,10 +1,11 @@
 import { mkdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import type { Reason } from '../../domain/medium.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import type { ConfigFault } from '../config-file.ts';
 import { readIfPresent, writeDurably } from '../durable-file.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
 import { configError } from '../runtime-error.ts';
+import { HALF_RELOAD, pinFault, refuseFaults } from './config-faults.ts';
 import { effectivePins, readCrioConfig } from './crio-config-walk.ts';
 import type { CrioPaths } from './crio-paths.ts';
 import { parsePinsDropIn, renderPinsDropIn } from './pins-drop-in.ts';
@@ -36,10 +37,11 @@ export interface CrioFiles {
     signal: AbortSignal,
   ): Promise<{ changed: boolean; shadowing: readonly string[] }>;
   /**
-   * The references of ours that both copies hold; none when a copy isn't what would be rendered now (lost, changed, or others changed their
-   * pins), so that it is rendered again.
+   * `rendered`: the references of ours that both copies hold; none when a copy isn't what would be rendered now (lost, changed, not linked, or
+   * others changed their pins), so that it is rendered again. `fault`: what in the files of others takes pins of ours away, whether CRI-O has read it
+   * already or only will, with the file's name; undefined also when nothing of ours is rendered.
    */
-  renderedPins(signal: AbortSignal): Promise<string[]>;
+  inspectPins(signal: AbortSignal): Promise<{ readonly rendered: string[]; readonly fault: Reason | undefined }>;
   /** Repositories that the drop-in mirrors to our registry now. */
   renderedMirrors(): Promise<string[]>;
 }
@@ -63,7 +65,7 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
     writePins: async (ours, signal) => {
       if (ours.length === 0 && (await holdsNoPins(paths))) return UNTOUCHED;
       const { pins: foreign, shadowing, faults } = await foreignPins(signal);
-      refuse(faults, 'CRI-O would fail to reload, so the pins stay as they are');
+      refuseFaults(faults, 'CRI-O would fail to reload, so the pins stay as they are');
       const text = renderPinsDropIn({ ours, foreign });
       const persistent = await writeDurably({ path: paths.persistentPinsFile }, text);
       // CRI-O's own directory is staged into from its parent, so that no half-written file ever shows up in it.
@@ -76,28 +78,29 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
     },
     refuseHalfReload: async (signal) => {
       const { faults } = await registries(signal);
-      refuse(faults, 'Every reload of CRI-O stops half-way there, so that pins do not hold');
+      refuseFaults(faults, HALF_RELOAD);
     },
     writeMirrors: async (repositories, signal) => {
       if (repositories.length === 0 && (await renderedMirrors()).length === 0) return UNTOUCHED;
       const config = await registries(signal);
-      if (repositories.length > 0) refuse(config.faults, 'No image could be pulled');
+      if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
       const text = renderRegistriesDropIn(repositories, address, config.entries);
       const written = await writeDurably({ path: paths.mirrorsFile }, text);
       const linked = repositories.length > 0 && (await ensureLink(paths.mirrorsLink, paths.mirrorsFile));
       const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
       return { changed: written || linked, shadowing: behind.map(({ file }) => file) };
     },
-    renderedPins: async (signal) => {
+    inspectPins: async (signal) => {
       const [persistent, running] = await Promise.all([
         readIfPresent(paths.persistentPinsFile),
         readIfPresent(paths.pinsFile),
       ]);
       const found = parsePinsDropIn(running ?? '');
-      if (found === undefined || found.ours.length === 0 || running !== persistent) return [];
-      const { pins: foreign, faults } = await foreignPins(signal);
+      if (found === undefined || found.ours.length === 0 || running !== persistent) return NOTHING_RENDERED;
+      const { pins: foreign, faults, shadowing } = await foreignPins(signal);
       const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: found.ours, foreign }) === running;
-      return isCurrent ? [...found.ours] : [];
+      if (!isCurrent || !(await isLinked(paths.pinsLink, paths.pinsFile))) return NOTHING_RENDERED;
+      return { rendered: [...found.ours], fault: pinFault(faults, shadowing, (await registries(signal)).faults) };
     },
     renderedMirrors,
   };
@@ -111,11 +114,14 @@ async function holdsNoPins({ pinsFile, persistentPinsFile }: CrioPaths): Promise
   return texts.every((text) => parsePinsDropIn(text ?? '')?.ours.length === 0);
 }
 
-function refuse(faults: readonly ConfigFault[], consequence: string): void {
-  const [first] = faults;
-  if (first === undefined) return;
-  const more = faults.length === 1 ? '' : ` (and ${faults.length - 1} more files)`;
-  throw configError(`${first.file} is broken: ${first.reason}${more}. ${consequence} until it is mended`);
+const NOTHING_RENDERED = { rendered: [], fault: undefined };
+
+async function isLinked(link: string, target: string): Promise<boolean> {
+  try {
+    return resolve(dirname(link), await readlink(link)) === target;
+  } catch {
+    return false;
+  }
 }
 
 /** Makes `link` point to `target`, which exists already: a link to nowhere would stop CRI-O (fact 2). Returns whether it was missing. */

@@ -7,7 +7,7 @@ import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
 import { observeOverCri } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
-import { configError } from '../runtime-error.ts';
+import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
 
@@ -58,15 +58,15 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     close: cri.close,
     onChange: listeners.add,
     observe: (signal) =>
-      observeOverCri(cri, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
-        renderedPins: await files.renderedPins(inner),
-        renderedMirrors: await files.renderedMirrors(),
-      })),
+      observeOverCri(cri, options.observeTimeoutMs ?? 15_000, signal, async (inner) => {
+        const { rendered, fault } = await files.inspectPins(inner);
+        return { renderedPins: rendered, pinFault: fault, renderedMirrors: await files.renderedMirrors() };
+      }),
     applyPins: async (references, { force }, signal) => {
       const { changed, shadowing } = await files.writePins(references, signal);
       await reload.run(changed || force, references.length > 0, signal);
       if (references.length > 0) await files.refuseHalfReload(signal);
-      refuseShadowing(shadowing, 'set pinned_images, which takes the pins of bundles away');
+      refuseShadowing(shadowing, SHADOWED_PINS);
     },
     applyMirrors: async (mirrors, signal) => {
       const { changed, shadowing } = await files.writeMirrors(
@@ -74,7 +74,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
         signal,
       );
       await reload.run(changed, mirrors.length > 0, signal);
-      refuseShadowing(shadowing, 'configure the same repositories, which takes our mirrors away');
+      refuseShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
     },
     pull: async (reference, signal) => {
       await cri.pullImage(reference, signal);
@@ -94,11 +94,4 @@ function createReload(ask: (signal: AbortSignal) => Promise<void>) {
       owed = 'no';
     },
   };
-}
-
-function refuseShadowing(files: readonly string[], what: string): void {
-  if (files.length === 0) return;
-  throw configError(
-    `${files.join(', ')} sort behind 99-stickpin.conf and ${what}: give them a name that sorts before it`,
-  );
 }

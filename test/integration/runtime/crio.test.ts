@@ -242,6 +242,31 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await runtime.applyPins([], unforced, signal);
   });
 
+  it('sees what takes its pins away before CRI-O has read it, and sees it mended', async () => {
+    const references = ['quay.example.com/a'];
+    await runtime.applyPins(references, unforced, signal);
+    expect((await observed()).pinFault).toBeUndefined();
+    const faultWith = async (path: string, text: string) => {
+      writeFileSync(path, text);
+      const { renderedPins, pinFault } = await observed();
+      expect(renderedPins).toEqual(references);
+      rmSync(path);
+      return pinFault;
+    };
+    const behind = join(double.dirs.crioDropIns, '99-z.conf');
+    const broken = join(double.dirs.crioDropIns, '00-broken.conf');
+    const registries = join(double.dirs.registriesDropIns, '10-broken.conf');
+    expect(await faultWith(behind, '[crio.image]\npinned_images = []\n')).toEqual({
+      code: 'runtime/config',
+      message: expect.stringContaining(`${behind}, which sets pinned_images`),
+    });
+    expect((await faultWith(broken, '[crio.image\n'))?.message).toContain(`${broken} is broken`);
+    expect((await faultWith(registries, '[[registry\n'))?.message).toContain(`${registries} is broken`);
+    expect((await observed()).pinFault).toBeUndefined();
+    rmSync(paths().pinsLink);
+    expect(await observed()).toMatchObject({ renderedPins: [], pinFault: undefined });
+  });
+
   it('does not touch a link or a file of that name that is not ours', async () => {
     const { pinsLink } = paths();
     symlinkSync('/etc/hostname', pinsLink);

@@ -140,6 +140,17 @@ describe('assess: phases', () => {
     expect(asked(4)?.reason?.message).toContain('after 4 tries');
   });
 
+  it('is degraded by a file that takes pins away, before it does and after', () => {
+    const pinFault = { code: 'runtime/config', message: '/etc/crio/crio.conf.d/99-z.conf sets pinned_images' };
+    const seen = (pinned: boolean) =>
+      phase({
+        runtime: reachable({ images: [listed(referenceOf('etcd'), pinned), listed(referenceOf('api'))], pinFault }),
+      });
+    expect(seen(true)).toMatchObject({ phase: 'ready', degraded: pinFault });
+    expect(seen(false)).toMatchObject({ phase: 'held', reason: { code: 'runtime/pins-ignored' } });
+    expect(seen(false)?.reason?.message).toContain('99-z.conf');
+  });
+
   it('holds for space with what is needed, what is free and what is reserved', () => {
     const filesystem = { path: '/var/lib/containers', totalBytes: 40 * 1024 ** 3, freeBytes: 6.05 * 1024 ** 3 };
     expect(phase({ media: [stick], runtime: reachable({ filesystem }) })).toMatchObject({

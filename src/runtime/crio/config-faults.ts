@@ -1,0 +1,45 @@
+import type { Reason } from '../../domain/medium.ts';
+import type { ConfigFault } from '../config-file.ts';
+import { configError } from '../runtime-error.ts';
+
+/** @throws AppError `runtime/config` that names the first broken file; nothing when there is none. */
+export function refuseFaults(faults: readonly ConfigFault[], consequence: string): void {
+  const message = describeFaults(faults, consequence);
+  if (message !== undefined) throw configError(message);
+}
+
+/** @throws AppError `runtime/config` that names the files behind ours which do `what`; nothing when there are none. */
+export function refuseShadowing(files: readonly string[], what: string): void {
+  const message = describeShadowing(files, what);
+  if (message !== undefined) throw configError(message);
+}
+
+/** What in the files of others takes pins of ours away, whether CRI-O has read it already or only will; undefined when nothing does. */
+export function pinFault(
+  faults: readonly ConfigFault[],
+  shadowing: readonly string[],
+  registryFaults: readonly ConfigFault[],
+): Reason | undefined {
+  const message =
+    describeFaults(faults, 'CRI-O can neither reload nor start') ??
+    describeShadowing(shadowing, SHADOWED_PINS) ??
+    describeFaults(registryFaults, HALF_RELOAD);
+  return message === undefined ? undefined : { code: 'runtime/config', message };
+}
+
+/** What a file behind ours does to pins. */
+export const SHADOWED_PINS = 'sets pinned_images and so takes the pins of bundles away';
+/** What a broken registries configuration does to pins (fact 5). */
+export const HALF_RELOAD = 'Every reload of CRI-O stops half-way there, so that pins do not hold';
+
+function describeFaults(faults: readonly ConfigFault[], consequence: string): string | undefined {
+  const [first] = faults;
+  if (first === undefined) return undefined;
+  const more = faults.length === 1 ? '' : ` (and ${faults.length - 1} more files)`;
+  return `${first.file} is broken: ${first.reason}${more}. ${consequence} until it is mended`;
+}
+
+function describeShadowing(files: readonly string[], what: string): string | undefined {
+  if (files.length === 0) return undefined;
+  return `Behind 99-stickpin.conf comes ${files.join(', ')}, which ${what}: rename it so that it sorts before`;
+}
