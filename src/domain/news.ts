@@ -19,6 +19,7 @@ export interface Snapshot {
 export function newsBetween(before: Snapshot | undefined, after: Snapshot): News[] {
   return [
     ...runtimeNews(before, after),
+    ...pinNews(before, after),
     ...mediaNews(before, after),
     ...rejectionNews(before, after),
     ...(before === undefined ? [] : bundleNews(before, after)),
@@ -35,6 +36,16 @@ function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News
   }
   if (was?.kind === 'reachable') return [];
   return [{ kind: 'runtimeBack', level: 'info', message: `The container runtime answers: ${is.name}` }];
+}
+
+/** A file that takes pins away is told when it shows up: at that time the runtime may not have read it, so that they still hold. */
+function pinNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+  const faultOf = (seen: Observed | undefined) =>
+    seen?.runtime.kind === 'reachable' ? seen.runtime.pinFault?.message : undefined;
+  const [was, is] = [faultOf(before?.observed), faultOf(observed)];
+  if (was === is || observed.runtime.kind === 'unreachable') return [];
+  if (is !== undefined) return [{ kind: 'pinsNotTaken', level: 'warn', message: is }];
+  return [{ kind: 'pinsHold', level: 'info', message: 'Nothing takes the pins of bundles away any more' }];
 }
 
 function mediaNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {

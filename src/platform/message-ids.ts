@@ -31,6 +31,7 @@ export const messageIds = {
   bundleActivated: 'f690b506f3b74a6181715d59b270e00a',
   activationFailed: 'fe314fbb43514be786f72ceaa3652ffe',
   pinsNotTaken: 'bd50d7460efc4f09a8e99bf4bc39b79d',
+  pinsHold: '57482aa0a1694925b0b3b3f469cdfbdb',
   runtimeUnreachable: '1aee153d8aea470aab617367691401a1',
   runtimeBack: '64a1a0e1ee234434ab3ddbf583b05f69',
   roundFailed: '0fb4b41dc97649f488a3eb7b6bb7fa3a',

@@ -54,6 +54,13 @@ describe('newsBetween', () => {
     expect(told(snapshot({ runtime: away }), snapshot())).toHaveLength(1);
   });
 
+  it('tells of a file that takes pins away when it comes and when it goes, and not while the runtime is away', () => {
+    const faulty = snapshot({ runtime: reachable({ pinFault: { code: 'runtime/config', message: '99-z.conf' } }) });
+    expect(told(snapshot(), faulty)).toEqual(['pinsNotTaken: 99-z.conf']);
+    expect(told(faulty, snapshot())).toEqual(['pinsHold: Nothing takes the pins of bundles away any more']);
+    expect(told(faulty, snapshot({ runtime: away })).map((line) => line.split(':')[0])).toEqual(['runtimeUnreachable']);
+  });
+
   it('does not tell once more for each bundle that the runtime is away', () => {
     expect(
       told(
