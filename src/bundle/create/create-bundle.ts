@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Attachment, BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
 import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
+import { type ManifestImage, manifestWarnings } from '../../domain/manifest-warnings.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from '../bundle-reader.ts';
@@ -15,6 +16,8 @@ import { bundleIdOf } from '../verify-envelope.ts';
 import { type AttachmentRequest, checkAttachments, writeAttachments } from './attachments.ts';
 import { fetchImages } from './fetch-images.ts';
 import type { ImageRequest } from './image-request.ts';
+import { readManifests } from './manifests.ts';
+import { payloadWarnings } from './payload-warnings.ts';
 import { type Plan, planImages } from './plan-images.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
 import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './staging.ts';
@@ -41,6 +44,8 @@ export interface CreateOptions {
   readonly images: readonly ImageRequest[];
   /** Spreads the bundle over directories `1`, `2` … below `out`, of at most so many bytes each. Not for a tar file. */
   readonly volumeBytes?: number;
+  /** Folders of Kubernetes manifests that are held against what the bundle carries; what does not fit becomes a warning. */
+  readonly manifests?: readonly string[];
   /** Files that travel with the release, by distinct names. */
   readonly attachments?: readonly AttachmentRequest[];
   /** Each adds a signature; without one the bundle must be signed later. */
@@ -58,6 +63,8 @@ export interface CreatedBundle {
   readonly contents: Contents;
   /** Over how many directories it is spread; absent where it is not. */
   readonly volumes?: number;
+  /** All that was noticed, a line each; the payload holds as many as it may. */
+  readonly warnings: readonly string[];
   /** What references without a digest led to. */
   readonly resolved: ReadonlyMap<string, Digest>;
 }
@@ -109,6 +116,7 @@ async function buildTree(
   options: CreateOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
+  const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
   const withSignatures = { withSignatures: options.withoutSignatures !== true };
   const requests = await fetchImages(options.images, options.arch, fetched, withSignatures, signal);
@@ -123,14 +131,21 @@ async function buildTree(
   const blobs = join(directory, 'blobs', 'sha256');
   const attachments = await writeAttachments(blobs, options.attachments ?? [], signal);
   await syncDirectory(blobs);
-  const payload = payloadOf(options, tree, totalsOf(plan, tree.contents, attachments), attachments, plan.warnings);
+  const warnings = [...plan.warnings, ...manifestWarnings(manifests, plan.images)];
+  const payload = payloadOf(options, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys);
-  return { bundleId, payload, contents: tree.contents, resolved: plan.resolved };
+  return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
 }
 
 /** Size in bytes of the largest layer: it lies there twice while a tar is made. */
 function largest({ layers }: Plan): number {
   return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
+}
+
+async function readAllManifests(directories: readonly string[], signal: AbortSignal): Promise<ManifestImage[]> {
+  const found = [];
+  for (const directory of directories) found.push(await readManifests(directory, signal));
+  return found.flat();
 }
 
 async function writeEnvelope(directory: string, payload: Payload, keys: readonly PrivateKey[]): Promise<BundleId> {
@@ -167,7 +182,7 @@ function payloadOf(
     ...(options.update !== undefined && { update: options.update }),
     ...(options.schedule !== undefined && { schedule: options.schedule }),
     ...(attachments.length > 0 && { attachments }),
-    ...(warnings.length > 0 && { warnings: warnings.map((text) => text.slice(0, limits.textLength)) }),
+    ...(warnings.length > 0 && { warnings: payloadWarnings(warnings) }),
     ...(options.annotations !== undefined && { annotations: options.annotations }),
   };
 }

@@ -235,12 +235,14 @@ function firstAskedIn({ origins }: Draft, { reference }: PlannedImage): string {
   return origin === undefined ? '' : ` (first in ${origin})`;
 }
 
-function warnOfTag({ warnings }: Draft, { tag }: Reference, name: string): void {
+/** Kubernetes derives the pull policy `Always` from the tag `latest`, and where there is neither tag nor digest. */
+function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string): void {
+  const always = 'Kubernetes takes imagePullPolicy Always from that and asks the registry at each start; use a version';
   const warning =
-    tag === undefined
-      ? `${name} has no tag: activation can't make a tag name it`
-      : tag === 'latest'
-        ? `${name}: the tag 'latest' names another image tomorrow; use a version`
+    tag === 'latest'
+      ? `${name}: the tag 'latest' names another image tomorrow, and ${always}`
+      : tag === undefined && digest === undefined
+        ? `${name} has no tag: activation can't make a tag name it, and ${always}`
         : undefined;
   if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
 }

@@ -19,6 +19,7 @@ interface BundleCreateOptions {
   readonly out: string;
   readonly image: readonly ImageRequest[];
   readonly imagesFile: readonly string[];
+  readonly manifests: readonly string[];
   readonly attach: readonly string[];
   readonly key: readonly string[];
   readonly expires?: string;
@@ -52,6 +53,12 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .option(
       '--images-file <file>',
       'more images behind those of --image: one a line as for --image, pin=false behind it for one that may be collected, # begins a comment; may be repeated',
+      collect,
+      [],
+    )
+    .option(
+      '--manifests <dir>',
+      'hold the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) against the bundle, and warn of what does not fit; may be repeated',
       collect,
       [],
     )
@@ -91,14 +98,15 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(options.withoutSignatures && { withoutSignatures: true }),
       ...(options.manual && { schedule: 'manual' }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
+      manifests: options.manifests,
       attachments: options.attach.map(parseAttachmentRequest),
       keys: await loadKeys(options.key, context.signal),
     },
     context.signal,
   );
-  const { payload, bundleId, path, resolved, volumes } = made;
+  const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
-  for (const warning of payload.warnings ?? []) context.stderr(`warning: ${warning}\n`);
+  for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
   if (options.key.length === 0)
     context.stderr(
       `warning: not signed yet: stickpin bundle sign ${path}${volumes === undefined ? '' : '/1'} --key FILE\n`,
