@@ -1,7 +1,7 @@
 import type { Digest } from '../domain/digest.ts';
 
-/** The files of a bundle that lie beside its blobs. */
-export type BundleFile = 'bundle.dsse.json' | 'index.json';
+/** The files of a bundle that lie beside its blobs; `contents.json` does in an envelope only. */
+export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json';
 
 /** Read access to one bundle as it lies on its medium; a blob source of its blobs. Nothing is kept open between calls. */
 export interface BundleReader {

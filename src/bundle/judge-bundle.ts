@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ContentPointer, Contents, Payload, VerifiedBundle } from '../domain/bundle.ts';
 import { digestFromHex } from '../domain/digest.ts';
+import { AppError } from '../platform/app-error.ts';
 import { bundleError } from './bundle-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
 import { checkContents } from './check-contents.ts';
@@ -16,6 +17,8 @@ import { type WalkedImages, walkImages } from './walk-images.ts';
 /** A bundle that was judged and found good; what it lacks is in `missing`. */
 export interface JudgedBundle extends WalkedImages {
   readonly bundle: VerifiedBundle;
+  /** `contents.json` lies beside the envelope and no layer is there: the images are to come from their own registries. */
+  readonly isEnvelope: boolean;
 }
 
 /**
@@ -34,7 +37,8 @@ export async function judgeBundle(reader: BundleReader, trust: Trust, signal: Ab
   const tree = await readTree(reader, payload, signal);
   const walked = await walkImages(reader, { payload, ...tree }, signal);
   const { bundleId, signedBy } = verified;
-  return { bundle: { bundleId, payload, contents: tree.contents, signedBy }, ...walked };
+  const isEnvelope = tree.isBeside && lacksAllLayers(tree.contents, walked);
+  return { bundle: { bundleId, payload, contents: tree.contents, signedBy }, isEnvelope, ...walked };
 }
 
 /** A bundle as it describes itself. Its digests fit together; nobody has said that it may be trusted. */
@@ -62,16 +66,52 @@ async function readTree(
   reader: BundleReader,
   payload: Payload,
   signal: AbortSignal,
-): Promise<{ contents: Contents; index: ImageIndex }> {
-  const contentsBytes = await readContents(reader, payload.contents, signal);
+): Promise<{ contents: Contents; index: ImageIndex; isBeside: boolean }> {
+  const { bytes: contentsBytes, isBeside } = await readContents(reader, payload.contents, signal);
   const indexBytes = await reader.readFile('index.json', limits.indexBytes, signal);
   checkDigest('index.json', indexBytes, payload.index);
   const contents = parseContents(contentsBytes);
   checkContents(contents, payload);
-  return { contents, index: parseIndex(indexBytes, 'index.json', 'bundle/index') };
+  return { contents, index: parseIndex(indexBytes, 'index.json', 'bundle/index'), isBeside };
 }
 
-async function readContents(reader: BundleReader, pointer: ContentPointer, signal: AbortSignal): Promise<Buffer> {
+/** Where `contents.json` was found: among the blobs, or beside the envelope, which no copy that was cut short can bring about. */
+interface FoundContents {
+  readonly bytes: Buffer;
+  readonly isBeside: boolean;
+}
+
+async function readContents(
+  reader: BundleReader,
+  pointer: ContentPointer,
+  signal: AbortSignal,
+): Promise<FoundContents> {
+  const beside = await readBeside(reader, pointer, signal);
+  if (beside !== undefined) return { bytes: beside, isBeside: true };
+  return { bytes: await readContentsBlob(reader, pointer, signal), isBeside: false };
+}
+
+async function readBeside(
+  reader: BundleReader,
+  pointer: ContentPointer,
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
+  try {
+    const bytes = await reader.readFile('contents.json', pointer.size, signal);
+    checkDigest('contents.json', bytes, pointer);
+    return bytes;
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'bundle/absent') return undefined;
+    throw error;
+  }
+}
+
+function lacksAllLayers({ layers }: Contents, { missing }: WalkedImages): boolean {
+  const absent = new Set(missing.flatMap(({ digest, why }) => (why === 'absent' ? [digest] : [])));
+  return layers.every(({ digest }) => absent.has(digest));
+}
+
+async function readContentsBlob(reader: BundleReader, pointer: ContentPointer, signal: AbortSignal): Promise<Buffer> {
   const { digest, size } = pointer;
   const read = await readBlob(reader, { digest, sizeBytes: size }, signal);
   if (read.kind === 'read') return read.bytes;

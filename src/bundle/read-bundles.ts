@@ -31,8 +31,8 @@ export async function readBundles(
 
 async function judgeAt(root: string, path: string, trust: Trust, signal: AbortSignal): Promise<FoundBundle> {
   try {
-    const { bundle, documents, missing } = await judgeBundle(openBundle(join(root, path)), trust, signal);
-    return { kind: 'verified', path, bundle, documents, missing };
+    const { bundle, documents, missing, isEnvelope } = await judgeBundle(openBundle(join(root, path)), trust, signal);
+    return { kind: 'verified', path, bundle, documents, missing, ...(isEnvelope && { isEnvelope }) };
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof AppError) || error.code === 'media/gone') throw error;

@@ -74,6 +74,13 @@ export const settingsSchema = v.strictObject({
     v.strictObject({
       parallel: v.optional(v.pipe(count, v.maxValue(16)), 2),
       min_free_percent: v.optional(percent, 15),
+      online: v.optional(v.boolean(), true),
+    }),
+    {},
+  ),
+  retention: v.optional(
+    v.strictObject({
+      blobs: v.optional(v.picklist(['metadata', 'kept']), 'metadata'),
     }),
     {},
   ),

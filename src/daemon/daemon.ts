@@ -7,6 +7,7 @@ import { parseContents, parsePayload } from '../bundle/schema.ts';
 import type { Settings } from '../config/schema.ts';
 import type { StatusReport } from '../domain/report.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
+import type { Policy } from '../domain/state.ts';
 import { createEngine, type Engine } from '../engine/engine.ts';
 import type { NodePort, ServiceNotifier } from '../engine/ports.ts';
 import { createDirectoryMedia } from '../media/directory-media.ts';
@@ -24,6 +25,7 @@ import { watchConfig } from '../runtime/config-watch.ts';
 import type { RuntimeAdapter } from '../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../store/blob-store.ts';
 import { openDatabase } from '../store/database.ts';
+import { createLayerStore } from '../store/layer-store.ts';
 import { createStateStore } from '../store/state-store.ts';
 import { createRuntime, type RuntimeChoice } from './runtime.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust-keeper.ts';
@@ -75,7 +77,12 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     const media = mediaOf(options, trust);
     disposal.defer('the media', media.dispose);
     const documents = createBlobStore(join(settings.paths.state_dir, 'blobs'));
-    const source = createBlobUnion([documents], media.blobs);
+    const layers = createLayerStore({
+      folder: join(settings.paths.state_dir, 'blobs/layers'),
+      minFreePercent: settings.preload.min_free_percent,
+      log,
+    });
+    const source = createBlobUnion([documents], layers, media.blobs);
     const token = randomBytes(16).toString('hex');
     const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
     const registry = createRegistry({
@@ -84,6 +91,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       log,
       token,
       graceMs: settings.media.grace,
+      layers,
       admit: (socket) => isAdmitted(socket, allowedUids),
     });
     disposal.defer('the registry', registry.close);
@@ -98,12 +106,13 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       runtime,
       store,
       documents,
+      layers,
       source,
       trust,
       node,
       meter: registry.meter,
       notifier: options.notifier,
-      policy: { parallelPulls: settings.preload.parallel, minFreePercent: settings.preload.min_free_percent },
+      policy: policyOf(settings),
       setCatalog: registry.setCatalog,
       onStatus: options.onStatus ?? (() => undefined),
     });
@@ -115,6 +124,15 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     await undo();
     throw error;
   }
+}
+
+function policyOf({ preload, retention }: Settings): Policy {
+  return {
+    parallelPulls: preload.parallel,
+    minFreePercent: preload.min_free_percent,
+    keepBlobs: retention.blobs === 'kept',
+    online: preload.online,
+  };
 }
 
 interface RunningParts {

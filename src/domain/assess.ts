@@ -8,17 +8,18 @@ import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import type { PhaseOf } from './phase.ts';
 import type { RuntimeImage } from './runtime-image.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
+import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
 
 /** What one round concludes about one adopted bundle. */
-export interface BundleAssessment extends PhaseOf {
+export interface BundleAssessment extends PhaseOf, ImageSupply {
   readonly bundle: StoredBundle;
   /** Labels of the plugged media that carry it. */
   readonly media: readonly string[];
+  /** Labels of those of them that carry blobs of it. */
+  readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
   /** Present, wanted pinned, and not reported pinned. */
   readonly unpinnedImages: readonly Image[];
-  /** Absent images whose missing layers are all on plugged media. */
-  readonly pullableImages: readonly Image[];
   /** About what is neither present nor being pulled; undefined when nothing is known about the filesystem. */
   readonly disk: DiskVerdict | undefined;
   /** What went wrong last and is not mended, if anything. */
@@ -67,9 +68,12 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
   const known = new Set(stored.bundles.map((bundle) => bundle.bundleId));
   const images = imagesByName(observed);
   const presentLayers = layersPresent(stored.bundles, images);
-  const offered = blobsOffered(found);
+  const supply = supplyOf(
+    found.map((entry) => entry.found),
+    observed.localBlobs,
+  );
   const bundles = stored.bundles.map((bundle) =>
-    assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, offered }),
+    assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }),
   );
   return { bundles, presentLayers, ...sortUnknown(found, known, observed, stored) };
 }
@@ -112,35 +116,35 @@ interface BundleContext {
   readonly found: readonly FoundOn[];
   readonly images: ReadonlyMap<string, RuntimeImage> | undefined;
   readonly presentLayers: ReadonlySet<Digest>;
-  readonly offered: ReadonlySet<Digest>;
+  readonly supply: Supply;
 }
 
 function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
-  const { images, presentLayers, offered, observed } = context;
+  const { images, presentLayers, supply, observed } = context;
   const absentImages = bundle.contents.images.filter(
     (image) => images?.has(image.reference) !== true || isHeldByTagAlone(image, images, observed),
   );
   const unpinnedImages = bundle.contents.images.filter(
     (image) => image.pin && images?.get(image.reference)?.pinned === false && !absentImages.includes(image),
   );
-  const pullableImages = absentImages.filter(
-    (image) =>
-      offered.has(image.digest) &&
-      missingLayersOf(image, bundle, presentLayers).every((layer) => offered.has(layer.digest)),
-  );
+  const { online } = context.policy;
+  const sources = supplyImages(bundle, absentImages, { supply, presentLayers, online });
   const carriers = context.found.flatMap(({ medium, found }) =>
     found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId ? [{ medium, found }] : [],
   );
   const disk = diskVerdict(bundle, absentImages, context);
   const due = activationDue(bundle, context.stored);
   const failures = openFailures(bundle, absentImages, due, observed);
-  const facts = { bundle, absentImages, unpinnedImages, pullableImages, presentLayers, disk, carriers, failures };
+  const facts = { bundle, absentImages, unpinnedImages, ...sources, presentLayers, disk, carriers, failures };
   return {
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
+    blobMedia: [
+      ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
+    ],
     absentImages,
     unpinnedImages,
-    pullableImages,
+    ...sources,
     disk,
     degraded: worstFailure(failures) ?? pinFaultOf(bundle, observed),
     activationDue: due,
@@ -251,16 +255,4 @@ function layersPresent(
     }
   }
   return present;
-}
-
-/** Every layer and image manifest that some plugged medium has, over all verified bundles. */
-function blobsOffered(found: readonly FoundOn[]): ReadonlySet<Digest> {
-  const offered = new Set<Digest>();
-  for (const { found: entry } of found) {
-    if (entry.kind !== 'verified') continue;
-    const missing = new Set(entry.missing.map((blob) => blob.digest));
-    const { layers, images } = entry.bundle.contents;
-    for (const { digest } of [...layers, ...images]) if (!missing.has(digest)) offered.add(digest);
-  }
-  return offered;
 }

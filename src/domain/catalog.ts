@@ -18,6 +18,23 @@ export interface CatalogEntry {
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
 /**
+ * Digests of images that our registry must not begin: the runtime lacks layers of them that are not at hand, and CRI-O, once it has the manifest
+ * from us, would look for them nowhere else (fact 12). What is being pulled from us has its manifest already, and waits for its medium.
+ */
+export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles }: Assessment): ReadonlySet<Digest> {
+  const begun = new Set(running.map((task) => (task.kind === 'pull' && task.online !== true ? task.reference : '')));
+  const withheld = new Set<Digest>();
+  for (const { absentImages, pullableImages, onlineImages } of bundles) {
+    const online = new Set(onlineImages);
+    const atHand = new Set(pullableImages.filter((image) => !online.has(image)));
+    for (const image of absentImages) {
+      if (!atHand.has(image) && !begun.has(image.reference)) withheld.add(image.digest);
+    }
+  }
+  return withheld;
+}
+
+/**
  * The catalog of all adopted bundles. Tags are offered of the one bundle that is being activated, since a tag names one image and an earlier
  * move would be an upgrade that nobody asked for. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
  */

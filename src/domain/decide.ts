@@ -98,7 +98,7 @@ function repositoriesWanted(entry: BundleAssessment, { running, failures }: Obse
     task.kind === 'pull' && task.bundleId === bundle.bundleId && retryAt === undefined ? [task.reference] : [],
   );
   if (entry.pullableImages.some(({ reference }) => !given.includes(reference)) && isPreloading(entry)) {
-    return bundle.contents.images.map((image) => repositoryOf(image.reference));
+    return entry.mirroredImages.map((image) => repositoryOf(image.reference));
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
   if (isActivating || isReadyToActivate(entry))
@@ -136,10 +136,11 @@ function pullEffects(observed: Observed, assessment: Assessment, policy: Policy)
     .filter(([reference]) => !waiting.has(reference))
     .map(([reference, { image, entry }]) => candidate(reference, image, entry));
   return nextPulls({ candidates, running, parallel: policy.parallelPulls }).flatMap((reference): Effect[] => {
-    const entry = pulls.get(reference)?.entry;
-    return entry === undefined
-      ? []
-      : [{ kind: 'start', task: { kind: 'pull', bundleId: entry.bundle.bundleId, reference } }];
+    const found = pulls.get(reference);
+    if (found === undefined) return [];
+    const { bundle, onlineImages } = found.entry;
+    const online = onlineImages.includes(found.image) ? ({ online: true } as const) : {};
+    return [{ kind: 'start', task: { kind: 'pull', bundleId: bundle.bundleId, reference, ...online } }];
   });
 }
 

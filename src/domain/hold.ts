@@ -77,12 +77,20 @@ function sourceReason(facts: BundleFacts): Reason {
   const { bundle, absentImages, pullableImages, carriers, failures } = facts;
   const bad = worstFailure(failures);
   if (pullableImages.length > 0 && bad !== undefined) return bad;
+  if (carriers.length > 0 && carriers.every(({ found }) => found.isEnvelope)) {
+    return { code: 'engine/offline', message: offlineMessage(facts) };
+  }
   if (carriers.length > 0) return { code: 'bundle/blob-missing', message: missingMessage(facts) };
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
   const total = bundle.contents.images.length;
   const progress = `${total - absentImages.length}/${total} images`;
   const message = `Stick removed while preloading ${bundleTitle(bundle.payload)} (${progress}). Plug it in again to continue.`;
   return { code: 'engine/no-source', message };
+}
+
+function offlineMessage({ bundle, carriers }: BundleFacts): string {
+  const labels = carriers.map((carrier) => carrier.medium.label).join(', ');
+  return `${bundleTitle(bundle.payload)} on ${labels} is an envelope without blobs, and preload.online is false: plug in the stick with its blobs, or set preload.online = true.`;
 }
 
 function missingMessage(facts: BundleFacts): string {

@@ -28,6 +28,8 @@ export type FoundBundle =
       readonly documents: readonly Digest[];
       /** Blobs of the bundle that this directory lacks (a volume of a larger bundle, or a bad copy). */
       readonly missing: readonly MissingBlob[];
+      /** It is an envelope: made to carry no layers, whose images come from their own registries. */
+      readonly isEnvelope?: boolean;
     }
   | { readonly kind: 'rejected'; readonly path: string; readonly reason: Reason };
 

@@ -5,6 +5,7 @@ import { bundleTitle } from './bundle.ts';
 import type { News } from './event.ts';
 import type { Medium, Reason } from './medium.ts';
 import type { Observed } from './state.ts';
+import { sourcesOf } from './supply.ts';
 
 /** What a round saw and concluded. */
 export interface Snapshot {
@@ -162,7 +163,8 @@ function phaseNews(entry: BundleAssessment): News[] {
   const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
   if (phase === 'preloading' && absentImages.length > 0) {
     const { totals } = bundle.payload;
-    const from = media.length === 0 ? '' : ` from ${media.join(', ')}`;
+    const sources = sourcesOf(entry);
+    const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;
     const message = `Preloading ${bundleTitle(bundle.payload)}${from}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }

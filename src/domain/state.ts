@@ -1,5 +1,5 @@
 import type { VerifiedBundle } from './bundle.ts';
-import type { BundleId } from './digest.ts';
+import type { BundleId, Digest } from './digest.ts';
 import type { Medium, Reason } from './medium.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
 
@@ -22,7 +22,13 @@ export interface Stored {
 
 /** A long effect that runs beside the loop. */
 export type RunningTask =
-  | { readonly kind: 'pull'; readonly bundleId: BundleId; readonly reference: string }
+  | {
+      readonly kind: 'pull';
+      readonly bundleId: BundleId;
+      readonly reference: string;
+      /** From the image's own registry, since its blobs are not at hand. */
+      readonly online?: true;
+    }
   | { readonly kind: 'activate'; readonly bundleId: BundleId };
 
 /** How a pull, or an activation, failed last. Forgotten when it succeeds, when the media change, and at a restart. */
@@ -54,6 +60,10 @@ export interface Observed {
   /** Changes whenever the set of trusted keys does. */
   readonly trustRevision: string;
   readonly media: readonly Medium[];
+  /** Manifests, configs and layers on the node's own disk. */
+  readonly localBlobs: ReadonlySet<Digest>;
+  /** Whether layers are being copied from a medium to the node's own disk. */
+  readonly isCopying: boolean;
   readonly runtime: RuntimeObservation;
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
@@ -70,4 +80,8 @@ export interface Policy {
   readonly parallelPulls: number;
   /** Share of the image filesystem that stays free, in percent. */
   readonly minFreePercent: number;
+  /** Keep all layers of the kept releases on the node's own disk. */
+  readonly keepBlobs: boolean;
+  /** Pull the images of an envelope without blobs from their own registries. */
+  readonly online: boolean;
 }

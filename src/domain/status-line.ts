@@ -5,6 +5,7 @@ import { bundleInWork } from './focus.ts';
 import type { Medium, MediumId } from './medium.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
 import type { Observed } from './state.ts';
+import { sourcesOf } from './supply.ts';
 
 /** How a preload goes, in bytes of compressed blobs. */
 export interface Progress {
@@ -68,7 +69,8 @@ function preloadLine(entry: BundleAssessment, progress: Progress): string {
   if (progress.waitingTransfers > 0) {
     return `Preloading ${title} has stalled at ${present}: ${labels || 'the medium'} does not deliver. It is tried again; if that does not help, unplug the stick and plug it in again.`;
   }
-  const from = media.length === 0 ? '' : ` from ${labels}`;
+  const sources = sourcesOf(entry);
+  const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;
   const bytes = formatBytesOf(progress.doneBytes, progress.totalBytes);
   const rate = progress.bytesPerSecond === undefined ? '' : `, ${formatBytes(progress.bytesPerSecond)}/s`;
   const trouble = degraded === undefined ? '' : `. Problem: ${degraded.message}`;

@@ -11,7 +11,15 @@ import { formatBytes, formatCount } from '../platform/sizes.ts';
 import { activateBundle } from './activate-task.ts';
 import { type FailureLedger, SETTLING_TRIES } from './failures.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
-import type { ChangingBlobSource, DocumentStore, MediaPort, RuntimePort, StateStore, TransferMeter } from './ports.ts';
+import type {
+  ChangingBlobSource,
+  DocumentStore,
+  LayerStore,
+  MediaPort,
+  RuntimePort,
+  StateStore,
+  TransferMeter,
+} from './ports.ts';
 import { type PullFault, pullImage } from './pull-task.ts';
 import type { Tasks } from './tasks.ts';
 
@@ -26,6 +34,8 @@ export interface EffectDependencies extends NarratorDependencies {
   readonly store: StateStore;
   /** Where manifests and configs of adopted bundles are kept. */
   readonly documents: DocumentStore;
+  /** Where layers are kept. */
+  readonly layers: LayerStore;
   /** Where blobs are found: media and local store together. */
   readonly source: ChangingBlobSource;
   readonly meter: TransferMeter;
@@ -173,7 +183,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       if (image === undefined) return;
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
-      const fault = await pullImage(image, bundle, deps, signal);
+      const fault = await pullImage(image, bundle, { ...deps, online: task.online === true }, signal);
       const before = failures.last(task);
       if (fault === undefined) {
         if (inVain.has(image.reference)) inVain.set(image.reference, true);

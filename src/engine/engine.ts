@@ -1,11 +1,12 @@
 import { type Assessment, assess } from '../domain/assess.ts';
 import { bundleName, bundleTitle } from '../domain/bundle.ts';
 import type { Catalog } from '../domain/catalog.ts';
-import { catalogOf } from '../domain/catalog.ts';
+import { catalogOf, withheldImages } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
 import type { Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import { bundleInWork } from '../domain/focus.ts';
+import { keepPlan } from '../domain/keep-plan.ts';
 import type { Reason } from '../domain/medium.ts';
 import { newsBetween, type Snapshot } from '../domain/news.ts';
 import { oneLine } from '../domain/one-line.ts';
@@ -17,6 +18,7 @@ import type { Progress } from '../domain/status-line.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
 import { createFailureLedger } from './failures.ts';
+import { createLayerKeeper } from './layer-keeper.ts';
 import { createNarrator } from './narrator.ts';
 import { observe } from './observe.ts';
 import { createPace, type Pause } from './pace.ts';
@@ -33,7 +35,7 @@ export interface EngineDependencies extends Omit<EffectDependencies, 'tasks' | '
   readonly notifier: ServiceNotifier;
   readonly policy: Policy;
   /** Tells the registry what it may serve. */
-  readonly setCatalog: (catalog: Catalog) => void;
+  readonly setCatalog: (catalog: Catalog, withheld: ReadonlySet<Digest>) => void;
   /** Called with every new STATUS line. */
   readonly onStatus: (report: StatusReport) => void;
 }
@@ -70,6 +72,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   const failures = createFailureLedger();
   const narrator = createNarrator(deps);
   const tasks = createTasks(wake.kick);
+  const keeper = createLayerKeeper(deps, wake.kick);
   const rate = createRateGauge();
   const effects = createEffects({ ...deps, tasks, failures, narrator });
   let snapshot: Snapshot | undefined;
@@ -81,7 +84,7 @@ export function createEngine(deps: EngineDependencies): Engine {
 
   async function round(signal: AbortSignal): Promise<Pause> {
     const observed = await observe(
-      { ...deps, failures },
+      { ...deps, failures, keeper },
       tasks.running(),
       { pinsRequested: effects.pinsRequested(), pinnedInVain: effects.pinnedInVain(), obstacle },
       signal,
@@ -89,10 +92,13 @@ export function createEngine(deps: EngineDependencies): Engine {
     const before = snapshot;
     snapshot = conclude(observed, before);
     const { assessment } = snapshot;
-    deps.setCatalog(catalogOf(snapshot.observed, assessment));
+    deps.setCatalog(catalogOf(snapshot.observed, assessment), withheldImages(snapshot.observed, assessment));
     for (const news of newsBetween(before, snapshot)) narrator.tell(news);
     publish();
     const decision = decide(snapshot.observed, assessment, policy);
+    const plan = keepPlan(snapshot.observed, assessment, policy);
+    const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
+    if (plan !== undefined) keeper.follow(plan, isIdle);
     obstacle = await act(decision.effects, assessment, signal);
     const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;
     return pace(decision, { failed: obstacle !== undefined, latestMs: latest, now: clock.now() });
@@ -191,7 +197,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     } finally {
       clearInterval(ticker);
       for (const stop of unsubscribe) stop();
-      await tasks.cancelAll();
+      await Promise.all([tasks.cancelAll(), keeper.stop()]);
     }
   }
 

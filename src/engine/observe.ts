@@ -1,10 +1,12 @@
+import type { Digest } from '../domain/digest.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Observed, RunningTask } from '../domain/state.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { FailureLedger } from './failures.ts';
-import type { MediaPort, NodePort, RuntimePort, TrustPort } from './ports.ts';
+import type { LayerKeeper } from './layer-keeper.ts';
+import type { DocumentStore, LayerStore, MediaPort, NodePort, RuntimePort, TrustPort } from './ports.ts';
 
 /** What a round looks at. */
 export interface ObserveDependencies {
@@ -14,6 +16,9 @@ export interface ObserveDependencies {
   readonly trust: TrustPort;
   readonly node: NodePort;
   readonly failures: FailureLedger;
+  readonly documents: Pick<DocumentStore, 'list'>;
+  readonly layers: Pick<LayerStore, 'list'>;
+  readonly keeper: Pick<LayerKeeper, 'isCopying'>;
 }
 
 /** How long the runtime may take to answer before it counts as unreachable. */
@@ -31,9 +36,10 @@ export async function observe(
   last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle'>,
   signal: AbortSignal,
 ): Promise<Observed> {
-  const [runtime, clockSynchronised] = await Promise.all([
+  const [runtime, clockSynchronised, localBlobs] = await Promise.all([
     observeRuntime(deps.runtime, signal),
     observeClock(deps.node, signal),
+    observeLocalBlobs(deps, signal),
   ]);
   return {
     now: deps.clock.now(),
@@ -41,6 +47,8 @@ export async function observe(
     arch: deps.node.arch,
     trustRevision: deps.trust.revision(),
     media: deps.media.list(),
+    localBlobs,
+    isCopying: deps.keeper.isCopying(),
     runtime,
     running,
     failures: deps.failures.list(),
@@ -55,6 +63,16 @@ async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promis
     signal.throwIfAborted();
     return { kind: 'unreachable', reason: reasonOf(error) };
   }
+}
+
+/** A disk of our own that can't be read has nothing; the media may. */
+async function observeLocalBlobs(
+  { documents, layers }: Pick<ObserveDependencies, 'documents' | 'layers'>,
+  signal: AbortSignal,
+): Promise<ReadonlySet<Digest>> {
+  const lists = await Promise.allSettled([documents.list(), layers.list()]);
+  signal.throwIfAborted();
+  return new Set(lists.flatMap((list) => (list.status === 'fulfilled' ? [...list.value] : [])));
 }
 
 async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolean> {

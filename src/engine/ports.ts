@@ -133,8 +133,36 @@ export interface StateStore {
 
 /** Keeps small documents (manifests, indexes, configs) on the node's own disk. */
 export interface DocumentStore extends BlobSource {
+  /** What is there by its name; nothing is read for it after the first time. @throws AppError `store/blob` (`retry`) */
+  list(): Promise<ReadonlySet<Digest>>;
   /** Idempotent; crash-safe. @throws AppError `store/no-space` or `store/blob` (`retry`) */
   put(digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void>;
+}
+
+/** Takes a layer as it passes by. */
+export interface LayerWriter {
+  /** The byte that {@link write} expects first. */
+  readonly startByte: number;
+  /** The next bytes. Never throws: what can't be written ends the writer, and the layer is not kept. */
+  write(chunk: Buffer): Promise<void>;
+  /** No more bytes come; what there is so far is gone on with at the next {@link LayerStore.begin}. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Keeps layers on the node's own disk. */
+export interface LayerStore extends ChangingBlobSource {
+  /** Layers that are there as a whole. @throws AppError `store/blob` (`retry`) */
+  list(): Promise<ReadonlySet<Digest>>;
+  /** Which layers are to be kept: no other one is begun. */
+  want(digests: ReadonlySet<Digest>): void;
+  /**
+   * Begins to write a layer, or goes on where it was left. Bytes from `startByte` on will come; by default from where it was left.
+   *
+   * @returns undefined when it is not wanted, is there or being written already, when there is no room, or when the bytes before `startByte` lack.
+   */
+  begin(digest: Digest, sizeBytes: number, startByte?: number): Promise<LayerWriter | undefined>;
+  /** Removes every layer but these; resolves to how many were removed. @throws AppError `store/blob` (`retry`) */
+  retain(digests: ReadonlySet<Digest>): Promise<number>;
 }
 
 /** The keys that count now. */

@@ -15,6 +15,8 @@ export interface PullDependencies {
   readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes'>;
   /** Where the registry finds blobs. */
   readonly source: BlobSource;
+  /** The image comes from its own registry, and its blobs are not at hand. */
+  readonly online?: boolean;
 }
 
 /** Why a pull failed, and how soon it may be tried again. */
@@ -81,6 +83,7 @@ async function explain(
     case 'runtime/digest-mismatch':
     case 'runtime/not-found':
     case 'runtime/pull-failed':
+      if (deps.online === true) return fault(onlineMessage(failed.image, what, error), 'backoff');
       return failed.isUnused
         ? fault(
             `the runtime did not come to stickpin's registry for ${what}; it has not taken up its mirror configuration (yet): ${reasonOf(error)}`,
@@ -92,6 +95,11 @@ async function explain(
     default:
       return fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff');
   }
+}
+
+function onlineMessage({ reference }: Image, what: string, error: unknown): string {
+  const registry = repositoryOf(reference).split('/')[0];
+  return `${what} could not be pulled from ${registry}, where it comes from since no medium has its blobs: ${reasonOf(error)}`;
 }
 
 /** Names the blob that is damaged or lacking, if that is the cause. What is above others is looked at first: without a manifest the medium is gone. */

@@ -1,11 +1,19 @@
 import type { BlobSource, ChangingBlobSource } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
 
-/** Several blob sources as one: the first that has a blob gives it. `media` is the one that comes and goes. */
-export function createBlobUnion(steady: readonly BlobSource[], media: ChangingBlobSource): ChangingBlobSource {
-  const sources: readonly BlobSource[] = [...steady, media];
+/** Several blob sources as one: the first that has a blob gives it. `steady` ones never lose what they have, `changing` ones come and go. */
+export function createBlobUnion(
+  steady: readonly BlobSource[],
+  ...changing: readonly ChangingBlobSource[]
+): ChangingBlobSource {
+  const sources: readonly BlobSource[] = [...steady, ...changing];
   return {
-    onChange: media.onChange,
+    onChange: (listener) => {
+      const stops = changing.map((source) => source.onChange(listener));
+      return () => {
+        for (const stop of stops) stop();
+      };
+    },
     sizeOf: async (digest, signal) => {
       for (const source of sources) {
         const sizeBytes = await source.sizeOf(digest, signal);

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Catalog, CatalogEntry } from '../domain/catalog.ts';
 import { type Digest, isDigest } from '../domain/digest.ts';
 import { mirrorPathOf } from '../domain/mirror-path.ts';
-import type { TransferMeter } from '../engine/ports.ts';
+import type { LayerStore, TransferMeter } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { readManifest } from './manifest.ts';
@@ -21,6 +21,8 @@ export interface RegistryOptions extends Omit<TransferDependencies, 'onWait'> {
   /** Whether a connection may be served at all; asked once for each. */
   readonly admit: (socket: Socket) => Promise<boolean>;
   readonly log: Log;
+  /** Where layers are kept while they pass by; default none are. */
+  readonly layers?: Pick<LayerStore, 'begin'>;
 }
 
 /** Where the registry listens: an inherited socket (systemd's fd 3), or an address; port 0 takes any free one. */
@@ -29,8 +31,8 @@ export type ListenTarget = { readonly fd: number } | { readonly host: string; re
 /** The read-only registry from which the runtime pulls (OCI distribution-spec 1.1, pull). */
 export interface Registry {
   readonly meter: TransferMeter;
-  /** Replaces what may be served. */
-  setCatalog(catalog: Catalog): void;
+  /** Replaces what may be served; manifests in `withheld` are answered 404, so that the runtime looks for them elsewhere. */
+  setCatalog(catalog: Catalog, withheld?: ReadonlySet<Digest>): void;
   /** Starts to listen and returns its authority, as `127.0.0.1:5317`. @throws AppError `registry/listen` (`fatal`) */
   listen(target: ListenTarget): Promise<string>;
   /** Stops listening and drops every connection. */
@@ -42,6 +44,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   const meter = createMeter();
   const admissions = new WeakMap<Socket, Promise<boolean>>();
   let catalog: Catalog = new Map();
+  let withheld: ReadonlySet<Digest> = new Set();
   const server = createServer((request, response) => {
     void serve(request, response).catch((error: unknown) => {
       options.log.warn({ err: error }, 'Registry: a request failed');
@@ -88,7 +91,8 @@ export function createRegistry(options: RegistryOptions): Registry {
 
   async function sendManifest(digest: Digest | undefined, request: IncomingMessage, response: ServerResponse) {
     const signal = closeSignal(response);
-    const manifest = digest === undefined ? undefined : await readManifest(options.source, digest, signal);
+    const isOffered = digest !== undefined && !withheld.has(digest);
+    const manifest = isOffered ? await readManifest(options.source, digest, signal) : undefined;
     if (digest === undefined || manifest === undefined) {
       respondError(response, 404, 'MANIFEST_UNKNOWN', `manifest ${digest ?? request.url} is on no plugged medium`);
       return;
@@ -130,32 +134,38 @@ export function createRegistry(options: RegistryOptions): Registry {
       'docker-content-digest': digest,
     });
     if (request.method === 'HEAD') response.end();
-    else await stream({ digest, firstByte, lastByte }, response, signal);
+    else await stream({ digest, firstByte, lastByte, sizeBytes }, response, signal);
   }
 
   /** Sends at the pace of the client. A source that is gone for good ends the connection, so that the runtime sees a broken transfer. */
   async function stream(
-    range: { digest: Digest; firstByte: number; lastByte: number },
+    range: { digest: Digest; firstByte: number; lastByte: number; sizeBytes: number },
     response: ServerResponse,
     signal: AbortSignal,
   ) {
     let position = range.firstByte;
+    const kept = await options.layers?.begin(range.digest, range.sizeBytes, position);
     try {
       for await (const chunk of transfer(range, { ...options, onWait: meter.waits }, signal)) {
         position += chunk.length;
         meter.sent(range.digest, chunk.length, position);
+        const written = kept?.write(chunk);
         if (!response.write(chunk)) await once(response, 'drain', { signal });
+        await written;
       }
       response.end();
     } catch (error) {
       response.destroy();
       if (!signal.aborted) options.log.warn({ digest: range.digest, err: error }, brokenTransfer(range.digest, error));
+    } finally {
+      await kept?.close();
     }
   }
 
   return {
     meter,
-    setCatalog: (next) => {
+    setCatalog: (next, kept = new Set()) => {
+      withheld = kept;
       catalog = new Map([...next].map(([repository, entry]) => [mirrorPathOf(repository), entry]));
     },
     listen: (target) => listen(server, target),

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../domain/digest.ts';
 import type { DocumentStore } from '../engine/ports.ts';
@@ -13,11 +13,26 @@ import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 export function createBlobStore(folder: string): DocumentStore {
   const directory = join(folder, 'sha256');
   const pathOf = (digest: Digest) => join(directory, hexOf(digest));
+  let listed: Promise<Set<Digest>> | undefined;
+  const names = (): Promise<Set<Digest>> => {
+    listed ??= listDirectory(directory).catch((error: unknown) => {
+      listed = undefined;
+      throw new AppError({
+        code: 'store/blob',
+        message: `${directory} can't be listed: ${reasonOf(error)}`,
+        disposition: 'retry',
+        cause: error,
+      });
+    });
+    return listed;
+  };
 
   async function load(digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
     try {
       const bytes = await readFile(pathOf(digest), { signal });
-      return digestOf(bytes) === digest ? bytes : undefined;
+      if (digestOf(bytes) === digest) return bytes;
+      (await names()).delete(digest);
+      return undefined;
     } catch (error) {
       if (systemCodeOf(error) === 'ENOENT') return undefined;
       signal.throwIfAborted();
@@ -31,6 +46,7 @@ export function createBlobStore(folder: string): DocumentStore {
   }
 
   return {
+    list: names,
     sizeOf: async (digest, signal) => (await load(digest, signal))?.length,
     async *read(digest, startByte, signal) {
       const bytes = await load(digest, signal);
@@ -47,6 +63,7 @@ export function createBlobStore(folder: string): DocumentStore {
         await writeThrough(staged, bytes, signal);
         await rename(staged, pathOf(digest));
         await syncDirectory(directory);
+        (await names()).add(digest);
       } catch (error) {
         await rm(staged, { force: true }).catch(() => undefined); // the error below tells why
         signal.throwIfAborted();
@@ -59,6 +76,16 @@ export function createBlobStore(folder: string): DocumentStore {
       }
     },
   };
+}
+
+async function listDirectory(directory: string): Promise<Set<Digest>> {
+  try {
+    const names = await readdir(directory);
+    return new Set(names.filter((name) => /^[0-9a-f]{64}$/.test(name)).map(digestFromHex));
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return new Set();
+    throw error;
+  }
 }
 
 function digestOf(bytes: Buffer): Digest {

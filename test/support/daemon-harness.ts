@@ -150,6 +150,7 @@ async function harnessSettings(at: (name: string) => string, over: SettingsOverr
     crio: { ...defaults.crio, ...over.crio },
     registry: { ...defaults.registry, listen: '127.0.0.1:0', ...over.registry },
     preload: { ...defaults.preload, ...over.preload },
+    retention: { ...defaults.retention, ...over.retention },
     paths: { state_dir: at('state'), run_dir: at('run'), ...over.paths },
   };
 }

@@ -311,9 +311,19 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
       runtime,
       policy: POLICY,
       documents: {
+        list: async () => new Set(documents.keys()),
         sizeOf: async (digest) => documents.get(digest)?.length,
         read,
         put: async (digest, bytes) => void documents.set(digest, bytes),
+      },
+      layers: {
+        list: async () => new Set(),
+        sizeOf: async () => undefined,
+        read,
+        want: () => undefined,
+        onChange: () => () => undefined,
+        begin: async () => undefined,
+        retain: async () => 0,
       },
       source: { sizeOf: async (digest) => blobs.get(digest)?.length, read, onChange: () => () => undefined },
       meter: {

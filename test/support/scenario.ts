@@ -160,6 +160,8 @@ export function observation(over: Partial<Observed> = {}): Observed {
     arch: 'amd64',
     trustRevision: 'keys-1',
     media: [],
+    localBlobs: new Set(),
+    isCopying: false,
     runtime: reachable(),
     running: [],
     failures: [],
@@ -170,7 +172,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
   };
 }
 
-export const POLICY: Policy = { parallelPulls: 2, minFreePercent: 15 };
+export const POLICY: Policy = { parallelPulls: 2, minFreePercent: 15, keepBlobs: false, online: true };
 
 /** The references that are to be pinned for these bundles, as {@link decide} wants them rendered. */
 export function pinsOf(...bundles: readonly VerifiedBundle[]): string[] {

@@ -1,0 +1,95 @@
+import type { Layer } from '../domain/bundle.ts';
+import type { Digest } from '../domain/digest.ts';
+import type { KeepPlan } from '../domain/keep-plan.ts';
+import { reasonOf } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { Log } from '../platform/log.ts';
+import type { BlobSource, LayerStore } from './ports.ts';
+
+/** What the keeper works on. */
+export interface LayerKeeperDependencies {
+  readonly layers: LayerStore;
+  /** Where blobs are found. */
+  readonly source: BlobSource;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Makes the layers on the node's own disk those of the plan, beside the loop. */
+export interface LayerKeeper {
+  /** Follows a new plan. While `isIdle` is false nothing is copied: pulls have the medium for themselves. */
+  follow(plan: KeepPlan, isIdle: boolean): void;
+  /** Whether layers are being copied from a medium. */
+  isCopying(): boolean;
+  /** Ends what is under way. */
+  stop(): Promise<void>;
+}
+
+/** A layer that could not be copied is not tried again before that. */
+const RETRY_MS = 60_000;
+
+/** A keeper without a plan. `onEnd` is called when a copy ended. */
+export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => void): LayerKeeper {
+  const { layers, clock, log } = deps;
+  const failedAt = new Map<Digest, number>();
+  let copy: { digest: Digest; controller: AbortController; ended: Promise<void> } | undefined;
+  let removal: Promise<void> = Promise.resolve();
+
+  const copyOne = async ({ digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> => {
+    const writer = await layers.begin(digest, sizeBytes);
+    if (writer === undefined) {
+      if ((await layers.sizeOf(digest, signal)) === undefined) failedAt.set(digest, clock.monotonic());
+      return;
+    }
+    try {
+      for await (const chunk of deps.source.read(digest, writer.startByte, signal)) await writer.write(chunk);
+    } finally {
+      await writer.close();
+    }
+    if ((await layers.sizeOf(digest, signal)) === undefined) failedAt.set(digest, clock.monotonic());
+  };
+  const start = (layer: Layer): void => {
+    const controller = new AbortController();
+    const ended = copyOne(layer, controller.signal)
+      .catch((error: unknown) => {
+        if (controller.signal.aborted) return;
+        failedAt.set(layer.digest, clock.monotonic());
+        log.warn({ err: error, digest: layer.digest }, `${layer.digest} could not be kept: ${reasonOf(error)}`);
+      })
+      .finally(() => {
+        copy = undefined;
+        onEnd();
+      });
+    copy = { digest: layer.digest, controller, ended };
+  };
+  const isDue = ({ digest }: Layer): boolean => {
+    const at = failedAt.get(digest);
+    return at === undefined || clock.monotonic() - at >= RETRY_MS;
+  };
+
+  return {
+    isCopying: () => copy !== undefined,
+    follow: (plan, isIdle) => {
+      layers.want(plan.wanted);
+      removal = removal.then(async () => {
+        const count = await layers.retain(plan.wanted).catch((error: unknown) => {
+          log.warn({ err: error }, `Layers that nothing needs could not be removed: ${reasonOf(error)}`);
+          return 0;
+        });
+        if (count > 0) log.info({}, `Removed ${count} kept layers that nothing needs any more`);
+      });
+      if (copy !== undefined) {
+        const { digest, controller } = copy;
+        if (!isIdle || plan.copy.every((layer) => layer.digest !== digest)) controller.abort();
+        return;
+      }
+      const next = isIdle ? plan.copy.find(isDue) : undefined;
+      if (next !== undefined) start(next);
+    },
+    stop: async () => {
+      copy?.controller.abort();
+      await copy?.ended;
+      await removal;
+    },
+  };
+}

@@ -1,0 +1,152 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Digest, hexOf, parseDigest } from '../../../src/domain/digest.ts';
+import type { LayerStore, LayerWriter } from '../../../src/engine/ports.ts';
+import { createLayerStore } from '../../../src/store/layer-store.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+import { have } from '../../support/requirements.ts';
+import { digestOf as digestOfBytes, seededBytes } from '../../support/sample-image.ts';
+
+const MIB = 1024 * 1024;
+const { signal } = new AbortController();
+const bytes = seededBytes('layer', 3 * MIB);
+const digest = digestIn(bytes);
+let folder: string;
+let log: RecordingLog;
+let store: LayerStore;
+
+function digestIn(content: Buffer): Digest {
+  return parseDigest(digestOfBytes(content)) as Digest;
+}
+const makeStore = (minFreePercent = 0): LayerStore => {
+  const made = createLayerStore({ folder, minFreePercent, log });
+  made.want(new Set([digest]));
+  return made;
+};
+beforeEach(() => {
+  folder = join(mkdtempSync(join(tmpdir(), 'stickpin-layers-')), 'layers');
+  log = createRecordingLog();
+  store = makeStore();
+});
+afterEach(() => rmSync(join(folder, '..'), { recursive: true, force: true }));
+
+const begin = async (startByte?: number, of = store): Promise<LayerWriter> => {
+  const writer = await of.begin(digest, bytes.length, startByte);
+  if (writer === undefined) throw new Error('not begun');
+  return writer;
+};
+const feed = async (writer: LayerWriter, from: number, to: number, content = bytes): Promise<void> => {
+  for (let at = from; at < to; at += MIB / 2) await writer.write(content.subarray(at, Math.min(at + MIB / 2, to)));
+  await writer.close();
+};
+const readAll = async (startByte = 0): Promise<Buffer> => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of store.read(digest, startByte, signal)) chunks.push(chunk);
+  return Buffer.concat(chunks);
+};
+const isKept = async () => (await store.list()).has(digest);
+
+describe('layer store', () => {
+  it('keeps a layer that passed by as a whole, and has it after a restart', async () => {
+    const changes: number[] = [];
+    store.onChange(() => changes.push(1));
+    await feed(await begin(0), 0, bytes.length);
+    expect(await isKept()).toBe(true);
+    expect(changes).toEqual([1]);
+    expect(readdirSync(folder)).toEqual([hexOf(digest)]);
+    expect(await store.sizeOf(digest, signal)).toBe(bytes.length);
+    expect((await readAll()).equals(bytes)).toBe(true);
+    expect((await readAll(MIB + 7)).equals(bytes.subarray(MIB + 7))).toBe(true);
+    store = makeStore();
+    expect(await isKept()).toBe(true);
+    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+  });
+
+  it.each([
+    ['where it broke off', MIB],
+    ['before it', MIB / 2],
+  ])('goes on %s, in this run and in the next', async (_where, from) => {
+    await feed(await begin(0), 0, MIB);
+    await feed(await begin(from), from, 2 * MIB);
+    expect(await isKept()).toBe(false);
+    store = makeStore();
+    const writer = await begin();
+    expect(writer.startByte).toBe(2 * MIB);
+    await feed(writer, 2 * MIB, bytes.length);
+    expect((await readAll()).equals(bytes)).toBe(true);
+  });
+
+  it('does not begin behind a gap, what is not wanted, or twice at once', async () => {
+    await feed(await begin(0), 0, MIB);
+    expect(await store.begin(digest, bytes.length, MIB + 1)).toBeUndefined();
+    const writer = await begin(0);
+    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+    await writer.close();
+    store.want(new Set());
+    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+  });
+
+  it('keeps nothing that has another digest', async () => {
+    const wrong = Buffer.from(bytes);
+    wrong[5] = (wrong[5] ?? 0) ^ 1;
+    await feed(await begin(0), 0, bytes.length, wrong);
+    expect(await isKept()).toBe(false);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('removes a layer whose bytes changed when it is read, so that another source is asked', async () => {
+    await feed(await begin(0), 0, bytes.length);
+    const path = join(folder, hexOf(digest));
+    const wrong = readFileSync(path);
+    wrong[9] = (wrong[9] ?? 0) ^ 1;
+    writeFileSync(path, wrong);
+    await expect(readAll()).rejects.toMatchObject({ code: 'store/blob', disposition: 'retry' });
+    expect(await isKept()).toBe(false);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it('finishes what a crash left whole but unnamed', async () => {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, `${hexOf(digest)}.part`), bytes);
+    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+    expect(await isKept()).toBe(true);
+  });
+
+  it('removes what is not to be kept, half-written files too', async () => {
+    await feed(await begin(0), 0, bytes.length);
+    writeFileSync(join(folder, `${'0'.repeat(64)}.part`), 'half');
+    expect(await store.retain(new Set([digest]))).toBe(0);
+    expect(readdirSync(folder)).toEqual([hexOf(digest)]);
+    expect(await store.retain(new Set())).toBe(1);
+    expect(readdirSync(folder)).toEqual([]);
+    expect(await isKept()).toBe(false);
+  });
+
+  describe.runIf(have('root'))('on a small disk', () => {
+    beforeEach(() => {
+      mkdirSync(folder);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder]);
+    });
+    afterEach(() => execFileSync('umount', ['--lazy', folder]));
+
+    it('begins nothing that would take the share that stays free', async () => {
+      store = makeStore(50);
+      expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+      expect(log.lines.at(-1)?.message).toContain('has no room');
+    });
+
+    it('a disk that fills up ends the writer, not the one who feeds it, and leaves nothing half-written', async () => {
+      const writer = await begin(0);
+      writeFileSync(join(folder, 'other'), Buffer.alloc(2 * MIB));
+      await feed(writer, 0, bytes.length);
+      expect(log.lines.at(-1)?.message).toContain('ENOSPC');
+      expect(readdirSync(folder)).toEqual(['other']);
+      rmSync(join(folder, 'other'));
+      await feed(await begin(0), 0, bytes.length);
+      expect(await isKept()).toBe(true);
+    });
+  });
+});

@@ -1,0 +1,61 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type CrioDouble,
+  type StartOptions,
+  startCrioDouble,
+  wipeCrioDouble,
+} from './crio-double/start-crio-double.ts';
+import { createDaemonHarness, type DaemonHarness, type SettingsOverrides } from './daemon-harness.ts';
+import { skopeoArgv } from './rootfs/trixie-root.ts';
+
+/** The daemon and the CRI-O double beside each other, as on a node. */
+export interface CrioNode {
+  readonly harness: DaemonHarness;
+  double(): CrioDouble;
+  /** Ends CRI-O without warning, boots the node and has `crio-wipe` empty its storage (fact 11), then starts CRI-O. The daemon goes on. */
+  powerCutAndWipe(): Promise<void>;
+  /** Ends both and removes everything. */
+  dispose(): Promise<void>;
+}
+
+/** Starts the double and makes a harness whose daemon is not started yet. */
+export async function createCrioNode(settings: SettingsOverrides = {}, options: StartOptions = {}): Promise<CrioNode> {
+  const base = mkdtempSync(join(tmpdir(), 'crio-node-'));
+  const flags = [`--clean-shutdown-file=${join(base, 'var/lib/crio/clean.shutdown')}`];
+  const start = () => startCrioDouble({ skopeo: skopeoArgv(), ...options, base, flags });
+  let double = await start();
+  const { dirs, socketPath } = double;
+  const harness = await createDaemonHarness({
+    settings: {
+      ...settings,
+      runtime: { kind: 'cri-o', socket: socketPath },
+      crio: {
+        config_file: join(dirs.crioConfig, 'crio.conf'),
+        config_dir: dirs.crioDropIns,
+        pins_file: join(base, 'run/crio/crio.conf.d/99-stickpin.conf'),
+        registries_conf: dirs.registriesFile,
+        registries_dir: dirs.registriesDropIns,
+        ...settings.crio,
+      },
+    },
+    units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
+  });
+  return {
+    harness,
+    double: () => double,
+    powerCutAndWipe: async () => {
+      await double.kill();
+      rmSync(join(dirs.run, 'version'), { force: true });
+      const log = await wipeCrioDouble(base, { flags });
+      if (!log.includes('Wiping')) throw new Error(`the storage was not wiped:\n${log}`);
+      double = await start();
+    },
+    dispose: async () => {
+      await harness.dispose();
+      await double.stop();
+      rmSync(base, { recursive: true, force: true });
+    },
+  };
+}
