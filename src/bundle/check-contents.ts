@@ -12,7 +12,7 @@ import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
  * @throws AppError `bundle/contents` (`reject`) that names the image or layer.
  */
 export function checkContents(contents: Contents, payload: Payload): void {
-  checkLayers(contents.layers);
+  checkLayers(contents.layers, payload);
   const seen = {
     references: new Set<string>(),
     tags: new Map<string, Digest>(),
@@ -31,9 +31,14 @@ export function checkContents(contents: Contents, payload: Payload): void {
   checkTotals(contents, payload);
 }
 
-function checkLayers(layers: readonly Layer[]): void {
+function checkLayers(layers: readonly Layer[], { update }: Payload): void {
   const digests = new Set<string>();
-  for (const layer of layers) once(digests, layer.digest, 'layer');
+  for (const layer of layers) {
+    once(digests, layer.digest, 'layer');
+    if (layer.inBase && update?.base === undefined) {
+      throw wrong(`layer ${layer.digest} is left to a base, and the payload names none`);
+    }
+  }
 }
 
 function checkReference(image: Image): void {

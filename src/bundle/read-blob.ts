@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../domain/digest.ts';
-import type { MissingBlob } from '../domain/medium.ts';
+import type { FaultyBlob } from '../domain/medium.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
 
 /** A blob read whole and found right, or why it is missing. */
 export type BlobResult =
   | { readonly kind: 'read'; readonly bytes: Buffer }
-  | { readonly kind: 'missing'; readonly missing: MissingBlob };
+  | { readonly kind: 'missing'; readonly missing: FaultyBlob };
 
 /** What is known of a blob before it is looked at: its digest and its size in bytes. */
 export interface ExpectedBlob {
@@ -38,7 +38,7 @@ export async function inspectBlob(
   expected: ExpectedBlob,
   signal: AbortSignal,
   onChunk?: (chunk: Buffer) => void,
-): Promise<MissingBlob | undefined> {
+): Promise<FaultyBlob | undefined> {
   const misfit = await sizeMisfit(reader, expected, signal);
   if (misfit !== undefined) return misfit;
   const hash = createHash('sha256');
@@ -60,7 +60,7 @@ export async function sizeMisfit(
   reader: BundleReader,
   expected: ExpectedBlob,
   signal: AbortSignal,
-): Promise<MissingBlob | undefined> {
+): Promise<FaultyBlob | undefined> {
   const found = await reader.sizeOf(expected.digest, signal);
   if (found === undefined) return { digest: expected.digest, why: 'absent' };
   return found === expected.sizeBytes ? undefined : { digest: expected.digest, why: 'truncated' };

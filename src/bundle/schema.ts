@@ -137,6 +137,7 @@ const layer = v.strictObject({
   uncompressedBytes: count,
   diskBytes: count,
   inodes: count,
+  inBase: v.exactOptional(v.literal(true)),
 });
 
 const document = { digest, size: sizeUpTo(limits.manifestBytes) };

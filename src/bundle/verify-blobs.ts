@@ -1,5 +1,5 @@
 import type { Digest } from '../domain/digest.ts';
-import type { MissingBlob } from '../domain/medium.ts';
+import type { FaultyBlob } from '../domain/medium.ts';
 import type { BundleReader } from './bundle-reader.ts';
 import { inspectBlob } from './read-blob.ts';
 
@@ -16,8 +16,8 @@ export async function verifyBlobs(
   blobs: ReadonlyMap<Digest, number>,
   signal: AbortSignal,
   onBytes: (bytes: number) => void = () => undefined,
-): Promise<MissingBlob[]> {
-  const missing: MissingBlob[] = [];
+): Promise<FaultyBlob[]> {
+  const missing: FaultyBlob[] = [];
   for (const [digest, sizeBytes] of blobs) {
     const found = await inspectBlob(reader, { digest, sizeBytes }, signal, (chunk) => onBytes(chunk.length));
     if (found !== undefined) missing.push(found);

@@ -55,7 +55,7 @@ export async function walkImages(
     checkLayers(image, manifest, bundle.contents);
     await walkConfig(walk, image, manifest, bundle.contents);
   }
-  for (const layer of bundle.contents.layers) await walk.look(layer);
+  for (const { digest, sizeBytes, inBase } of bundle.contents.layers) await walk.look({ digest, sizeBytes }, inBase);
   for (const { digest, size } of bundle.payload.attachments ?? []) await walk.look({ digest, sizeBytes: size });
   const result = walk.result();
   checkTotals(result, bundle.payload);
@@ -65,8 +65,8 @@ export async function walkImages(
 interface Walk {
   /** Reads a document; undefined when it is missing, which has then been noted. */
   document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
-  /** Notes a blob as missing if it is absent or has another size. */
-  look(blob: ExpectedBlob): Promise<void>;
+  /** Notes a blob as missing if it is absent or has another size; it may be left to the base. */
+  look(blob: ExpectedBlob, inBase?: true): Promise<void>;
   result(): WalkedImages;
 }
 
@@ -89,10 +89,12 @@ function createWalk(reader: BundleReader, signal: AbortSignal): Walk {
       missing.set(of.digest, read.missing);
       return undefined;
     },
-    look: async (blob) => {
-      blobs.set(blob.digest, blob.sizeBytes);
+    look: async (blob, inBase) => {
+      const { digest, sizeBytes } = blob;
+      blobs.set(digest, sizeBytes);
       const misfit = await sizeMisfit(reader, blob, signal);
-      if (misfit !== undefined) missing.set(blob.digest, misfit);
+      if (misfit === undefined) return;
+      missing.set(digest, inBase && misfit.why === 'absent' ? { digest, why: 'in-base' } : misfit);
     },
     result: () => ({ documents: [...documents], missing: [...missing.values()], blobs }),
   };

@@ -3,7 +3,16 @@ import type { Image, Layer, VerifiedBundle } from './bundle.ts';
 import { bundleName } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
 import { type DiskVerdict, estimateDisk } from './disk-estimate.ts';
-import { type BundleFacts, imagesMissing, mediaHold, pinReason, runtimeHold, spaceHold, worstFailure } from './hold.ts';
+import {
+  type BundleFacts,
+  baseHold,
+  imagesMissing,
+  mediaHold,
+  pinReason,
+  runtimeHold,
+  spaceHold,
+  worstFailure,
+} from './hold.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import type { PhaseOf } from './phase.ts';
 import type { RuntimeImage } from './runtime-image.ts';
@@ -120,12 +129,12 @@ interface BundleContext {
 }
 
 function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
-  const { images, presentLayers, supply, observed } = context;
+  const { images: present, presentLayers, supply, observed } = context;
   const absentImages = bundle.contents.images.filter(
-    (image) => images?.has(image.reference) !== true || isHeldByTagAlone(image, images, observed),
+    (image) => present?.has(image.reference) !== true || isHeldByTagAlone(image, present, observed),
   );
   const unpinnedImages = bundle.contents.images.filter(
-    (image) => image.pin && images?.get(image.reference)?.pinned === false && !absentImages.includes(image),
+    (image) => image.pin && present?.get(image.reference)?.pinned === false && !absentImages.includes(image),
   );
   const { online } = context.policy;
   const sources = supplyImages(bundle, absentImages, { supply, presentLayers, online });
@@ -135,7 +144,12 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   const disk = diskVerdict(bundle, absentImages, context);
   const due = activationDue(bundle, context.stored);
   const failures = openFailures(bundle, absentImages, due, observed);
-  const facts = { bundle, absentImages, unpinnedImages, ...sources, presentLayers, disk, carriers, failures };
+  const baseFacts = {
+    lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
+    base: context.stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
+  };
+  const images = { absentImages, unpinnedImages, ...sources };
+  const facts = { bundle, ...images, ...baseFacts, presentLayers, disk, carriers, failures };
   return {
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
@@ -150,6 +164,20 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     activationDue: due,
     ...phaseOf(facts, context),
   };
+}
+
+/** Layers that a delta leaves to its base and that nobody has, of absent images that don't come from their own registries. */
+function lackingOfBaseIn(
+  bundle: StoredBundle,
+  absent: readonly Image[],
+  { onlineImages }: ImageSupply,
+  { presentLayers, supply }: BundleContext,
+): ReadonlySet<Digest> {
+  const missing = absent
+    .filter((image) => !onlineImages.includes(image))
+    .flatMap((image) => missingLayersOf(image, bundle, presentLayers));
+  const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.atHand.has(digest));
+  return new Set(lacking.map(({ digest }) => digest));
 }
 
 /**
@@ -182,7 +210,9 @@ function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
       : { phase: 'preloading', reason };
   }
   const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
-  const held = isPulling ? undefined : (spaceHold(facts) ?? mediaHold(facts) ?? runtimeHold(observed));
+  const held = isPulling
+    ? undefined
+    : (baseHold(facts) ?? spaceHold(facts) ?? mediaHold(facts) ?? runtimeHold(observed));
   return reached === 'activated'
     ? { phase: 'activated', reason: held?.reason ?? imagesMissing(facts) }
     : (held ?? { phase: 'preloading' });

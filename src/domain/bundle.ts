@@ -71,7 +71,12 @@ export interface Layer {
   readonly uncompressedBytes: number;
   readonly diskBytes: number;
   readonly inodes: number;
+  /** The blob is left to the bundle that `update.base` names: a delta does not hold it. */
+  readonly inBase?: true;
 }
+
+/** The annotation in which a delta says what its base is called, as `ocp@4.13.6`: for people, since `update.base` is a digest. */
+export const BASE_ANNOTATION = 'io.stickpin.base';
 
 /**
  * What stands beside an image in its repository under a tag that names the image's digest, as cosign's `sha256-<hex>.sig`: a manifest over blobs

@@ -1,9 +1,9 @@
-import { formatBytes } from '../platform/sizes.ts';
+import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Image } from './bundle.ts';
-import { bundleTitle } from './bundle.ts';
-import type { Digest } from './digest.ts';
+import { BASE_ANNOTATION, bundleName, bundleTitle } from './bundle.ts';
+import { type Digest, shortDigest } from './digest.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
-import type { FoundBundle, Medium, MissingBlob, Reason } from './medium.ts';
+import { type FoundBundle, isFaulty, type Medium, type MissingBlob, type Reason } from './medium.ts';
 import type { PhaseOf } from './phase.ts';
 import type { Observed, StoredBundle, TaskFailure } from './state.ts';
 
@@ -20,6 +20,10 @@ export interface BundleFacts {
   readonly unpinnedImages: readonly Image[];
   readonly pullableImages: readonly Image[];
   readonly presentLayers: ReadonlySet<Digest>;
+  /** How many layers that absent images need are left to the base and neither present nor offered by a medium. */
+  readonly lackingOfBase: number;
+  /** The base, if it was adopted. */
+  readonly base: StoredBundle | undefined;
   readonly disk: DiskVerdict | undefined;
   readonly carriers: readonly Carrier[];
   readonly failures: readonly TaskFailure[];
@@ -46,6 +50,22 @@ export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Obs
     code: 'runtime/pins-ignored',
     message: `${count} are present, but the runtime does not report them as pinned after ${attempts} tries. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and into the runtime's own journal (first ${first})`,
   };
+}
+
+/** `held (base)` when a delta has left layers to a base that is neither on this node nor on a plugged medium. */
+export function baseHold({ bundle, lackingOfBase, base }: BundleFacts): PhaseOf | undefined {
+  if (lackingOfBase === 0) return undefined;
+  const { payload } = bundle;
+  const named = base === undefined ? payload.annotations?.[BASE_ANNOTATION] : bundleName(base.payload);
+  const digest = payload.update?.base === undefined ? '' : shortDigest(payload.update.base);
+  const name = named === undefined ? `bundle ${digest}` : `${named} (${digest})`;
+  const lacks = formatCount(lackingOfBase, 'layer');
+  const state =
+    base === undefined
+      ? `which this node has never had: ${lacks} of it`
+      : `of which this node has not everything: ${lacks}`;
+  const message = `${bundleTitle(payload)} needs base ${name}, ${state} can't be found. Plug in the stick with ${named ?? 'that bundle'}, or take a stick with all of ${bundleTitle(payload)}.`;
+  return { phase: 'held', hold: 'base', reason: { code: 'engine/no-base', message } };
 }
 
 /** `held (space)` when what is still to be pulled does not fit. */
@@ -108,7 +128,7 @@ function missingMessage(facts: BundleFacts): string {
 function missingOnAll({ carriers, presentLayers }: BundleFacts): readonly MissingBlob[] {
   const [first, ...others] = carriers.map(({ found }) => found.missing);
   const lacksToo = (digest: Digest) => others.every((missing) => missing.some((blob) => blob.digest === digest));
-  return (first ?? []).filter(({ digest }) => lacksToo(digest) && !presentLayers.has(digest));
+  return (first ?? []).filter((blob) => isFaulty(blob) && lacksToo(blob.digest) && !presentLayers.has(blob.digest));
 }
 
 /** Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's storage. */

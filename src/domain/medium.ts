@@ -10,11 +10,18 @@ export interface Reason {
   readonly message: string;
 }
 
-/** A blob that a bundle needs and its directory has not got as it should be. */
-export interface MissingBlob {
+/** A blob that is not as it should be. `absent`: no such file; `truncated`: the file has another size; `damaged`: its bytes have another digest. */
+export interface FaultyBlob {
   readonly digest: Digest;
-  /** `absent`: no such file; `truncated`: the file has another size; `damaged`: its bytes have another digest. */
   readonly why: 'absent' | 'truncated' | 'damaged';
+}
+
+/** A blob that a bundle needs and its directory has not got: a faulty one, or one that a delta leaves to its base on purpose. */
+export type MissingBlob = FaultyBlob | { readonly digest: Digest; readonly why: 'in-base' };
+
+/** Whether a blob lacks though it should be there. */
+export function isFaulty(blob: MissingBlob): blob is FaultyBlob {
+  return blob.why !== 'in-base';
 }
 
 /** What was found in one bundle directory of a medium. */

@@ -1,7 +1,7 @@
 import type { Reason } from './medium.ts';
 
 /** What a preload waits for. */
-export type Hold = 'space' | 'media' | 'runtime';
+export type Hold = 'base' | 'space' | 'media' | 'runtime';
 
 /** The phase of a bundle, in the words that are shown everywhere. */
 export type Phase = 'detected' | 'rejected' | 'held' | 'preloading' | 'ready' | 'activated';
@@ -25,7 +25,7 @@ export const PHASES: readonly PhaseRow[] = [
   },
   {
     phase: 'held',
-    meaning: 'trusted, but the preload must wait: space, media or runtime',
+    meaning: 'trusted, but the preload must wait: base, space, media or runtime',
     next: ['preloading', 'ready'],
   },
   { phase: 'preloading', meaning: 'images are being pulled', next: ['held', 'ready'] },

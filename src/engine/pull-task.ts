@@ -115,9 +115,10 @@ async function blobFault(
   };
   try {
     const documents = await documentsOf(image.digest, deps.source, signal);
+    // What a delta leaves to its base is on no medium, and the runtime has it.
     const layers = image.layers
-      .map((index) => bundle.contents.layers[index]?.digest)
-      .filter((digest) => digest !== undefined);
+      .map((index) => bundle.contents.layers[index])
+      .flatMap((layer) => (layer === undefined || layer.inBase ? [] : [layer.digest]));
     if (await firstAbsent([image.digest, ...layers], deps.source, signal)) return gone;
     const lacking = await firstAbsent(documents, deps.source, signal);
     if (lacking !== undefined) return lackingFault(lacking, what);

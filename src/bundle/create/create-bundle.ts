@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { Attachment, BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
 import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
 import { type ManifestImage, manifestWarnings } from '../../domain/manifest-warnings.ts';
+import { isFaulty } from '../../domain/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from '../bundle-reader.ts';
@@ -14,6 +15,7 @@ import { isBundleTar, openBundle } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
 import { bundleIdOf } from '../verify-envelope.ts';
 import { type AttachmentRequest, checkAttachments, writeAttachments } from './attachments.ts';
+import { baseMembers, baseWarnings, readBase } from './base-bundle.ts';
 import { fetchImages } from './fetch-images.ts';
 import type { ImageRequest } from './image-request.ts';
 import { readManifests } from './manifests.ts';
@@ -37,7 +39,10 @@ export interface CreateOptions {
   /** RFC 3339. */
   readonly created: string;
   readonly expires?: string;
-  readonly update?: UpdateRules;
+  /** Without `base`, which follows from {@link base}. */
+  readonly update?: Omit<UpdateRules, 'base'>;
+  /** Path of a bundle whose layers are left out. */
+  readonly base?: string;
   readonly schedule?: Schedule;
   readonly annotations?: Readonly<Record<string, string>>;
   /** In load order. */
@@ -96,9 +101,8 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
       await mkdir(tree);
       const built = await buildTree(tree, options, signal);
       await checkResult(openBundle(tree), signal);
-      const spread = [...built.contents.layers, ...(built.payload.attachments ?? [])].map(({ digest }) =>
-        hexOf(digest),
-      );
+      const held = built.contents.layers.filter((layer) => !layer.inBase);
+      const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
       made = { ...built, volumes: await spreadOverVolumes(tree, staging, { volumeBytes, spread }, signal) };
     });
   } else {
@@ -121,18 +125,23 @@ async function buildTree(
   const withSignatures = { withSignatures: options.withoutSignatures !== true };
   const requests = await fetchImages(options.images, options.arch, fetched, withSignatures, signal);
   const plan = await planImages(requests, options.arch, signal);
-  await checkSpace(dirname(resolve(options.out)), neededBytes(plan) + (isBundleTar(options.out) ? largest(plan) : 0));
+  const base = options.base === undefined ? undefined : await readBase(options.base, options.arch, signal);
+  const toWrite = neededBytes(plan, base) + (isBundleTar(options.out) ? largest(plan) : 0);
+  await checkSpace(dirname(resolve(options.out)), toWrite);
   if (options.volumeBytes !== undefined) {
     // What can't be spread shows before gigabytes are copied; the sizes of other files are small and not known yet.
-    for (const { digest, size } of plan.layers) checkFits(hexOf(digest), size, 0, options.volumeBytes);
+    for (const { digest, size } of plan.layers)
+      if (!base?.layers.has(digest)) checkFits(hexOf(digest), size, 0, options.volumeBytes);
   }
-  const tree = await writeTree(directory, plan, options.onLayer ?? (() => undefined), signal);
+  const tree = await writeTree(directory, plan, { onLayer: options.onLayer ?? (() => undefined), base }, signal);
   await rm(fetched, { recursive: true, force: true });
   const blobs = join(directory, 'blobs', 'sha256');
   const attachments = await writeAttachments(blobs, options.attachments ?? [], signal);
   await syncDirectory(blobs);
-  const warnings = [...plan.warnings, ...manifestWarnings(manifests, plan.images)];
-  const payload = payloadOf(options, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
+  const unneeded = baseWarnings(base, tree.contents);
+  const warnings = [...plan.warnings, ...unneeded, ...manifestWarnings(manifests, plan.images)];
+  const based = { ...options, ...baseMembers(base, tree.contents, options) };
+  const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
 }
@@ -162,7 +171,7 @@ async function writeEnvelope(directory: string, payload: Payload, keys: readonly
 }
 
 function payloadOf(
-  options: CreateOptions,
+  options: Omit<CreateOptions, 'update' | 'annotations'> & Pick<Payload, 'update' | 'annotations'>,
   tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer'>,
   totals: BundleTotals,
   attachments: readonly Attachment[],
@@ -226,7 +235,7 @@ function checkOptions(options: CreateOptions): void {
 /** Reads the new bundle as a node would, so that none leaves here that a node would turn down. */
 async function checkResult(reader: BundleReader, signal: AbortSignal): Promise<void> {
   const { missing } = await readUntrusted(reader, signal);
-  const [first] = missing;
+  const [first] = missing.filter(isFaulty);
   if (first === undefined) return;
   throw bundleError(
     'bundle/target',

@@ -6,6 +6,7 @@ import { type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
 import { parseReference } from '../../domain/reference.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Descriptor, mediaTypes } from '../oci-schema.ts';
+import { type BaseBundle, leaveToBase } from './base-bundle.ts';
 import { copyLayer, moveLayer } from './copy-layer.ts';
 import { REF_NAME } from './layout-source.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './plan-images.ts';
@@ -22,14 +23,14 @@ export interface WrittenTree {
 export type LayerProgress = (done: number, total: number) => void;
 
 /**
- * Writes `blobs/`, `contents.json` among them, `index.json` and `oci-layout` into an empty directory.
+ * Writes `blobs/` without what is left to the base, `contents.json` among them, `index.json` and `oci-layout` into an empty directory.
  *
  * @throws AppError `bundle/source`; system errors of the target as they are.
  */
 export async function writeTree(
   directory: string,
   plan: Plan,
-  onLayer: LayerProgress,
+  { onLayer, base }: { readonly onLayer: LayerProgress; readonly base: BaseBundle | undefined },
   signal: AbortSignal,
 ): Promise<WrittenTree> {
   const blobs = join(directory, 'blobs', 'sha256');
@@ -37,7 +38,9 @@ export async function writeTree(
   const layers: Layer[] = [];
   for (const layer of plan.layers) {
     signal.throwIfAborted();
-    layers.push(await takeLayer(layer, join(blobs, hexOf(layer.digest)), signal));
+    const known = base?.layers.get(layer.digest);
+    if (known !== undefined) layers.push(leaveToBase(layer, known));
+    else layers.push(await takeLayer(layer, join(blobs, hexOf(layer.digest)), signal));
     onLayer(layers.length, plan.layers.length);
   }
   for (const [digest, bytes] of plan.documents) {
@@ -83,10 +86,12 @@ function namedEntry(name: string, { mediaType, digest, size }: Descriptor) {
   return { mediaType, digest, size, annotations: { [REF_NAME]: name } };
 }
 
-/** How many bytes are to be written; layers that are only moved are there already. */
-export function neededBytes(plan: Plan): number {
-  const documents = [...plan.documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
-  return plan.layers.reduce((sum, layer) => sum + (layer.isDisposable ? 0 : layer.size), documents);
+/** How many bytes are to be written; layers that are only moved are there already, those of the base stay there. */
+export function neededBytes({ layers, documents }: Plan, base: BaseBundle | undefined): number {
+  const ofDocuments = [...documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
+  return layers
+    .filter((layer) => !layer.isDisposable && !base?.layers.has(layer.digest))
+    .reduce((sum, layer) => sum + layer.size, ofDocuments);
 }
 
 function pointerTo(bytes: Buffer): { digest: Digest; size: number } {

@@ -27,6 +27,7 @@ interface BundleCreateOptions {
   readonly barrier?: string;
   readonly manual?: true;
   readonly volumeSize?: number;
+  readonly base?: string;
   readonly withoutSignatures?: true;
   readonly json?: true;
 }
@@ -73,6 +74,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
     .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
     .option('--barrier <reason>', 'updates to later releases must pass through this one')
+    .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
     .option('--manual', "wait for 'stickpin activate' once it is ready")
     .option(
       '--volume-size <size>',
@@ -95,6 +97,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(options.expires !== undefined && { expires: options.expires }),
       ...updateOf(options),
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
+      ...(options.base !== undefined && { base: options.base }),
       ...(options.withoutSignatures && { withoutSignatures: true }),
       ...(options.manual && { schedule: 'manual' }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],

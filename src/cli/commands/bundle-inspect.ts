@@ -1,7 +1,10 @@
 import type { Command } from 'commander';
 import { readUntrusted, type UntrustedBundle } from '../../bundle/judge-bundle.ts';
-import { bundleTitle, type Contents, type Image } from '../../domain/bundle.ts';
-import { formatBytes } from '../../platform/sizes.ts';
+import { blobsLeftToBase } from '../../bundle/verify-base.ts';
+import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload } from '../../domain/bundle.ts';
+import type { Digest } from '../../domain/digest.ts';
+import { isFaulty } from '../../domain/medium.ts';
+import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import { openNamedBundle } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 import { formatTable } from '../output.ts';
@@ -19,14 +22,16 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
     });
 }
 
-function asJson({ envelope, bundle, missing }: UntrustedBundle) {
+function asJson(found: UntrustedBundle) {
+  const { envelope, bundle } = found;
   return {
     verified: false,
     bundleId: bundle.bundleId,
     signatures: keyIdsOf(envelope),
     payload: bundle.payload,
     contents: bundle.contents,
-    missing,
+    leftToBase: [...blobsLeftToBase(found).keys()],
+    missing: found.missing.filter(isFaulty),
   };
 }
 
@@ -35,7 +40,17 @@ function keyIdsOf({ signatures }: UntrustedBundle['envelope']): string[] {
   return signatures.map(({ keyId }) => (/^[0-9a-f]{64}$/.test(keyId) ? keyId : '(no key id)'));
 }
 
-function asText({ envelope, bundle, missing }: UntrustedBundle): string {
+function baseOf({ update, annotations }: Payload, left: ReadonlyMap<Digest, number>): string | undefined {
+  if (update?.base === undefined) return undefined;
+  const name = annotations?.[BASE_ANNOTATION];
+  const sizeBytes = [...left.values()].reduce((sum, size) => sum + size, 0);
+  const blobs = `${formatCount(left.size, 'blob')} of ${formatBytes(sizeBytes)} left to it`;
+  return `${name === undefined ? '' : `${name}, `}${update.base}; ${blobs}`;
+}
+
+function asText(found: UntrustedBundle): string {
+  const { envelope, bundle } = found;
+  const missing = found.missing.filter(isFaulty);
   const { payload, contents, bundleId } = bundle;
   const { totals } = payload;
   const facts: [string, string | undefined][] = [
@@ -51,6 +66,7 @@ function asText({ envelope, bundle, missing }: UntrustedBundle): string {
     ['signatures', keyIdsOf(envelope).join(', ') || 'none'],
     ['images', `${totals.images}, with ${totals.blobs} blobs of ${formatBytes(totals.sizeBytes)}`],
     ['unpacked', `${formatBytes(totals.diskBytes)}, ${totals.inodes} files and directories`],
+    ['base', baseOf(payload, blobsLeftToBase(found))],
     ['missing', missing.length === 0 ? undefined : `${missing.length} blobs; see stickpin bundle verify`],
   ];
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(11)} ${value}`]));

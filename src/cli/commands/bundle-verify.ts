@@ -1,10 +1,13 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type JudgedBundle, judgeBundle } from '../../bundle/judge-bundle.ts';
 import { loadTrustedKeys, type Trust } from '../../bundle/trust.ts';
+import { blobsLeftToBase, type CheckedBase, checkBase } from '../../bundle/verify-base.ts';
 import { verifyBlobs } from '../../bundle/verify-blobs.ts';
-import { bundleTitle } from '../../domain/bundle.ts';
-import type { MissingBlob } from '../../domain/medium.ts';
+import { BASE_ANNOTATION, bundleTitle, type Payload } from '../../domain/bundle.ts';
+import { type Digest, shortDigest } from '../../domain/digest.ts';
+import { type FaultyBlob, isFaulty } from '../../domain/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { formatCount } from '../../platform/sizes.ts';
 import { openNamedBundle } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 
@@ -12,6 +15,7 @@ interface BundleVerifyOptions {
   readonly keys: string;
   readonly threshold: number;
   readonly full?: true;
+  readonly base?: string;
   readonly json?: true;
 }
 
@@ -26,6 +30,7 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .requiredOption('--keys <dir>', 'folder with the trusted *.pub files')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
+    .option('--base <bundle>', 'for a delta: the bundle that it builds on, to be looked at too')
     .option('--full', 'read every blob and check its digest')
     .option('--json', 'print as JSON')
     .action((path: string, options: BundleVerifyOptions) => verify(path, options, context));
@@ -40,8 +45,17 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   const judged = await judgeBundle(reader, trust, context.signal).catch((error: unknown) => {
     throw unverified(path, error);
   });
-  const missing = options.full ? await verifyBlobs(reader, judged.blobs, context.signal) : judged.missing;
-  context.stdout(options.json ? `${JSON.stringify(asJson(judged, missing))}\n` : asText(judged, missing, options));
+  const left = blobsLeftToBase(judged);
+  const held = new Map([...judged.blobs].filter(([digest]) => !left.has(digest)));
+  const own = options.full ? await verifyBlobs(reader, held, context.signal) : judged.missing.filter(isFaulty);
+  const base = await lookAtBase(judged, left, options, context);
+  const missing = [...own, ...(base.checked?.faulty ?? [])];
+  const found = judged.blobs.size - base.unchecked - missing.length;
+  context.stdout(
+    options.json
+      ? `${JSON.stringify(asJson(judged, missing, base))}\n`
+      : asText(judged, { missing, found, base }, options),
+  );
   if (missing.length > 0) {
     throw new AppError({
       code: 'cli/unverified',
@@ -51,7 +65,33 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   }
 }
 
-function asJson({ bundle, blobs }: JudgedBundle, missing: readonly MissingBlob[]) {
+/** How the blobs that a delta leaves to its base were looked at. */
+interface BaseLook {
+  /** Blobs that the bundle leaves to its base. */
+  readonly left: number;
+  /** What was found in the base that was named, if one was. */
+  readonly checked: CheckedBase | undefined;
+  /** Blobs that nobody has looked at. */
+  readonly unchecked: number;
+}
+
+async function lookAtBase(
+  { bundle }: JudgedBundle,
+  left: ReadonlyMap<Digest, number>,
+  { base, full }: BundleVerifyOptions,
+  { signal }: CommandContext,
+): Promise<BaseLook> {
+  if (base === undefined) return { left: left.size, checked: undefined, unchecked: left.size };
+  const expected = bundle.payload.update?.base;
+  const checked = await openNamedBundle(base)
+    .then((reader) => checkBase(reader, expected, { left, full: full === true }, signal))
+    .catch((error: unknown) => {
+      throw unverified(base, error);
+    });
+  return { left: left.size, checked, unchecked: checked.leftAgain };
+}
+
+function asJson({ bundle, blobs }: JudgedBundle, missing: readonly FaultyBlob[], { left, unchecked }: BaseLook) {
   const { bundleId, payload, signedBy } = bundle;
   const { name, version, arch, sequence } = payload;
   return {
@@ -63,20 +103,32 @@ function asJson({ bundle, blobs }: JudgedBundle, missing: readonly MissingBlob[]
     sequence,
     signedBy,
     blobs: blobs.size,
+    ...(payload.update?.base !== undefined && { base: { bundleId: payload.update.base, blobs: left, unchecked } }),
     missing,
   };
 }
 
 function asText(
   { bundle, blobs }: JudgedBundle,
-  missing: readonly MissingBlob[],
+  seen: { readonly missing: readonly FaultyBlob[]; readonly found: number; readonly base: BaseLook },
   options: BundleVerifyOptions,
 ): string {
+  const { missing, found, base } = seen;
   const done = options.full ? 'read and right' : 'found';
-  const head = `${bundleTitle(bundle.payload)}: signature by ${bundle.signedBy.join(', ')} ok, ${blobs.size - missing.length} of ${blobs.size} blobs ${done}`;
+  const head = `${bundleTitle(bundle.payload)}: signature by ${bundle.signedBy.join(', ')} ok, ${found} of ${blobs.size} blobs ${done}`;
+  const ofBase = baseLine(bundle.payload, base);
   const named = missing.slice(0, MAX_NAMED).map(({ digest, why }) => `  ${digest} is ${why}`);
   const rest = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];
-  return `${[head, ...named, ...rest].join('\n')}\n`;
+  return `${[head, ...ofBase, ...named, ...rest].join('\n')}\n`;
+}
+
+function baseLine(payload: Payload, { left, checked, unchecked }: BaseLook): string[] {
+  const { base } = payload.update ?? {};
+  if (base === undefined) return [];
+  const name = `${checked?.name ?? payload.annotations?.[BASE_ANNOTATION] ?? 'bundle'} (${shortDigest(base)})`;
+  const count = `${formatCount(left, 'blob')} left to base ${name}`;
+  if (checked === undefined) return [`  ${count}; look at them too with --base BUNDLE`];
+  return [`  ${count}${unchecked === 0 ? '' : `, which leaves ${unchecked} of them to its own base`}`];
 }
 
 /** What says nothing about the bundle (the medium went away) stays as it is. */
