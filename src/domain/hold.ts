@@ -59,12 +59,10 @@ export function baseHold({ bundle, lackingOfBase, base }: BundleFacts): PhaseOf 
   const named = base === undefined ? payload.annotations?.[BASE_ANNOTATION] : bundleName(base.payload);
   const digest = payload.update?.base === undefined ? '' : shortDigest(payload.update.base);
   const name = named === undefined ? `bundle ${digest}` : `${named} (${digest})`;
-  const lacks = formatCount(lackingOfBase, 'layer');
-  const state =
-    base === undefined
-      ? `which this node has never had: ${lacks} of it`
-      : `of which this node has not everything: ${lacks}`;
-  const message = `${bundleTitle(payload)} needs base ${name}, ${state} can't be found. Plug in the stick with ${named ?? 'that bundle'}, or take a stick with all of ${bundleTitle(payload)}.`;
+  const state = base === undefined ? 'which this node has never had' : 'which is not complete on this node';
+  const lacks = `it lacks ${formatCount(lackingOfBase, 'layer')}`;
+  const next = `Plug in the stick with ${named ?? 'that bundle'}, or one with all of ${bundleTitle(payload)}.`;
+  const message = `${bundleTitle(payload)} needs base ${name}, ${state}: ${lacks}. ${next}`;
   return { phase: 'held', hold: 'base', reason: { code: 'engine/no-base', message } };
 }
 

@@ -72,6 +72,8 @@ export interface SampleBundleOptions {
   readonly expires?: string;
   readonly schedule?: Schedule;
   readonly update?: UpdateRules;
+  /** Path of a bundle on which this one builds. */
+  readonly base?: string;
   /** Default {@link sampleBundleImages}. */
   readonly images?: readonly SampleBundleImage[];
   /** Default one new key; none makes an unsigned bundle. */
@@ -92,7 +94,7 @@ function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBund
 /** Makes a signed bundle of generated images, through the real `createBundle()`. The same options give the same bundle id. */
 export async function makeSampleBundle(options: SampleBundleOptions): Promise<SampleBundle> {
   const { dir, name = 'ocp', version = '4.13.7', arch = hostArch, keys = [sampleKey()] } = options;
-  const { expires, schedule, update } = options;
+  const { expires, schedule, update, base } = options;
   const images = options.images ?? sampleBundleImages(version, arch);
   const layout = mkdtempSync(join(tmpdir(), 'stickpin-sample-'));
   try {
@@ -111,6 +113,7 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
         ...(expires !== undefined && { expires }),
         ...(schedule !== undefined && { schedule }),
         ...(update !== undefined && { update }),
+        ...(base !== undefined && { base }),
         images: images.map(({ reference, component, pin }) => ({
           reference: parseReference(reference),
           source: { kind: 'layout', directory: layout, selector: { kind: 'name', name: reference } },

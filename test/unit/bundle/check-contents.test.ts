@@ -83,6 +83,11 @@ describe('checkContents', () => {
       { layers: [layer], images: [{ ...etcd, attached: [{ ...signature, mediaType: mediaTypes.ociIndex }] }] },
       'is no image manifest',
     ],
+    [
+      'a layer left to a base that is not named',
+      { layers: [{ ...layer, inBase: true as const }], images: [etcd] },
+      'the payload names none',
+    ],
     ['the same layer twice', { layers: [layer, layer], images: [etcd] }, 'layer sha256:0101'],
     ['a layer that is not there', { layers: [layer], images: [{ ...etcd, layers: [1] }] }, 'no layer 1'],
     [

@@ -14,6 +14,7 @@ import {
   reachable,
   referenceOf,
   refused,
+  spoken,
   stored,
   verified,
 } from '../../support/scenario.ts';
@@ -255,5 +256,59 @@ describe('assess: what is degraded', () => {
   it('shows nothing of other bundles', () => {
     const other = stored(verified({ name: 'tools', sequence: 2 }));
     expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.degraded).toBeUndefined();
+  });
+});
+
+describe('assess: a delta', () => {
+  const base = verified({ version: '4.13.6', sequence: 6, images: { old: ['base', 'shared'] } });
+  const delta = verified({
+    images: { etcd: ['base', 'etcd'], api: ['shared', 'api'] },
+    layers: { base: { inBase: true }, shared: { inBase: true } },
+    update: { base: base.bundleId },
+    annotations: { 'io.stickpin.base': 'ocp@4.13.6' },
+  });
+  const leftOut: MissingBlob[] = ['base', 'shared'].map((name) => ({ digest: layer(name).digest, why: 'in-base' }));
+  const deltaStick = medium('sdb1', [found(delta, leftOut)]);
+  const judged = (over: Partial<Observed>, ...bundles: readonly StoredBundle[]) =>
+    judge(observation({ media: [deltaStick], ...over }), bundles).assessment.bundles.at(-1);
+
+  it('is held while the node never had its base, and names it', () => {
+    const entry = judged({}, stored(delta));
+    expect(entry).toMatchObject({ phase: 'held', hold: 'base', reason: { code: 'engine/no-base' } });
+    expect(entry?.reason?.message).toMatch(
+      /^ocp 4\.13\.7 needs base ocp@4\.13\.6 \(.{8,}\), which this node has never had: it lacks 2 layers\. Plug in the stick with ocp@4\.13\.6, /,
+    );
+    const { decision } = judge(observation({ media: [deltaStick] }), [stored(delta)]);
+    expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
+  });
+
+  it('is held while images of an adopted base are gone, whether its own stick is in or not', () => {
+    for (const media of [[deltaStick], []]) {
+      const entry = judged({ media }, stored(base), stored(delta));
+      expect(entry).toMatchObject({ phase: 'held', hold: 'base' });
+      expect(entry?.reason?.message).toContain('which is not complete on this node: it lacks 2 layers.');
+    }
+  });
+
+  it('is preloaded once the images of its base are there', () => {
+    const entry = judged({ runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
+    expect(entry).toMatchObject({ phase: 'preloading', pullableImages: delta.contents.images });
+  });
+
+  it('is preloaded while a stick with its base is in', () => {
+    const media = [deltaStick, medium('sdc1', [found(base)])];
+    expect(judged({ media }, stored(delta))).toMatchObject({ phase: 'preloading' });
+  });
+
+  it('is not held by layers of images that are present', () => {
+    const present = delta.contents.images.map(({ reference }) => listed(reference));
+    expect(judged({ runtime: reachable({ images: present }) }, stored(delta))).toMatchObject({ phase: 'ready' });
+  });
+
+  it('names what the stick itself lacks, not what it leaves to the base', () => {
+    const media = [medium('sdb1', [found(delta, [...leftOut, ...absent('etcd', 'api')])])];
+    const entry = judged({ media, runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
+    expect(entry).toMatchObject({ phase: 'held', hold: 'media' });
+    expect(entry?.reason?.message).toMatch(/lacks 2 blobs, first sha256:[0-9a-f]{64} \(absent\)/);
   });
 });
