@@ -23,9 +23,15 @@ export function openBundleDirectory(path: string): BundleReader {
     if (folder === undefined) blobFolder = undefined;
     return folder === undefined ? undefined : join(folder, hexOf(digest));
   };
+  const usualPath = (digest: Digest) => join(path, 'blobs', 'sha256', hexOf(digest));
   return {
     path,
     readFile: (name, maxBytes, signal) => readSmallFile(path, name, maxBytes, signal),
+    placeOf: async (digest, signal) => {
+      signal.throwIfAborted();
+      const file = (await blobPath(digest)) ?? usualPath(digest);
+      return { file, startByte: 0, sizeBytes: await sizeOfFile(file) };
+    },
     sizeOf: async (digest, signal) => {
       signal.throwIfAborted();
       const file = await blobPath(digest);
@@ -33,8 +39,7 @@ export function openBundleDirectory(path: string): BundleReader {
     },
     async *read(digest, startByte, signal) {
       signal.throwIfAborted();
-      const file = (await blobPath(digest)) ?? join(path, 'blobs', 'sha256', hexOf(digest));
-      yield* streamFile(file, startByte, signal);
+      yield* streamFile((await blobPath(digest)) ?? usualPath(digest), startByte, signal);
     },
   };
 }

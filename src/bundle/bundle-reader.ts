@@ -3,6 +3,15 @@ import type { Digest } from '../domain/digest.ts';
 /** The files of a bundle that lie beside its blobs; `contents.json` does in an envelope only. */
 export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json';
 
+/** Where a blob lies: in a file of its own, or in a part of a tar. */
+export interface BlobPlace {
+  /** The file, whether it is there or not. */
+  readonly file: string;
+  readonly startByte: number;
+  /** Undefined when there is no such blob. */
+  readonly sizeBytes: number | undefined;
+}
+
 /** Read access to one bundle as it lies on its medium; a blob source of its blobs. Nothing is kept open between calls. */
 export interface BundleReader {
   /** Where it lies, for messages. */
@@ -14,6 +23,8 @@ export interface BundleReader {
    *   `maxBytes`, `media/read`, `media/gone`.
    */
   readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
+  /** Where a blob lies, for those who read it themselves. @throws AppError `media/read`, `media/gone` */
+  placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;
   /** Size in bytes of a blob, or undefined when there is none. @throws AppError `media/read`, `media/gone` */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**

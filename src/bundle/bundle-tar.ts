@@ -20,6 +20,10 @@ export function openBundleTar(path: string): BundleReader {
       const member = name === 'bundle.dsse.json' ? await findEnvelope(path, signal) : await find(name, signal);
       return readMember(path, name, member, maxBytes, signal);
     },
+    placeOf: async (digest, signal) => {
+      const member = await find(blobName(digest), signal);
+      return { file: path, startByte: member?.offset ?? 0, sizeBytes: member?.sizeBytes };
+    },
     sizeOf: async (digest, signal) => (await find(blobName(digest), signal))?.sizeBytes,
     async *read(digest, startByte, signal) {
       const member = await find(blobName(digest), signal);

@@ -16,43 +16,30 @@ export interface ExpectedBlob {
 }
 
 /**
- * Reads a small blob whole and checks its size and digest. The size was checked against its limit by the caller. What can't be read counts
- * as `damaged`.
+ * Reads a small blob whole and checks its size and digest. The size was checked against its limit by the caller; no more than that is
+ * taken in, even of a file that grows meanwhile. What can't be read counts as `damaged`.
  *
  * @throws AppError `media/gone` (`wait`)
  */
 export async function readBlob(reader: BundleReader, expected: ExpectedBlob, signal: AbortSignal): Promise<BlobResult> {
-  const chunks: Buffer[] = [];
-  const missing = await inspectBlob(reader, expected, signal, (chunk) => chunks.push(chunk));
-  return missing === undefined ? { kind: 'read', bytes: Buffer.concat(chunks) } : { kind: 'missing', missing };
-}
-
-/**
- * Reads a blob to its end and checks its size and digest, without keeping it.
- *
- * @returns undefined when it is right, else why it is missing.
- * @throws AppError `media/gone` (`wait`)
- */
-export async function inspectBlob(
-  reader: BundleReader,
-  expected: ExpectedBlob,
-  signal: AbortSignal,
-  onChunk?: (chunk: Buffer) => void,
-): Promise<FaultyBlob | undefined> {
+  const { digest, sizeBytes } = expected;
   const misfit = await sizeMisfit(reader, expected, signal);
-  if (misfit !== undefined) return misfit;
-  const hash = createHash('sha256');
+  if (misfit !== undefined) return { kind: 'missing', missing: misfit };
+  const chunks: Buffer[] = [];
+  let readBytes = 0;
   try {
-    for await (const chunk of reader.read(expected.digest, 0, signal)) {
-      hash.update(chunk);
-      onChunk?.(chunk);
+    for await (const chunk of reader.read(digest, 0, signal)) {
+      readBytes += chunk.length;
+      if (readBytes > sizeBytes) break;
+      chunks.push(chunk);
     }
   } catch (error) {
-    if (error instanceof AppError && error.code === 'media/read') return { digest: expected.digest, why: 'damaged' };
-    throw error;
+    if (!(error instanceof AppError) || error.code !== 'media/read') throw error;
+    return { kind: 'missing', missing: { digest, why: 'damaged' } };
   }
-  const found = digestFromHex(hash.digest('hex'));
-  return found === expected.digest ? undefined : { digest: expected.digest, why: 'damaged' };
+  const bytes = Buffer.concat(chunks);
+  const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  return found === digest ? { kind: 'read', bytes } : { kind: 'missing', missing: { digest, why: 'damaged' } };
 }
 
 /** Looks at the size of a blob only. @returns undefined when it is right. @throws AppError `media/read`, `media/gone` */

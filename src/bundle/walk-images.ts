@@ -1,6 +1,7 @@
 import type { AttachedTag, ContentPointer, Contents, Image, Payload } from '../domain/bundle.ts';
 import type { Digest } from '../domain/digest.ts';
 import type { MissingBlob } from '../domain/medium.ts';
+import { inOrder } from '../platform/in-order.ts';
 import { bundleError } from './bundle-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
 import { limits } from './limits.ts';
@@ -10,12 +11,17 @@ import {
   entryForPlatform,
   type ImageIndex,
   type ImageManifest,
+  type IndexEntry,
   indexMediaTypes,
   parseConfig,
   parseIndex,
   parseManifest,
 } from './oci-schema.ts';
 import { type ExpectedBlob, readBlob, sizeMisfit } from './read-blob.ts';
+
+/** Small reads in flight, so that neither the medium nor this process waits for the other; each takes at most 4 MiB. */
+const IMAGES_AT_ONCE = 8;
+const BLOBS_AT_ONCE = 32;
 
 /** What the images of a bundle consist of. */
 export interface WalkedImages {
@@ -34,70 +40,92 @@ export interface WalkedImages {
  * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json` says other than the manifests;
  *   `media/read`, `media/gone`.
  */
-export async function walkImages(
-  reader: BundleReader,
-  bundle: { readonly payload: Payload; readonly contents: Contents; readonly index: ImageIndex },
-  signal: AbortSignal,
-): Promise<WalkedImages> {
-  const walk = createWalk(reader, signal);
-  const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
-  for (const image of bundle.contents.images) {
-    const entry = listed.get(image.digest);
-    if (entry === undefined || entry.mediaType !== image.mediaType) {
-      throw bundleError('bundle/index', `index.json does not list ${image.reference} as ${image.mediaType}`);
-    }
-    const subjects = new Set([image.digest]);
-    const manifest = await walkToManifest(walk, image, entry, bundle.payload.arch, subjects);
-    for (const attached of image.attached ?? []) {
-      await walkAttached(walk, image, attached, manifest === undefined ? undefined : subjects);
-    }
-    if (manifest === undefined) continue;
-    checkLayers(image, manifest, bundle.contents);
-    await walkConfig(walk, image, manifest, bundle.contents);
-  }
-  for (const { digest, sizeBytes, inBase } of bundle.contents.layers) await walk.look({ digest, sizeBytes }, inBase);
-  for (const { digest, size } of bundle.payload.attachments ?? []) await walk.look({ digest, sizeBytes: size });
-  const result = walk.result();
-  checkTotals(result, bundle.payload);
-  return result;
-}
-
-interface Walk {
-  /** Reads a document; undefined when it is missing, which has then been noted. */
-  document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
-  /** Notes a blob as missing if it is absent or has another size; it may be left to the base. */
-  look(blob: ExpectedBlob, inBase?: true): Promise<void>;
-  result(): WalkedImages;
-}
-
-function createWalk(reader: BundleReader, signal: AbortSignal): Walk {
+export async function walkImages(reader: BundleReader, bundle: Walkable, signal: AbortSignal): Promise<WalkedImages> {
   const documents = new Set<Digest>();
   const missing = new Map<Digest, MissingBlob>();
   const blobs = new Map<Digest, number>();
+  const { payload, contents } = bundle;
+  const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
+  const walkOne = (image: Image) => walkImage(createWalk(reader, signal), image, listed, bundle);
+  for await (const walk of inOrder(contents.images, IMAGES_AT_ONCE, walkOne)) {
+    for (const { digest, sizeBytes, lacks } of walk) {
+      documents.add(digest);
+      blobs.set(digest, sizeBytes);
+      if (lacks !== undefined) missing.set(digest, lacks);
+    }
+  }
+  const attached = (payload.attachments ?? []).map(({ digest, size }) => ({ digest, sizeBytes: size }));
+  const others: (ExpectedBlob & { readonly inBase?: true })[] = [...contents.layers, ...attached];
+  for (const { digest, sizeBytes } of others) blobs.set(digest, sizeBytes);
+  const misfits = inOrder(others, BLOBS_AT_ONCE, async (blob) => ({
+    blob,
+    misfit: await sizeMisfit(reader, blob, signal),
+  }));
+  for await (const { blob, misfit } of misfits) {
+    const isLeft = blob.inBase === true && misfit?.why === 'absent';
+    if (misfit !== undefined) missing.set(blob.digest, isLeft ? { digest: blob.digest, why: 'in-base' } : misfit);
+  }
+  const result = { documents: [...documents], missing: [...missing.values()], blobs };
+  checkTotals(result, payload);
+  return result;
+}
+
+/** What a walk needs of a bundle. */
+interface Walkable {
+  readonly payload: Payload;
+  readonly contents: Contents;
+  readonly index: ImageIndex;
+}
+
+/** A document that was come to; `lacks` when it is missing. */
+interface WalkedDocument extends ExpectedBlob {
+  readonly lacks: MissingBlob | undefined;
+}
+
+/** The way down one image. */
+interface Walk {
+  readonly documents: readonly WalkedDocument[];
+  /** Reads a document; undefined when it is missing, which has then been noted. */
+  document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
+}
+
+function createWalk(reader: BundleReader, signal: AbortSignal): Walk {
+  const documents: WalkedDocument[] = [];
   return {
-    document: async (of, what) => {
-      if (of.size > limits.manifestBytes) {
+    documents,
+    document: async ({ digest, size: sizeBytes }, what) => {
+      if (sizeBytes > limits.manifestBytes) {
         throw bundleError(
           'bundle/inconsistent',
-          `${what} has ${of.size} bytes, and ${limits.manifestBytes} are allowed`,
+          `${what} has ${sizeBytes} bytes, and ${limits.manifestBytes} are allowed`,
         );
       }
-      documents.add(of.digest);
-      blobs.set(of.digest, of.size);
-      const read = await readBlob(reader, { digest: of.digest, sizeBytes: of.size }, signal);
-      if (read.kind === 'read') return read.bytes;
-      missing.set(of.digest, read.missing);
-      return undefined;
+      const read = await readBlob(reader, { digest, sizeBytes }, signal);
+      documents.push({ digest, sizeBytes, lacks: read.kind === 'read' ? undefined : read.missing });
+      return read.kind === 'read' ? read.bytes : undefined;
     },
-    look: async (blob, inBase) => {
-      const { digest, sizeBytes } = blob;
-      blobs.set(digest, sizeBytes);
-      const misfit = await sizeMisfit(reader, blob, signal);
-      if (misfit === undefined) return;
-      missing.set(digest, inBase && misfit.why === 'absent' ? { digest, why: 'in-base' } : misfit);
-    },
-    result: () => ({ documents: [...documents], missing: [...missing.values()], blobs }),
   };
+}
+
+async function walkImage(
+  walk: Walk,
+  image: Image,
+  listed: ReadonlyMap<Digest, IndexEntry>,
+  { payload, contents }: Walkable,
+): Promise<readonly WalkedDocument[]> {
+  const entry = listed.get(image.digest);
+  if (entry === undefined || entry.mediaType !== image.mediaType) {
+    throw bundleError('bundle/index', `index.json does not list ${image.reference} as ${image.mediaType}`);
+  }
+  const subjects = new Set([image.digest]);
+  const manifest = await walkToManifest(walk, image, entry, payload.arch, subjects);
+  for (const attached of image.attached ?? []) {
+    await walkAttached(walk, image, attached, manifest === undefined ? undefined : subjects);
+  }
+  if (manifest === undefined) return walk.documents;
+  checkLayers(image, manifest, contents);
+  await walkConfig(walk, image, manifest, contents);
+  return walk.documents;
 }
 
 async function walkToManifest(
@@ -177,7 +205,8 @@ async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, con
 
 /** Blobs and bytes can be summed only when no document is missing, since documents lead to others. */
 function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, attachments }: Payload): void {
-  if (missing.some((blob) => documents.includes(blob.digest))) return;
+  const known = new Set(documents);
+  if (missing.some((blob) => known.has(blob.digest))) return;
   const attached = new Set((attachments ?? []).map((attachment) => attachment.digest));
   const sizes = [...blobs].filter(([digest]) => !attached.has(digest)).map(([, sizeBytes]) => sizeBytes);
   const sizeBytes = sizes.reduce((sum, size) => sum + size, 0);

@@ -1,6 +1,7 @@
 /**
- * `npm run bench`: what the daemon costs, beside what a user would use instead, in one run. Prints a table and fails no test. Needs root, the
- * trixie root folder of the integration tests, and `npm run build` before it (the script does that).
+ * `npm run bench`: what the daemon and the commands cost, beside what a user would use instead, in one run. Prints a table and fails no test.
+ * Needs root, the trixie root folder of the integration tests, and `npm run build` before it (the script does that). `npm run bench -- bundle`
+ * measures the commands alone and needs no more than openssl.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,13 +17,12 @@ import { skopeoArgv, trixieRoot } from '../support/rootfs/trixie-root.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/sample-image.ts';
 import { startSystemdDouble } from '../support/systemd-double.ts';
+import { measureBundleCommands } from './bundle-commands.ts';
 import { serviceFlags, startDaemonProcess } from './daemon-process.ts';
+import type { Row } from './row.ts';
 
 const MIB = 1024 * 1024;
 const IDLE_MS = 5_000;
-
-/** One line of the table: what, stickpin's value, what it is compared with and its value, and the aim. */
-type Row = readonly [what: string, measured: string, comparedWith: string, aim: string];
 
 /** Eight images over one shared layer, 400 MiB in all. */
 function benchImages() {
@@ -95,7 +95,14 @@ async function copyByHand(bundle: SampleBundle, base: string): Promise<number> {
   return wallMs;
 }
 
+function print(rows: readonly Row[]): void {
+  process.stdout.write(`\n${cpus().length} cores, Node ${process.version}\n\n`);
+  process.stdout.write(formatTable(['WHAT', 'STICKPIN', 'COMPARED WITH', 'AIM'], rows));
+}
+
 async function main(): Promise<void> {
+  const commands = await measureBundleCommands();
+  if (process.argv[2] === 'bundle') return print(commands);
   await trixieRoot();
   const base = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
   const bus = await startPrivateBus();
@@ -112,11 +119,7 @@ async function main(): Promise<void> {
     for (const name of ['incoming', 'pins', 'prepared']) mkdirSync(join(base, name));
     const bundle = await makeSampleBundle({ dir: join(base, 'prepared/stickpin'), keys: [key], images: benchImages() });
     writeFileSync(join(base, 'bench.toml'), configText(base, { ...double, dirs: { ...double.dirs } }));
-    const rows = await measure(base, bundle, double.log, bus.address);
-    process.stdout.write(
-      `\n${cpus().length} cores, Node ${process.version}, ${bundle.contents.images.length} images\n\n`,
-    );
-    process.stdout.write(formatTable(['WHAT', 'STICKPIN', 'COMPARED WITH', 'AIM'], rows));
+    print([...(await measure(base, bundle, double.log, bus.address)), ...commands]);
   } finally {
     await double.stop();
     systemd.stop();

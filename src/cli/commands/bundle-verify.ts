@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { type JudgedBundle, judgeBundle } from '../../bundle/judge-bundle.ts';
 import { loadTrustedKeys, type Trust } from '../../bundle/trust.ts';
 import { blobsLeftToBase, type CheckedBase, checkBase } from '../../bundle/verify-base.ts';
-import { verifyBlobs } from '../../bundle/verify-blobs.ts';
+import { type BlobFault, verifyBlobs } from '../../bundle/verify-blobs.ts';
 import { BASE_ANNOTATION, bundleTitle, type Payload } from '../../domain/bundle.ts';
 import { type Digest, shortDigest } from '../../domain/digest.ts';
 import { type FaultyBlob, isFaulty } from '../../domain/medium.ts';
@@ -91,7 +91,10 @@ async function lookAtBase(
   return { left: left.size, checked, unchecked: checked.leftAgain };
 }
 
-function asJson({ bundle, blobs }: JudgedBundle, missing: readonly FaultyBlob[], { left, unchecked }: BaseLook) {
+/** Without `--full` nobody looked for more than names and sizes. */
+type Lacking = FaultyBlob & Partial<BlobFault>;
+
+function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { left, unchecked }: BaseLook) {
   const { bundleId, payload, signedBy } = bundle;
   const { name, version, arch, sequence } = payload;
   return {
@@ -110,14 +113,14 @@ function asJson({ bundle, blobs }: JudgedBundle, missing: readonly FaultyBlob[],
 
 function asText(
   { bundle, blobs }: JudgedBundle,
-  seen: { readonly missing: readonly FaultyBlob[]; readonly found: number; readonly base: BaseLook },
+  seen: { readonly missing: readonly Lacking[]; readonly found: number; readonly base: BaseLook },
   options: BundleVerifyOptions,
 ): string {
   const { missing, found, base } = seen;
   const done = options.full ? 'read and right' : 'found';
   const head = `${bundleTitle(bundle.payload)}: signature by ${bundle.signedBy.join(', ')} ok, ${found} of ${blobs.size} blobs ${done}`;
   const ofBase = baseLine(bundle.payload, base);
-  const named = missing.slice(0, MAX_NAMED).map(({ digest, why }) => `  ${digest} is ${why}`);
+  const named = missing.slice(0, MAX_NAMED).map(namedFault);
   const rest = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];
   return `${[head, ...ofBase, ...named, ...rest].join('\n')}\n`;
 }
@@ -129,6 +132,12 @@ function baseLine(payload: Payload, { left, checked, unchecked }: BaseLook): str
   const count = `${formatCount(left, 'blob')} left to base ${name}`;
   if (checked === undefined) return [`  ${count}; look at them too with --base BUNDLE`];
   return [`  ${count}${unchecked === 0 ? '' : `, which leaves ${unchecked} of them to its own base`}`];
+}
+
+function namedFault({ digest, why, file, detail }: Lacking): string {
+  if (file === undefined || detail === undefined) return `  ${digest} is ${why}`;
+  // What comes from the system names the file already.
+  return `  ${digest} is ${why}: ${detail.startsWith(file) ? detail : `${file}: ${detail}`}`;
 }
 
 /** What says nothing about the bundle (the medium went away) stays as it is. */

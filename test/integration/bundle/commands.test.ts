@@ -130,7 +130,7 @@ describe('bundle create, sign, inspect, verify', () => {
     expect(JSON.parse(verified.stdout)).toMatchObject({ verified: true, signedBy: ['audit', 'factory'] });
   });
 
-  it('find a flipped byte with --full, and name the blob', async () => {
+  it('find a flipped byte with --full, and name the blob and the file', async () => {
     await create(...imageArgs(), '--key', join(keys, 'factory.key'));
     const { contents } = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
     const { digest } = contents.layers[0];
@@ -140,7 +140,10 @@ describe('bundle create, sign, inspect, verify', () => {
     writeFileSync(file, bytes);
     expect((await run('bundle', 'verify', bundle, '--keys', keys)).exitCode).toBe(0);
     const full = await run('bundle', 'verify', bundle, '--keys', keys, '--full');
-    expect(full).toMatchObject({ exitCode: 4, stdout: expect.stringContaining(`${digest} is damaged`) });
+    expect(full).toMatchObject({
+      exitCode: 4,
+      stdout: expect.stringContaining(`${digest} is damaged: ${file}: it has digest sha256:`),
+    });
     expect(full.stderr).toContain('1 of 7 blobs');
   });
 

@@ -1,0 +1,28 @@
+/**
+ * Works on `items` with at most `atOnce` of them in hand, and yields the results in the order of the items. The first error in that order
+ * ends it; what is still in hand is waited for first, also when the consumer stops.
+ */
+export async function* inOrder<Item, Result>(
+  items: Iterable<Item>,
+  atOnce: number,
+  work: (item: Item) => Promise<Result>,
+): AsyncGenerator<Awaited<Result>, void, undefined> {
+  const inHand: Promise<Result>[] = [];
+  const begin = (item: Item): void => {
+    const one = work(item);
+    // Whoever waits for it hears of its error; until then nobody may call it unhandled.
+    one.catch(() => undefined);
+    inHand.push(one);
+  };
+  try {
+    for (const item of items) {
+      begin(item);
+      if (inHand.length < atOnce) continue;
+      const [oldest] = inHand.splice(0, 1);
+      if (oldest !== undefined) yield await oldest;
+    }
+    for (let oldest = inHand.shift(); oldest !== undefined; oldest = inHand.shift()) yield await oldest;
+  } finally {
+    await Promise.allSettled(inHand);
+  }
+}
