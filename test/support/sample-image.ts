@@ -82,6 +82,12 @@ export function sampleLayer(options: {
   };
 }
 
+/** A layer of exactly this tar, gzip-compressed or as `compress` makes it. `diskBytes` and `inodes` are not measured: 0. */
+export function layerOfTar(tar: Buffer, compress: (tar: Buffer) => Buffer = (bytes) => gzipSync(bytes)): SampleLayer {
+  const measured = { diffId: digestOf(tar), uncompressedBytes: tar.length, diskBytes: 0, inodes: 0 };
+  return { ...blob(sampleMediaTypes.layer, compress(tar)), ...measured };
+}
+
 /**
  * An image over the given layers (default: one of 16 KiB made from the seed). The same options give the same digests.
  * `architecture` is a GOARCH, by default this machine's. `withIndex` wraps it in an image index that also names a second

@@ -20,7 +20,8 @@ import { fetchImages } from './fetch-images.ts';
 import type { ImageRequest } from './image-request.ts';
 import { readManifests } from './manifests.ts';
 import { payloadWarnings } from './payload-warnings.ts';
-import { type Plan, planImages } from './plan-images.ts';
+import { type LayoutRequest, type Plan, planImages } from './plan-images.ts';
+import { checkReleaseSource, readReleasePayload, requestPayload } from './release-payload.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
 import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './staging.ts';
 import { checkFits, spreadOverVolumes } from './volumes.ts';
@@ -47,6 +48,8 @@ export interface CreateOptions {
   readonly annotations?: Readonly<Record<string, string>>;
   /** In load order. */
   readonly images: readonly ImageRequest[];
+  /** An OpenShift release image: it and its whole payload load behind `images`, by the names that they have there. */
+  readonly release?: ImageRequest;
   /** Spreads the bundle over directories `1`, `2` … below `out`, of at most so many bytes each. Not for a tar file. */
   readonly volumeBytes?: number;
   /** Folders of Kubernetes manifests that are held against what the bundle carries; what does not fit becomes a warning. */
@@ -122,8 +125,7 @@ async function buildTree(
 ): Promise<Omit<CreatedBundle, 'path'>> {
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
-  const withSignatures = { withSignatures: options.withoutSignatures !== true };
-  const requests = await fetchImages(options.images, options.arch, fetched, withSignatures, signal);
+  const { requests, notes } = await fetchAll(options, fetched, signal);
   const plan = await planImages(requests, options.arch, signal);
   const base = options.base === undefined ? undefined : await readBase(options.base, options.arch, signal);
   const toWrite = neededBytes(plan, base) + (isBundleTar(options.out) ? largest(plan) : 0);
@@ -139,11 +141,32 @@ async function buildTree(
   const attachments = await writeAttachments(blobs, options.attachments ?? [], signal);
   await syncDirectory(blobs);
   const unneeded = baseWarnings(base, tree.contents);
-  const warnings = [...plan.warnings, ...unneeded, ...manifestWarnings(manifests, plan.images)];
+  const warnings = [...notes, ...plan.warnings, ...unneeded, ...manifestWarnings(manifests, plan.images)];
   const based = { ...options, ...baseMembers(base, tree.contents, options) };
   const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+}
+
+/** Brings all images to disk, those of a release once its payload is known. */
+async function fetchAll(
+  { images, release, arch, withoutSignatures }: CreateOptions,
+  folder: string,
+  signal: AbortSignal,
+): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
+  const options = { withSignatures: withoutSignatures !== true };
+  const fetch = (wanted: readonly ImageRequest[], part: string) =>
+    fetchImages(wanted, arch, join(folder, part), options, signal);
+  if (release === undefined) return { requests: await fetch(images, 'images'), notes: [] };
+  const [fetched] = await fetch([release], 'release');
+  if (fetched === undefined) throw new TypeError('the release was not fetched');
+  const payload = await readReleasePayload(fetched, arch, signal);
+  const { asked, added } = requestPayload(release, payload, images);
+  const others = await fetch([...asked, ...added], 'images');
+  return {
+    requests: [...others.slice(0, asked.length), fetched, ...others.slice(asked.length)],
+    notes: payload.warnings,
+  };
 }
 
 /** Size in bytes of the largest layer: it lies there twice while a tar is made. */
@@ -229,7 +252,9 @@ function checkOptions(options: CreateOptions): void {
   if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
     throw bundleError('bundle/option', `out: ${options.out} is one file, and --volume-size makes directories`);
   }
-  if (options.images.length === 0) throw bundleError('bundle/option', 'no image is given: a bundle needs at least one');
+  if (options.release !== undefined) checkReleaseSource(options.release);
+  if (options.images.length === 0 && options.release === undefined)
+    throw bundleError('bundle/option', 'no image is given: a bundle needs at least one');
 }
 
 /** Reads the new bundle as a node would, so that none leaves here that a node would turn down. */

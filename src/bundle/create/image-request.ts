@@ -11,7 +11,7 @@ export type LayoutSelector =
   | { readonly kind: 'position'; readonly position: number };
 
 /** Where an image comes from. `skopeo` takes any transport of containers-transports(5). */
-type ImageSource =
+export type ImageSource =
   | { readonly kind: 'layout'; readonly directory: string; readonly selector: LayoutSelector }
   | { readonly kind: 'skopeo'; readonly location: string };
 

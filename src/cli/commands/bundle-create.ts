@@ -19,6 +19,7 @@ interface BundleCreateOptions {
   readonly out: string;
   readonly image: readonly ImageRequest[];
   readonly imagesFile: readonly string[];
+  readonly release?: ImageRequest;
   readonly manifests: readonly string[];
   readonly attach: readonly string[];
   readonly key: readonly string[];
@@ -56,6 +57,11 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       'more images behind those of --image: one a line as for --image, pin=false behind it for one that may be collected, # begins a comment; may be repeated',
       collect,
       [],
+    )
+    .option(
+      '--release <ref[=source]>',
+      'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
+      parseImageOption,
     )
     .option(
       '--manifests <dir>',
@@ -101,6 +107,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(options.withoutSignatures && { withoutSignatures: true }),
       ...(options.manual && { schedule: 'manual' }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
+      ...(options.release !== undefined && { release: options.release }),
       manifests: options.manifests,
       attachments: options.attach.map(parseAttachmentRequest),
       keys: await loadKeys(options.key, context.signal),
@@ -182,8 +189,12 @@ function collect(value: string, earlier: readonly string[]): string[] {
 }
 
 function collectImage(value: string, earlier: readonly ImageRequest[]): ImageRequest[] {
+  return [...earlier, parseImageOption(value)];
+}
+
+function parseImageOption(value: string): ImageRequest {
   try {
-    return [...earlier, parseImageRequest(value)];
+    return parseImageRequest(value);
   } catch (error) {
     throw new InvalidArgumentError(reasonOf(error));
   }
