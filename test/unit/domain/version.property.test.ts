@@ -21,7 +21,9 @@ const text = fc
   .map(([version, rest]) => {
     if (rest === undefined) return version;
     return rest[1] === undefined ? `${version}-rev${rest[0]}` : `${version}-rev${rest[0]}-b${rest[1]}`;
-  });
+  })
+  // Longer texts are no tags.
+  .filter((made) => made.length <= 128);
 
 const tag = text.map(parsed);
 
