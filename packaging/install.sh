@@ -64,6 +64,7 @@ rm -rf "$root/usr/lib/stickpin.old"
 put 0755 stickpin /usr/bin/stickpin
 put 0644 systemd/stickpin.service /usr/lib/systemd/system/stickpin.service
 put 0644 systemd/stickpin-registry.socket /usr/lib/systemd/system/stickpin-registry.socket
+put 0644 systemd/stickpin-clear-mirrors.service /usr/lib/systemd/system/stickpin-clear-mirrors.service
 put 0644 systemd/stickpin.tmpfiles.conf /usr/lib/tmpfiles.d/stickpin.conf
 put 0644 systemd/stickpin.catalog /usr/lib/systemd/catalog/stickpin.catalog
 put 0644 systemd/io.stickpin1.conf /usr/share/dbus-1/system.d/io.stickpin1.conf
@@ -87,7 +88,8 @@ fi
 mkdir -p "$root/etc/stickpin/keys.d" "$root/etc/stickpin/stickpin.toml.d"
 
 if [ -n "$root" ] || [ ! -d /run/systemd/system ]; then
-  for link in multi-user.target.wants/stickpin.service sockets.target.wants/stickpin-registry.socket; do
+  for link in multi-user.target.wants/stickpin.service multi-user.target.wants/stickpin-clear-mirrors.service \
+    sockets.target.wants/stickpin-registry.socket; do
     mkdir -p "$root/etc/systemd/system/$(dirname "$link")"
     ln -sfn "/usr/lib/systemd/system/$(basename "$link")" "$root/etc/systemd/system/$link"
   done
@@ -100,7 +102,7 @@ else
   systemctl daemon-reload
   # The bus reads its policy again by itself on most systems.
   systemctl reload dbus.service 2>/dev/null || systemctl reload dbus-broker.service 2>/dev/null || true
-  systemctl --quiet enable stickpin-registry.socket stickpin.service
+  systemctl --quiet enable stickpin-registry.socket stickpin.service stickpin-clear-mirrors.service
   # Media that are plugged in already get their mark, before the daemon asks for it.
   udevadm trigger --subsystem-match=block --action=change
   udevadm settle --timeout=30 || true

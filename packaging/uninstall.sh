@@ -27,7 +27,8 @@ live=no
 if [ -z "$root" ] && [ -d /run/systemd/system ]; then live=yes; fi
 
 if [ $live = yes ]; then
-  systemctl --quiet disable --now stickpin.service stickpin-registry.socket 2>/dev/null || true
+  systemctl --quiet disable --now stickpin.service stickpin-registry.socket \
+    stickpin-clear-mirrors.service 2>/dev/null || true
   for medium in /run/stickpin/media/*; do
     [ ! -d "$medium" ] || umount -l "$medium" 2>/dev/null || true
   done
@@ -41,7 +42,9 @@ rmdir "$root/etc/systemd/system/crio.service.d" 2>/dev/null || true
 rm -rf "$root/run/crio/crio.conf.d/99-stickpin.conf"
 
 rm -f "$root/etc/systemd/system/multi-user.target.wants/stickpin.service" \
+  "$root/etc/systemd/system/multi-user.target.wants/stickpin-clear-mirrors.service" \
   "$root/etc/systemd/system/sockets.target.wants/stickpin-registry.socket" \
+  "$root/usr/lib/systemd/system/stickpin-clear-mirrors.service" \
   "$root/usr/lib/systemd/system/stickpin.service" "$root/usr/lib/systemd/system/stickpin-registry.socket" \
   "$root/usr/lib/tmpfiles.d/stickpin.conf" "$root/usr/lib/tmpfiles.d/stickpin-crio.conf" \
   "$root/usr/lib/systemd/catalog/stickpin.catalog" "$root/usr/share/dbus-1/system.d/io.stickpin1.conf" \

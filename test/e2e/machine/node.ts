@@ -41,3 +41,11 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
     },
   };
 }
+
+/** The configuration that CRI-O works by, as TOML (fact 6). Right after its start it is what it has read then. */
+export function crioConfiguration(machine: Machine): Promise<string> {
+  return machine.output(
+    `node -e '
+      require("node:http").get({ socketPath: "/var/run/crio/crio.sock", path: "/config" }, (r) => r.pipe(process.stdout))'`,
+  );
+}

@@ -62,10 +62,12 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     const outside = files().filter((path) => !path.startsWith('/usr/lib/stickpin/'));
     expect(outside).toEqual([
       '/etc/systemd/system/crio.service.d/10-stickpin.conf',
+      '/etc/systemd/system/multi-user.target.wants/stickpin-clear-mirrors.service',
       '/etc/systemd/system/multi-user.target.wants/stickpin.service',
       '/etc/systemd/system/sockets.target.wants/stickpin-registry.socket',
       '/usr/bin/stickpin',
       '/usr/lib/systemd/catalog/stickpin.catalog',
+      '/usr/lib/systemd/system/stickpin-clear-mirrors.service',
       '/usr/lib/systemd/system/stickpin-registry.socket',
       '/usr/lib/systemd/system/stickpin.service',
       '/usr/lib/tmpfiles.d/stickpin.conf',

@@ -1,0 +1,104 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { installStickpin } from './machine/install.ts';
+import { crioConfiguration, stickpinOn } from './machine/node.ts';
+import { makeStick } from './machine/stick.ts';
+
+const LINK = '/etc/crio/crio.conf.d/99-stickpin.conf';
+const PINS = '/run/crio/crio.conf.d/99-stickpin.conf';
+/** Everything that install.sh lays into /usr, as an image of the system or an extension would carry it. */
+const PROGRAM =
+  '/usr/lib/stickpin /usr/bin/stickpin /usr/lib/systemd/system/stickpin*.service /usr/lib/systemd/system/stickpin-registry.socket /usr/lib/tmpfiles.d/stickpin*.conf /usr/lib/udev/rules.d/90-stickpin.rules';
+
+/**
+ * CRI-O does not start with a link to nowhere in its drop-in directory (fact 2). Whatever happens to what is ours on the node, it must start, and
+ * with the pins that should be there. Tests lean on the ones before.
+ */
+describeMachine('a node whose stickpin is damaged', {}, (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-crio-link-'));
+    bundle = await makeSampleBundle({ dir: join(directory, 'medium/stickpin'), keys: [key] });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  const isPinned = () =>
+    node.until('the images to be pinned', ({ runtime, bundles: [entry] }) => {
+      const total = bundle.contents.images.length;
+      return runtime.reachable && entry?.images.present === total && entry.images.pinned === total;
+    });
+
+  /** The real test of a start: CRI-O runs, nothing dangles, and it has read the pins by itself. */
+  async function expectStarted(withPins: boolean): Promise<void> {
+    expect(await machine().output('systemctl is-active crio')).toBe('active');
+    expect(await machine().output('find -L /etc/crio/crio.conf.d -type l')).toBe('');
+    const config = await crioConfiguration(machine());
+    for (const { reference } of bundle.contents.images) expect(config.includes(reference)).toBe(withPins);
+  }
+
+  const restartCrio = () => machine().output('systemctl restart crio.service', { timeoutMs: 120_000 });
+
+  test('starts for the first time, with the link in place and nothing to pin', async () => {
+    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem } });
+    await machine().output('systemctl enable --now crio.service');
+    expect(await machine().output(`readlink ${LINK}`)).toBe(PINS);
+    await expectStarted(false);
+    const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'medium') });
+    const plugged = await machine().plug(stick);
+    await isPinned();
+    await plugged.unplug();
+  });
+
+  test('starts with its pins after /run/crio was emptied by hand', async () => {
+    await machine().output('systemctl stop stickpin.service && rm -rf /run/crio/*');
+    await restartCrio();
+    await expectStarted(true);
+  });
+
+  test('starts with its pins under a unit that has RuntimeDirectory=crio, which empties /run/crio at each stop', async () => {
+    await machine().putFile('/etc/systemd/system/crio.service.d/50-test.conf', '[Service]\nRuntimeDirectory=crio\n');
+    await machine().output('systemctl daemon-reload && systemctl stop crio.service && test ! -e /run/crio');
+    await restartCrio();
+    await expectStarted(true);
+    await machine().output('rm /etc/systemd/system/crio.service.d/50-test.conf && systemctl daemon-reload');
+  });
+
+  test('starts with its pins after a boot without the part in /usr', async () => {
+    await machine().output(`mkdir /root/away && cp -a --parents ${PROGRAM} /root/away && rm -rf ${PROGRAM}`);
+    await machine().reboot();
+    expect(await machine().run('stickpin status')).toMatchObject({ exitCode: 127 });
+    await expectStarted(true);
+    await machine().output(
+      'cp -a /root/away/usr/. /usr/ && systemctl daemon-reload && systemctl start stickpin-registry.socket stickpin',
+      { timeoutMs: 60_000 },
+    );
+    await isPinned();
+  });
+
+  test('starts without /var/lib/stickpin: with what /run holds, and without pins when that is lost too', async () => {
+    await machine().output('systemctl stop stickpin.service && rm -rf /var/lib/stickpin');
+    await restartCrio();
+    await expectStarted(true);
+    await machine().output('rm -rf /run/crio/*');
+    await restartCrio();
+    await expectStarted(false);
+  });
+
+  test('starts after the package was removed, with nothing of ours', async () => {
+    await machine().output('systemctl start stickpin.service && /root/stickpin/uninstall.sh', { timeoutMs: 120_000 });
+    await machine().reboot();
+    await expectStarted(false);
+    expect(await machine().run(`ls ${LINK} /etc/systemd/system/crio.service.d/10-stickpin.conf`)).toMatchObject({
+      exitCode: 2,
+      stdout: '',
+    });
+  });
+});
