@@ -35,6 +35,8 @@ export interface ApiBackend {
   activate(bundle: string, signal: AbortSignal): Promise<void>;
   /** Looks at all media and the runtime again. */
   rescan(signal: AbortSignal): Promise<void>;
+  /** Takes the medium at an absolute path, which is not detected by itself, and returns what it is called. @throws AppError with why not */
+  load(path: string, signal: AbortSignal): Promise<string>;
   /** Calls `listener` when a property may have changed. */
   onChange(listener: () => void): Unsubscribe;
 }

@@ -14,6 +14,8 @@ export interface ApiClient {
   list(signal: AbortSignal): Promise<unknown>;
   activate(bundle: string, signal: AbortSignal): Promise<void>;
   rescan(signal: AbortSignal): Promise<void>;
+  /** Takes the medium at an absolute path; resolves to what it is called. */
+  load(path: string, signal: AbortSignal): Promise<string>;
   /** Calls `listener` whenever the daemon announces changed properties, until `signal` aborts. Resolves when it listens. */
   watch(listener: () => void, signal: AbortSignal): Promise<void>;
   close(): void;
@@ -69,6 +71,7 @@ export async function connectApi(
     rescan: async (on) => {
       await ask('Rescan', on);
     },
+    load: async (path, on) => String((await call('Load', on, path))[0]),
     watch: async (listener, until) => {
       const off = bus.onSignal((received) => {
         if (received.path === OBJECT_PATH && received.member === 'PropertiesChanged') listener();

@@ -16,6 +16,10 @@ export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BU
     <method name="ListBundles"><arg name="json" type="s" direction="out"/></method>
     <method name="Activate"><arg name="bundle" type="s" direction="in"/></method>
     <method name="Rescan"/>
+    <method name="Load">
+      <arg name="path" type="s" direction="in"/>
+      <arg name="medium" type="s" direction="out"/>
+    </method>
   </interface>
   <interface name="org.freedesktop.DBus.Properties">
     <method name="Get">

@@ -137,6 +137,8 @@ async function dispatch(call: IncomingCall, backend: ApiBackend, signal: AbortSi
     case `${INTERFACE}.Rescan()`:
       await backend.rescan(signal);
       return nothing;
+    case `${INTERFACE}.Load(s)`:
+      return { signature: 's', body: [await backend.load(String(first), signal)] };
     case `${PROPERTIES}.Get(ss)`:
       return { signature: 'v', body: [propertyOf(backend, String(first), String(second))] };
     case `${PROPERTIES}.GetAll(s)`:

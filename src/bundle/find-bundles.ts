@@ -9,9 +9,9 @@ import { isBundleTar } from './open-bundle.ts';
 import { mediaError } from './open-file.ts';
 
 /**
- * Where bundles are looked for: on a `medium` in its folder `stickpin`; in the drop `folder` also directly below it.
+ * Where bundles are looked for: on a `medium` in its folder `stickpin`; in the drop `folder` also directly below it; as `bundle` the root is one itself.
  */
-export type BundleLayout = 'medium' | 'folder';
+export type BundleLayout = 'medium' | 'folder' | 'bundle';
 
 /** Something that is a bundle, or looks like one that can't be read. Paths are relative to the root that was searched. */
 export type BundleCandidate =
@@ -25,6 +25,8 @@ export type BundleCandidate =
  * @throws AppError `media/read`, `media/gone`
  */
 export async function findBundles(root: string, layout: BundleLayout, signal: AbortSignal): Promise<BundleCandidate[]> {
+  if (layout === 'bundle')
+    return [(await looksAt(root, root)) ?? unreadable('', 'bundle/absent', `${root} is no bundle any more`)];
   const home = await findEntry(root, 'stickpin');
   const found: BundleCandidate[] = [];
   if (home !== undefined) found.push(...(await searchFolder(root, home, signal)));

@@ -11,6 +11,7 @@ import { registerBundleVerify } from './commands/bundle-verify.ts';
 import { registerConfig } from './commands/config.ts';
 import { registerKeygen } from './commands/keygen.ts';
 import { registerList } from './commands/list.ts';
+import { registerLoad } from './commands/load.ts';
 import { registerRescan } from './commands/rescan.ts';
 import { registerStatus } from './commands/status.ts';
 import { exitCodeOf, exitCodes } from './exit-code.ts';
@@ -52,6 +53,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerList(program, context);
   registerActivate(program, context);
   registerRescan(program, context);
+  registerLoad(program, context);
   registerConfig(program, context);
   registerKeygen(program, context);
   const bundle = program.command('bundle').description('make, sign and check bundles');

@@ -47,6 +47,7 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
       await started().media.rescan(signal);
       started().engine.kick();
     },
+    load: (path, signal) => started().media.load(path, signal),
     onChange: (listener) => {
       listeners.add(listener);
       return () => {

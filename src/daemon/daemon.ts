@@ -11,6 +11,7 @@ import type { Policy } from '../domain/state.ts';
 import { createEngine, type Engine } from '../engine/engine.ts';
 import type { NodePort, ServiceNotifier } from '../engine/ports.ts';
 import { createDirectoryMedia } from '../media/directory-media.ts';
+import { createLoadedMedia } from '../media/loaded-media.ts';
 import { createMedia, type Media } from '../media/media.ts';
 import type { MediaProvider } from '../media/media-provider.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
@@ -179,7 +180,7 @@ function mediaOf({ settings, clock, log, providers }: DaemonOptions, trust: Trus
     { path: settings.media.incoming, layout: 'folder' as const },
   ];
   return createMedia({
-    providers: [createDirectoryMedia({ directories, clock }), ...providers],
+    providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers],
     log,
     openBundle,
     judge: async (root, layout, signal) => {

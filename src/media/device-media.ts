@@ -4,9 +4,11 @@ import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { type Device, judgeDevice, type MachinePaths, machinePaths } from './device.ts';
 import type { DeviceUnitEvent, DeviceUnits } from './device-units.ts';
+import { loadError } from './load-error.ts';
 import type { MediaProvider, MediaSink } from './media-provider.ts';
 import { createPluggedDevice } from './plugged-device.ts';
 import { queryUdev, type UdevQuery } from './udev.ts';
+import { unitNameOfPath } from './unit-name.ts';
 
 /** What {@link createDeviceMedia} needs. */
 export interface DeviceMediaDeps {
@@ -47,6 +49,8 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   const refused = new Map<string, string>();
   const pending = new Set<string>();
   const unanswered = new Set<string>();
+  /** Units that somebody named; they need no mark of our rule. */
+  const named = new Set<string>();
   const stop = new AbortController();
   let sink: MediaSink | undefined;
   let unsubscribe: Unsubscribe | undefined;
@@ -79,8 +83,11 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   };
   const examine = async (unit: string, signal: AbortSignal): Promise<void> => {
     const sysfsPath = await activeBlockDevice(units, unit, signal);
-    if (sysfsPath === undefined) return forget(unit);
-    const verdict = await judgeDevice(sysfsPath, query, paths, signal);
+    if (sysfsPath === undefined) {
+      named.delete(unit);
+      return forget(unit);
+    }
+    const verdict = await judgeDevice(sysfsPath, query, paths, signal, named.has(unit));
     if (verdict.kind === 'medium') adopt(unit, verdict.device);
     else if (verdict.kind === 'refused') refuse(unit, verdict.name, verdict.reason);
     else forget(unit);
@@ -121,7 +128,10 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
     const unit = event.unit.replace(ALIAS, 'dev-');
     if (!mayBeDisk(unit)) return;
     // Streams end now; the second look undoes what a look under way may still adopt.
-    if (event.kind === 'removed') forget(unit);
+    if (event.kind === 'removed') {
+      named.delete(unit);
+      forget(unit);
+    }
     lookAt(unit);
   };
 
@@ -131,6 +141,23 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
       unsubscribe = units.onDeviceUnit(onEvent);
     },
     rescan: lookAtAll,
+    load: async (path, signal) => {
+      if (!path.startsWith('/dev/')) return undefined;
+      const unit = unitNameOfPath(path, 'device');
+      const sysfsPath = await activeBlockDevice(units, unit, signal);
+      if (sysfsPath === undefined) {
+        throw loadError(
+          `${path} is no block device that systemd knows; 'lsblk' shows those that are there, as /dev/sdb1`,
+        );
+      }
+      const verdict = await judgeDevice(sysfsPath, query, paths, signal, true);
+      if (verdict.kind === 'refused') throw loadError(`${path} is left alone: ${verdict.reason}`);
+      if (verdict.kind === 'other') throw loadError(`${path} has no filesystem; its partition may, see 'lsblk -f'`);
+      named.add(unit);
+      refused.delete(unit);
+      adopt(unit, verdict.device);
+      return verdict.device.name;
+    },
     dispose: async () => {
       unsubscribe?.();
       stop.abort();

@@ -36,15 +36,21 @@ export interface MachinePaths {
 /** The real places. */
 export const machinePaths: MachinePaths = { sysRoot: '/sys', mountinfo: '/proc/self/mountinfo', fstab: '/etc/fstab' };
 
-/** Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and what lies on top of it. */
+/**
+ * Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and what lies on top of it.
+ *
+ * @param isNamed a person named it, so that our rule need not have marked it; everything else is judged all the same
+ */
 export async function judgeDevice(
   sysfsPath: string,
   query: UdevQuery,
   paths: MachinePaths,
   signal: AbortSignal,
+  isNamed = false,
 ): Promise<DeviceVerdict> {
   const properties = await query(sysfsPath, signal);
-  if (properties === undefined || !isFilesystem(properties)) return { kind: 'other' };
+  const isMarked = isNamed || properties?.STICKPIN_MEDIUM === '1';
+  if (properties === undefined || !isMarked || !isFilesystem(properties)) return { kind: 'other' };
   const device = deviceOf(sysfsPath, properties);
   if (device === undefined) return { kind: 'other' };
   const { name } = device;
@@ -55,10 +61,10 @@ export async function judgeDevice(
     return { kind: 'refused', name, reason: `${paths.fstab} says what it is for` };
   }
   if (await hasHolders(sysfsPath)) return { kind: 'refused', name, reason: 'device-mapper or md uses it' };
-  if (properties.DEVTYPE === 'partition') {
+  if (properties.DEVTYPE === 'partition' && !isNamed) {
     // A hybrid ISO image shows the same filesystem on the disk and on a partition; the kernel mounts only one of them.
     const whole = await query(dirname(sysfsPath), signal);
-    if (whole !== undefined && isFilesystem(whole)) return { kind: 'other' };
+    if (whole?.STICKPIN_MEDIUM === '1' && isFilesystem(whole)) return { kind: 'other' };
   }
   return { kind: 'medium', device };
 }
@@ -69,7 +75,7 @@ export async function readMounts(paths: MachinePaths): Promise<readonly MountEnt
 }
 
 function isFilesystem(properties: UdevProperties): boolean {
-  return properties.STICKPIN_MEDIUM === '1' && properties.ID_FS_USAGE === 'filesystem';
+  return properties.ID_FS_USAGE === 'filesystem';
 }
 
 function deviceOf(sysfsPath: string, properties: UdevProperties): Device | undefined {

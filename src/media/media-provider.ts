@@ -9,6 +9,7 @@ export type MediaErrorCode =
   | 'media/filesystem'
   | 'media/in-use'
   | 'media/udev'
+  | 'media/load'
   | 'media/no-blob';
 
 /** One plugged-in medium, as its provider hands it over. */
@@ -43,5 +44,11 @@ export interface MediaProvider {
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
   /** Looks at everything again. */
   rescan(signal: AbortSignal): Promise<void>;
+  /**
+   * Takes a medium that somebody named, and returns its label; undefined when this sort is not this provider's.
+   *
+   * @throws AppError `media/load` (`reject`) that says why it can't be taken
+   */
+  load?(path: string, signal: AbortSignal): Promise<string | undefined>;
   dispose(): Promise<void>;
 }

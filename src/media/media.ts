@@ -5,6 +5,7 @@ import { untilAborted, withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
+import { loadError } from './load-error.ts';
 import { type BlobDirectory, createMediaBlobs } from './media-blobs.ts';
 import type { MediaProvider, PluggedMedium } from './media-provider.ts';
 
@@ -35,6 +36,8 @@ export interface Media extends MediaPort {
   start(signal: AbortSignal): Promise<void>;
   /** Has every provider look again, and every medium read again. */
   rescan(signal: AbortSignal): Promise<void>;
+  /** Takes a medium that can't be detected by itself, and returns its label. @throws AppError `media/load` (`reject`) */
+  load(path: string, signal: AbortSignal): Promise<string>;
   /** Stops watching and ends every open stream. Mounts stay: whoever starts next finds them. */
   dispose(): Promise<void>;
 }
@@ -58,6 +61,7 @@ export function createMedia(deps: MediaDeps): Media {
   const listeners = new Set<() => void>();
   /** Mounts that are being taken away; the same place must not be mounted meanwhile. */
   const releasing = new Map<MediumId, Promise<void>>();
+  let isStarted = false;
   const { retryMs = [2_000, 10_000, 60_000] } = deps;
   const blobs = createMediaBlobs(deps.openBundle);
 
@@ -166,10 +170,21 @@ export function createMedia(deps: MediaDeps): Media {
     },
     start: async (signal) => {
       for (const provider of deps.providers) await provider.start(sink, signal);
+      isStarted = true;
     },
     rescan: async (signal) => {
       for (const provider of deps.providers) await provider.rescan(signal);
       for (const mediumId of slots.keys()) sink.changed(mediumId);
+    },
+    load: async (path, signal) => {
+      if (!isStarted) throw loadError('The daemon is still starting; try again in a moment');
+      for (const provider of deps.providers) {
+        const label = await provider.load?.(path, signal);
+        if (label !== undefined) return label;
+      }
+      throw loadError(
+        `${path} is a device, and media.detect is false: mount it, and load the place where it is mounted`,
+      );
     },
     dispose: async () => {
       for (const provider of deps.providers) await provider.dispose();

@@ -41,6 +41,11 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     rescan: async () => {
       done.push('rescan');
     },
+    load: async (path) => {
+      if (refusal !== undefined) throw refusal;
+      done.push(`load ${path}`);
+      return 'sdb1';
+    },
     onChange: (listener) => {
       changed = listener;
       return () => undefined;
@@ -95,6 +100,16 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
   it('answers the documents as JSON', async () => {
     expect(await client.status(never)).toEqual({ status: 'Idle. Waiting for media.', bundles: [] });
     expect(await client.list(never)).toEqual([{ name: 'ocp', version: '4.13.7' }]);
+  });
+
+  it('loads a path and says what it is called, or why not', async () => {
+    expect(await client.load('/mnt/share', never)).toBe('sdb1');
+    expect(done).toEqual(['load /mnt/share']);
+    refusal = new AppError({ code: 'media/load', message: '/mnt/share is a link', disposition: 'reject' });
+    await expect(client.load('/mnt/share', never)).rejects.toMatchObject({
+      code: 'media/load',
+      message: '/mnt/share is a link',
+    });
   });
 
   it('activates and rescans', async () => {

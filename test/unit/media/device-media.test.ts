@@ -85,6 +85,43 @@ describe('device media', () => {
     expect(story).toEqual(['+1-sdb1', '-1-sdb1']);
   });
 
+  it('loads a device that nothing marks when somebody names it, and forgets it when it is gone', async () => {
+    const drive = () => machine.addDevice('sdb', '8:16', { STICKPIN_MEDIUM: '0' });
+    units.plug('dev-sdb.device', drive());
+    expect(await provider.load?.('/dev/sdb', never)).toBe('sdb');
+    expect(story).toEqual(['+1-sdb']);
+    await provider.rescan(never);
+    expect(story).toEqual(['+1-sdb']);
+    machine.removeDevice('sdb');
+    units.unplug('dev-sdb.device');
+    await eventually(() => expect(story).toEqual(['+1-sdb', '-1-sdb']));
+    units.plug('dev-sdb.device', drive());
+    await provider.rescan(never);
+    expect(story).toEqual(['+1-sdb', '-1-sdb']);
+  });
+
+  it('loads no disk of the system, none of fstab, and nothing without a filesystem', async () => {
+    units.plug('dev-sda.device', machine.addDevice('sda', '8:0', { STICKPIN_MEDIUM: '0' }));
+    machine.mount('8:0', '/', '/dev/sda');
+    units.plug('dev-sdc.device', machine.addDevice('sdc', '8:32', { STICKPIN_MEDIUM: '0' }));
+    machine.setFstab('UUID=UUID-sdc /data ext4 defaults 0 0\n');
+    units.plug('dev-sdd.device', machine.addDevice('sdd', '8:48', { ID_FS_USAGE: 'raid' }));
+    for (const [path, why] of [
+      ['/dev/sda', /left alone: the system itself/],
+      ['/dev/sdc', /left alone: .*fstab/],
+      ['/dev/sdd', /has no filesystem/],
+      ['/dev/sdz', /no block device that systemd knows/],
+    ] as const) {
+      await expect(provider.load?.(path, never)).rejects.toMatchObject({
+        code: 'media/load',
+        disposition: 'reject',
+        message: expect.stringMatching(why),
+      });
+    }
+    expect(await provider.load?.('/mnt/share', never)).toBeUndefined();
+    expect(story).toEqual([]);
+  });
+
   it('finds what was plugged in before', async () => {
     units.putQuietly(UNIT, addStick());
     units.send({ kind: 'resync' });

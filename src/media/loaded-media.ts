@@ -1,0 +1,138 @@
+import { lstat, realpath } from 'node:fs/promises';
+import { join, normalize } from 'node:path';
+import { findEntry } from '../bundle/bundle-directory.ts';
+import type { BundleLayout } from '../bundle/find-bundles.ts';
+import { isBundleTar } from '../bundle/open-bundle.ts';
+import type { MediumId } from '../domain/medium.ts';
+import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import type { Log } from '../platform/log.ts';
+import { loadError } from './load-error.ts';
+import type { MediaProvider, MediaSink, PluggedMedium } from './media-provider.ts';
+
+/** What {@link createLoadedMedia} needs. */
+export interface LoadedMediaDeps {
+  readonly log: Log;
+  /** How often it is looked whether a place is still there, in milliseconds. Default 2 s: nothing tells when a network mount goes away. */
+  readonly presenceMs?: number;
+}
+
+/** Places that the service does not see as others do (systemd.exec(5), `ProtectHome=`, `PrivateTmp=`). */
+const HIDDEN = /^\/(home|root|run\/user|tmp|var\/tmp)(\/|$)/;
+
+interface Loaded {
+  readonly path: string;
+  readonly identity: string;
+  looking: boolean;
+}
+
+/**
+ * Places that somebody named, since nothing detects them: a directory with `stickpin/` in it, a bundle directory, or a `.stickpin.tar` file. One is
+ * a medium until it is gone, is replaced by another, or the daemon ends; it is not watched, so that changes are seen when it is loaded again.
+ */
+export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps): MediaProvider {
+  const loaded = new Map<MediumId, Loaded>();
+  let sink: MediaSink | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  const look = async (mediumId: MediumId, entry: Loaded): Promise<void> => {
+    if (entry.looking) return;
+    entry.looking = true;
+    const identity = await identityOf(entry.path).catch(() => undefined);
+    entry.looking = false;
+    if (identity === entry.identity || loaded.get(mediumId) !== entry) return;
+    loaded.delete(mediumId);
+    log.info({ medium: entry.path }, `${entry.path} is gone, and forgotten; load it again when it is back`);
+    sink?.left(mediumId);
+  };
+  const lookAtAll = async (): Promise<void> => {
+    await Promise.all([...loaded].map(([mediumId, entry]) => look(mediumId, entry)));
+  };
+
+  return {
+    start: async (to) => {
+      sink = to;
+      timer = setInterval(() => void lookAtAll(), presenceMs).unref();
+    },
+    rescan: lookAtAll,
+    dispose: async () => {
+      clearInterval(timer);
+      loaded.clear();
+    },
+    load: async (given) => {
+      if (given.startsWith('/dev/')) return undefined;
+      const { path, layout, identity } = await judgePath(given);
+      const mediumId: MediumId = `load:${path}`;
+      const before = loaded.get(mediumId);
+      loaded.set(mediumId, { path, identity, looking: false });
+      if (before?.identity === identity) sink?.changed(mediumId);
+      else sink?.arrived(pluggedPlace(mediumId, path, layout, identity));
+      return path;
+    },
+  };
+}
+
+interface Place {
+  readonly path: string;
+  readonly layout: BundleLayout;
+  readonly identity: string;
+}
+
+/** @throws AppError `media/load` (`reject`) that says why a path can't be loaded */
+async function judgePath(given: string): Promise<Place> {
+  const path = given.length > 1 ? given.replace(/\/+$/, '') : given;
+  if (!path.startsWith('/') || normalize(path) !== path) {
+    throw loadError(`${given} is no plain absolute path: give it without . and ..`);
+  }
+  const real = await realpath(path).catch((error: unknown) => {
+    throw unreachable(path, error);
+  });
+  // The daemon reads as root: whoever may change a link must not choose what it reads.
+  if (real !== path)
+    throw loadError(`${path} leads over a link to ${real}; links are not followed: load ${real} itself`);
+  const identity = await identityOf(path);
+  if (identity === undefined) throw unreachable(path, new Error('it is gone'));
+  return { path, layout: await layoutOf(path), identity };
+}
+
+async function layoutOf(path: string): Promise<BundleLayout> {
+  const stats = await lstat(path);
+  if (stats.isFile()) {
+    if (isBundleTar(path)) return 'bundle';
+    throw loadError(`${path} is a file, and no bundle in tar form: the name of one ends with .stickpin.tar`);
+  }
+  if (!stats.isDirectory()) throw loadError(`${path} is neither a directory nor a .stickpin.tar file`);
+  if ((await findEntry(path, 'bundle.dsse.json')) !== undefined) return 'bundle';
+  if ((await findEntry(path, 'stickpin')) !== undefined) return 'medium';
+  throw loadError(
+    `${path} holds neither ${join(path, 'stickpin')}/ nor bundle.dsse.json: load the directory that does`,
+  );
+}
+
+function unreachable(path: string, error: unknown) {
+  const hidden = HIDDEN.test(path)
+    ? '. The daemon sees nothing of /home, /root, /tmp and /var/tmp: mount or move it elsewhere, as to /mnt'
+    : '';
+  return loadError(`${path} can't be opened: ${reasonOf(error)}${hidden}`, error);
+}
+
+/** Tells one place from another one that stands at the same path later; undefined when nothing does. */
+async function identityOf(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino, birthtimeNs } = await lstat(path, { bigint: true });
+    return `${dev}:${ino}:${birthtimeNs}`;
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'ESTALE'].includes(systemCodeOf(error) ?? '')) return undefined;
+    throw error;
+  }
+}
+
+function pluggedPlace(mediumId: MediumId, path: string, layout: BundleLayout, identity: string): PluggedMedium {
+  return {
+    mediumId,
+    label: path,
+    layout,
+    mount: async () => path,
+    isThere: async () => (await identityOf(path).catch(() => undefined)) === identity,
+    release: async () => undefined,
+  };
+}

@@ -1,0 +1,89 @@
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createLoadedMedia } from '../../../src/media/loaded-media.ts';
+import type { MediaProvider } from '../../../src/media/media-provider.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+
+const never = new AbortController().signal;
+
+describe('media that somebody names', () => {
+  let base: string;
+  let provider: MediaProvider;
+  let story: string[];
+  let log: RecordingLog;
+
+  beforeEach(async () => {
+    base = await mkdtemp(join(tmpdir(), 'stickpin-load-'));
+    story = [];
+    log = createRecordingLog();
+    provider = createLoadedMedia({ log, presenceMs: 20 });
+    await provider.start(
+      {
+        arrived: (medium) => void story.push(`+${medium.label} ${medium.layout}`),
+        changed: () => void story.push('~'),
+        left: () => void story.push('-'),
+      },
+      never,
+    );
+  });
+  afterEach(async () => {
+    await provider.dispose();
+    await rm(base, { recursive: true, force: true });
+  });
+
+  const at = (name: string) => join(base, name);
+  const load = (path: string) => provider.load?.(path, never);
+
+  it('takes a directory with stickpin/ in it, a bundle directory and a tar file, each as what it is', async () => {
+    await mkdir(at('share/stickpin'), { recursive: true });
+    await mkdir(at('bundle'));
+    await writeFile(at('bundle/bundle.dsse.json'), '{}');
+    await writeFile(at('ocp.stickpin.tar'), '');
+    expect(await load(`${at('share')}/`)).toBe(at('share'));
+    expect(await load(at('bundle'))).toBe(at('bundle'));
+    expect(await load(at('ocp.stickpin.tar'))).toBe(at('ocp.stickpin.tar'));
+    expect(story).toEqual([`+${at('share')} medium`, `+${at('bundle')} bundle`, `+${at('ocp.stickpin.tar')} bundle`]);
+  });
+
+  it('reads again what is loaded again, and forgets what vanishes or is replaced', async () => {
+    await mkdir(at('share/stickpin'), { recursive: true });
+    await load(at('share'));
+    await load(at('share'));
+    expect(story).toEqual([`+${at('share')} medium`, '~']);
+    await mkdir(at('other/stickpin'), { recursive: true });
+    await rename(at('share'), at('gone'));
+    await rename(at('other'), at('share'));
+    await eventually(() => expect(story.at(-1)).toBe('-'));
+    expect(log.lines.at(-1)?.message).toContain('is gone, and forgotten; load it again');
+    await load(at('share'));
+    expect(story).toEqual([`+${at('share')} medium`, '~', '-', `+${at('share')} medium`]);
+  });
+
+  it.each([
+    ['relative', () => 'share', /no plain absolute path/],
+    ['with dots', () => `${base}/share/../share`, /no plain absolute path/],
+    ['missing', () => at('nothing'), /can't be opened: .*ENOENT.*\/tmp/],
+    ['a link', () => at('link'), /leads over a link to .*links are not followed/],
+    ['below a link', () => at('link/stickpin'), /leads over a link to/],
+    ['without a bundle', () => at('empty'), /holds neither .*stickpin\/ nor bundle\.dsse\.json/],
+    ['another file', () => at('file'), /no bundle in tar form/],
+  ])('refuses a path that is %s, and says why', async (_what, path, why) => {
+    await mkdir(at('share/stickpin'), { recursive: true });
+    await mkdir(at('empty'));
+    await symlink(at('share'), at('link'));
+    await writeFile(at('file'), '');
+    await expect(load(path())).rejects.toMatchObject({
+      code: 'media/load',
+      disposition: 'reject',
+      message: expect.stringMatching(why),
+    });
+    expect(story).toEqual([]);
+  });
+
+  it('leaves devices to those who know them', async () => {
+    expect(await load('/dev/sdb1')).toBeUndefined();
+  });
+});
