@@ -74,6 +74,7 @@ export const settingsSchema = v.strictObject({
     v.strictObject({
       parallel: v.optional(v.pipe(count, v.maxValue(16)), 2),
       min_free_percent: v.optional(percent, 15),
+      stall: v.optional(duration, '90 s'),
       online: v.optional(v.boolean(), true),
     }),
     {},

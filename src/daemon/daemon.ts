@@ -115,6 +115,8 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       notifier: options.notifier,
       policy: policyOf(settings),
       setCatalog: registry.setCatalog,
+      random: Math.random,
+      stallMs: settings.preload.stall,
       onStatus: options.onStatus ?? (() => undefined),
     });
     disposal.defer('the watch on the keys', watchKeys(settings, trust, engine, log));

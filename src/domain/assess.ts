@@ -1,21 +1,15 @@
 import { refuseAdoption } from './adoption.ts';
-import type { Image, Layer, VerifiedBundle } from './bundle.ts';
+import type { Image } from './bundle.ts';
 import { bundleName } from './bundle.ts';
+import { troublesOf } from './degraded.ts';
 import type { BundleId, Digest } from './digest.ts';
-import { type DiskVerdict, estimateDisk } from './disk-estimate.ts';
-import {
-  type BundleFacts,
-  baseHold,
-  imagesMissing,
-  mediaHold,
-  pinReason,
-  runtimeHold,
-  spaceHold,
-  worstFailure,
-} from './hold.ts';
+import type { DiskVerdict } from './disk-estimate.ts';
+import { type BundleFacts, baseHold, imagesMissing, mediaHold, pinReason, runtimeHold } from './hold.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
+import { missingLayersOf } from './missing-layers.ts';
 import type { PhaseOf } from './phase.ts';
 import type { RuntimeImage } from './runtime-image.ts';
+import { diskVerdict, spaceHold } from './space.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
 import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
 
@@ -32,6 +26,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply {
   /** About what is neither present nor being pulled; undefined when nothing is known about the filesystem. */
   readonly disk: DiskVerdict | undefined;
   /** What went wrong last and is not mended, if anything. */
+  readonly trouble: Reason | undefined;
+  /** What quick tries could not mend. */
   readonly degraded: Reason | undefined;
   /** Whether activation is due: asked for, or by itself. */
   readonly activationDue: boolean;
@@ -85,17 +81,6 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }),
   );
   return { bundles, presentLayers, ...sortUnknown(found, known, observed, stored) };
-}
-
-/** The layers of `image` that the runtime has not got. */
-export function missingLayersOf(
-  image: Image,
-  bundle: VerifiedBundle,
-  presentLayers: ReadonlySet<Digest>,
-): readonly Layer[] {
-  return image.layers
-    .map((index) => bundle.contents.layers[index])
-    .filter((layer): layer is Layer => layer !== undefined && !presentLayers.has(layer.digest));
 }
 
 /** INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together. */
@@ -160,7 +145,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     unpinnedImages,
     ...sources,
     disk,
-    degraded: worstFailure(failures) ?? pinFaultOf(bundle, observed),
+    ...troublesOf(bundle, failures, pinFaultOf(bundle, observed)),
     activationDue: due,
     ...phaseOf(facts, context),
   };
@@ -212,7 +197,7 @@ function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
   const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
   const held = isPulling
     ? undefined
-    : (baseHold(facts) ?? spaceHold(facts) ?? mediaHold(facts) ?? runtimeHold(observed));
+    : (baseHold(facts) ?? spaceHold(facts, observed) ?? mediaHold(facts) ?? runtimeHold(observed));
   return reached === 'activated'
     ? { phase: 'activated', reason: held?.reason ?? imagesMissing(facts) }
     : (held ?? { phase: 'preloading' });
@@ -248,20 +233,6 @@ function activationDue(bundle: StoredBundle, stored: Stored): boolean {
   }
   if (bundle.activatedAt !== undefined || (bundle.payload.schedule ?? 'immediate') !== 'immediate') return false;
   return others.every((other) => other.activatedAt === undefined || other.payload.sequence < bundle.payload.sequence);
-}
-
-function diskVerdict(
-  bundle: StoredBundle,
-  absent: readonly Image[],
-  { observed, policy, presentLayers }: BundleContext,
-): DiskVerdict | undefined {
-  if (observed.runtime.kind !== 'reachable' || observed.runtime.filesystem === undefined) return undefined;
-  // What a running pull has written already lacks from the free bytes, so that counting it as needed would count it twice.
-  const pulling = new Set(observed.running.map((task) => (task.kind === 'pull' ? task.reference : '')));
-  const layersOf = (image: Image) => missingLayersOf(image, bundle, presentLayers);
-  const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap(layersOf));
-  const missing = new Set(absent.flatMap(layersOf).filter((layer) => !underWay.has(layer)));
-  return estimateDisk(missing, observed.runtime.filesystem, policy.minFreePercent);
 }
 
 function imagesByName(observed: Observed): ReadonlyMap<string, RuntimeImage> | undefined {

@@ -1,10 +1,11 @@
 import type { Assessment, BundleAssessment } from './assess.ts';
-import { missingLayersOf } from './assess.ts';
 import type { Image } from './bundle.ts';
 import type { Decision, Effect } from './effect.ts';
 import { activationTarget, failedTasks, isReadyToActivate } from './focus.ts';
+import { missingLayersOf } from './missing-layers.ts';
 import { nextPulls, type PullCandidate } from './pull-schedule.ts';
 import { parseReference } from './reference.ts';
+import { diskFull } from './space.ts';
 import type { Observed, Policy } from './state.ts';
 
 /** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
@@ -17,7 +18,7 @@ const RUNTIME_RETRY_MS = 3_000;
  * What to do about what was observed. Pure: the same input gives the same effects, in the order in which they are to be done.
  *
  * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors exist only while something is to be pulled;
- * an image that is present is never pulled.
+ * an image that is present is never pulled; nothing is pulled, and what is being pulled is broken off, while the runtime's disk is full.
  */
 export function decide(observed: Observed, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
@@ -38,7 +39,15 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
     ? [...pullEffects(observed, assessment, policy), ...activations(observed, assessment)]
     : [];
   return {
-    effects: [...media, ...adoptions, ...pins.effects, ...mirrors, ...starts, ...readyEffects(assessment)],
+    effects: [
+      ...cancellations(observed),
+      ...media,
+      ...adoptions,
+      ...pins.effects,
+      ...mirrors,
+      ...starts,
+      ...readyEffects(assessment),
+    ],
     wakeAt: earliest([pins.wakeAt, ...observed.failures.map((failure) => failure.retryAt)], observed.now),
   };
 }
@@ -113,7 +122,14 @@ function isPreloading({ phase, hold, disk }: BundleAssessment): boolean {
   return phase === 'preloading' || phase === 'activated' || phase === 'ready';
 }
 
+/** A disk that is full stops every pull at once, also those of other bundles. */
+function cancellations(observed: Observed): Effect[] {
+  if (diskFull(observed) === undefined) return [];
+  return observed.running.filter((task) => task.kind === 'pull').map((task) => ({ kind: 'cancel', task }));
+}
+
 function pullEffects(observed: Observed, assessment: Assessment, policy: Policy): Effect[] {
+  if (diskFull(observed) !== undefined) return [];
   const pulls = new Map(
     assessment.bundles
       .filter(isPreloading)

@@ -19,6 +19,8 @@ export type Effect =
   /** Make our registry the first source of exactly these repositories. */
   | { readonly kind: 'apply-mirrors'; readonly repositories: readonly string[] }
   | { readonly kind: 'record-ready'; readonly bundleId: BundleId }
+  /** Breaks off a long effect that runs. What it has done so far stays. */
+  | { readonly kind: 'cancel'; readonly task: RunningTask }
   /** Starts a long effect. */
   | { readonly kind: 'start'; readonly task: RunningTask };
 

@@ -1,5 +1,6 @@
 import type { Assessment, BundleAssessment } from './assess.ts';
 import type { Observed, RunningTask, TaskFailure } from './state.ts';
+import { isWaiting } from './waiting.ts';
 
 /** The bundle whose images are being pulled: one of which something runs, else the first that is to be preloaded. STATUS and progress speak of it. */
 export function bundleInWork(
@@ -29,9 +30,6 @@ export function activationTarget(observed: Observed, { bundles }: Assessment): B
   return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
 }
 
-/** No pause after a failure is longer. One that seems to be comes from a wall clock that was set back, and is over. */
-const LONGEST_PAUSE_MS = 5 * 60_000;
-
 /** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles that were to be activated. */
 export function failedTasks(
   { failures, now }: { readonly failures: readonly TaskFailure[]; readonly now: number },
@@ -39,8 +37,7 @@ export function failedTasks(
 ): ReadonlySet<string> {
   return new Set(
     failures
-      .filter(({ task }) => task.kind === kind)
-      .filter(({ retryAt }) => retryAt === undefined || (retryAt > now && retryAt - now <= LONGEST_PAUSE_MS))
+      .filter((failure) => failure.task.kind === kind && isWaiting(failure, now))
       .map(({ task }) => (task.kind === 'pull' ? task.reference : task.bundleId)),
   );
 }

@@ -1,4 +1,4 @@
-import { formatBytes, formatCount } from '../platform/sizes.ts';
+import { formatCount } from '../platform/sizes.ts';
 import type { Image } from './bundle.ts';
 import { BASE_ANNOTATION, bundleName, bundleTitle } from './bundle.ts';
 import { type Digest, shortDigest } from './digest.ts';
@@ -64,17 +64,6 @@ export function baseHold({ bundle, lackingOfBase, base }: BundleFacts): PhaseOf 
   const next = `Plug in the stick with ${named ?? 'that bundle'}, or one with all of ${bundleTitle(payload)}.`;
   const message = `${bundleTitle(payload)} needs base ${name}, ${state}: ${lacks}. ${next}`;
   return { phase: 'held', hold: 'base', reason: { code: 'engine/no-base', message } };
-}
-
-/** `held (space)` when what is still to be pulled does not fit. */
-export function spaceHold({ bundle, disk }: BundleFacts): PhaseOf | undefined {
-  if (disk === undefined || disk.fits) return undefined;
-  const message = `needs about ${formatBytes(disk.neededBytes)} on ${disk.path}, ${formatBytes(disk.freeBytes)} free of which ${formatBytes(disk.reservedBytes)} are reserved`;
-  return {
-    phase: 'held',
-    hold: 'space',
-    reason: { code: 'engine/no-space', message: `Not enough space for ${bundleTitle(bundle.payload)}: ${message}` },
-  };
 }
 
 /** `held (runtime)` when the runtime's own configuration does not allow what is to be done; that is tried on all the same. */

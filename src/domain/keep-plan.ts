@@ -1,7 +1,7 @@
 import type { Assessment, BundleAssessment } from './assess.ts';
-import { missingLayersOf } from './assess.ts';
 import type { Layer } from './bundle.ts';
 import type { Digest } from './digest.ts';
+import { missingLayersOf } from './missing-layers.ts';
 import type { Observed, Policy } from './state.ts';
 
 /** Which layers lie on the node's own disk. */

@@ -2,6 +2,7 @@ import type { MessageKind } from '../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment } from './assess.ts';
 import { bundleTitle } from './bundle.ts';
+import { degradedNews } from './degraded-news.ts';
 import type { News } from './event.ts';
 import type { Medium, Reason } from './medium.ts';
 import type { Observed } from './state.ts';
@@ -118,8 +119,9 @@ function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[
     const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
     const isKnown = old !== undefined && before.observed.runtime.kind === 'reachable';
     if (isKnown && !isComplete(old) && isComplete(entry)) return completionNews(entry);
+    const degraded = degradedNews(old, entry);
     const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
-    return isSame || isTold ? [] : phaseNews(entry);
+    return isSame || isTold ? degraded : [...degraded, ...phaseNews(entry)];
   });
 }
 

@@ -11,6 +11,8 @@ export interface BundleReport {
   readonly phase: string;
   readonly hold?: string;
   readonly reason?: { readonly code: string; readonly message: string };
+  /** What quick tries could not mend; the rest goes on. */
+  readonly degraded?: { readonly code: string; readonly message: string };
   readonly signedBy: readonly string[];
   readonly media: readonly string[];
   readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
@@ -79,7 +81,7 @@ function bundleReport(entry: BundleAssessment): BundleReport {
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
-  const reason = entry.reason ?? entry.degraded;
+  const reason = entry.reason ?? entry.trouble;
   const wantPinned = contents.images.filter((image) => image.pin && !absentImages.includes(image)).length;
   return {
     bundleId: bundle.bundleId,
@@ -89,6 +91,7 @@ function bundleReport(entry: BundleAssessment): BundleReport {
     phase,
     ...(hold !== undefined && { hold }),
     ...(reason !== undefined && { reason }),
+    ...(entry.degraded !== undefined && { degraded: entry.degraded }),
     signedBy: bundle.signedBy,
     media,
     images: { total, present, pinned: wantPinned - unpinnedImages.length },

@@ -13,7 +13,19 @@ export interface ImageFilesystem {
   readonly path: string;
   readonly totalBytes: number;
   readonly freeBytes: number;
+  /** Absent where the filesystem makes inodes as it goes (btrfs). */
+  readonly inodes?: { readonly total: number; readonly free: number };
 }
+
+/** Another filesystem than that of the images, on which the runtime lays down blobs while it pulls; sizes by statfs. */
+export interface StagingFilesystem {
+  readonly path: string;
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+}
+
+/** What a runtime keeps of a layer: its files, its compressed blob, or both. */
+export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
 /** The runtime as observed in one round. */
 export type RuntimeObservation =
@@ -23,6 +35,10 @@ export type RuntimeObservation =
       readonly name: string;
       readonly images: readonly RuntimeImage[];
       readonly filesystem: ImageFilesystem | undefined;
+      /** Default `unpacked`. */
+      readonly layerStorage?: LayerStorage;
+      /** Absent when blobs are staged on the filesystem of the images, or not at all. */
+      readonly staging?: StagingFilesystem | undefined;
       /** References that our rendered pins name now, sorted. For a runtime that pins by label: those labelled. */
       readonly renderedPins: readonly string[];
       /** What in the runtime's configuration takes our rendered pins away, now or with its next reload; the message names the file. */

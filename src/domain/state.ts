@@ -36,6 +36,8 @@ export interface TaskFailure {
   readonly task: RunningTask;
   readonly attempts: number;
   readonly reason: Reason;
+  /** The quick tries are used up, or there are none: what is left are tries with long pauses, or another medium. */
+  readonly isExhausted?: boolean;
   /** When it may be tried again, in milliseconds since the epoch; undefined: not before the media change. */
   readonly retryAt: number | undefined;
 }

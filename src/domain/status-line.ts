@@ -58,7 +58,7 @@ function adoptionLine({ adoptions }: Assessment): string | undefined {
 }
 
 function preloadLine(entry: BundleAssessment, progress: Progress): string {
-  const { bundle, media, degraded, pullableImages } = entry;
+  const { bundle, media, trouble: fault, pullableImages } = entry;
   const title = bundleTitle(bundle.payload);
   const total = bundle.contents.images.length;
   const present = `${total - entry.absentImages.length}/${total} images`;
@@ -73,7 +73,7 @@ function preloadLine(entry: BundleAssessment, progress: Progress): string {
   const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;
   const bytes = formatBytesOf(progress.doneBytes, progress.totalBytes);
   const rate = progress.bytesPerSecond === undefined ? '' : `, ${formatBytes(progress.bytesPerSecond)}/s`;
-  const trouble = degraded === undefined ? '' : `. Problem: ${degraded.message}`;
+  const trouble = fault === undefined ? '' : `. Problem: ${fault.message}`;
   return `Preloading ${title}${from}: ${present}, ${bytes}${rate}${timeLeft(progress)}${trouble}`;
 }
 
@@ -125,7 +125,7 @@ function rejectionLine(rejections: readonly Rejection[]): string {
 function bundleTrouble(bundles: readonly BundleAssessment[]): string | undefined {
   const held = bundles.findLast((entry) => entry.reason !== undefined);
   if (held?.reason !== undefined) return held.reason.message;
-  return bundles.findLast((entry) => entry.degraded !== undefined)?.degraded?.message;
+  return bundles.findLast((entry) => entry.trouble !== undefined)?.trouble?.message;
 }
 
 /** Adds in few words what the line about one medium would hide, as far as there is room. */

@@ -3,6 +3,7 @@ import { bundleTitle } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { MediumId } from '../domain/medium.ts';
+import { pullFailureKind } from '../domain/pull-news.ts';
 import { stampAfter } from '../domain/stamp.ts';
 import type { PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
@@ -21,6 +22,7 @@ import type {
   TransferMeter,
 } from './ports.ts';
 import { type PullFault, pullImage } from './pull-task.ts';
+import { createStallWatch } from './stall-watch.ts';
 import type { Tasks } from './tasks.ts';
 
 /** How often a runtime that has not yet taken up its mirrors is tried before that is told. */
@@ -39,6 +41,8 @@ export interface EffectDependencies extends NarratorDependencies {
   /** Where blobs are found: media and local store together. */
   readonly source: ChangingBlobSource;
   readonly meter: TransferMeter;
+  /** How long nothing may move of a pull before it is broken off: `preload.stall`. */
+  readonly stallMs: number;
   readonly tasks: Tasks;
   readonly narrator: Narrator;
 }
@@ -55,14 +59,16 @@ export interface Effects {
   pinsHeld(): void;
 }
 
-/** The first of several failures that follow each other quickly, and each of those that come with long pauses. */
+/** The first of several failures that are the same. That they do not end is told of the bundle. */
 function isWorthTelling(
   { reason, retry }: PullFault,
-  { attempts }: TaskFailure,
+  { attempts }: Pick<TaskFailure, 'attempts'>,
   before: TaskFailure | undefined,
 ): boolean {
-  if (retry === 'settling') return attempts === SETTLING_UNTOLD || attempts > SETTLING_TRIES;
-  return retry !== 'observed' || before?.reason.message !== reason.message;
+  // Told all together, see refusals.ts.
+  if (reason.code === 'runtime/policy') return false;
+  if (retry === 'settling') return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
+  return before?.reason.message !== reason.message;
 }
 
 /** How often pins are asked for before it counts as in vain. */
@@ -71,6 +77,7 @@ const ATTEMPTS_IN_VAIN = 2;
 /** Executors over the given adapters. */
 export function createEffects(deps: EffectDependencies & { readonly failures: FailureLedger }): Effects {
   const { clock, media, runtime, store, narrator, failures, tasks } = deps;
+  const stalls = createStallWatch(deps);
   let pinsRequested: PinsRequested | undefined;
   /** `true` once it was pulled: that is tried once. */
   const inVain = new Map<string, boolean>();
@@ -93,6 +100,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         );
       case 'record-ready':
         return recordReady(effect.bundleId);
+      case 'cancel':
+        return tasks.cancel(effect.task);
       case 'start':
         return start(effect.task, assessment);
       default:
@@ -183,7 +192,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       if (image === undefined) return;
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
-      const fault = await pullImage(image, bundle, { ...deps, online: task.online === true }, signal);
+      const fault = await pullImage(image, bundle, { ...deps, stalls, online: task.online === true }, signal);
       const before = failures.last(task);
       if (fault === undefined) {
         if (inVain.has(image.reference)) inVain.set(image.reference, true);
@@ -196,12 +205,16 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       }
       const failure = failures.note(task, fault.reason, fault.retry, clock.now());
       if (!isWorthTelling(fault, failure, before)) return;
-      const kind = fault.reason.code === 'media/blob-damaged' ? 'blobDamaged' : 'pullFailed';
       const again =
         fault.retry === 'backoff' || fault.retry === 'settling'
           ? ` (try ${failure.attempts}, tried again by itself)`
           : '';
-      narrator.tell({ kind, level: 'warn', message: `${fault.reason.message}${again}`, ...about });
+      narrator.tell({
+        kind: pullFailureKind(fault.reason.code),
+        level: 'warn',
+        message: `${fault.reason.message}${again}`,
+        ...about,
+      });
     };
   }
 

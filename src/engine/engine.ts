@@ -24,6 +24,7 @@ import { observe } from './observe.ts';
 import { createPace, type Pause } from './pace.ts';
 import type { EventRow, MediaPort, NodePort, ServiceNotifier, TrustPort } from './ports.ts';
 import { createRateGauge } from './rate.ts';
+import { createRefusals } from './refusals.ts';
 import { createTasks } from './tasks.ts';
 import { createWake } from './wake.ts';
 
@@ -34,6 +35,8 @@ export interface EngineDependencies extends Omit<EffectDependencies, 'tasks' | '
   readonly node: NodePort;
   readonly notifier: ServiceNotifier;
   readonly policy: Policy;
+  /** 0 to 1, as Math.random: spreads tries. */
+  readonly random: () => number;
   /** Tells the registry what it may serve. */
   readonly setCatalog: (catalog: Catalog, withheld: ReadonlySet<Digest>) => void;
   /** Called with every new STATUS line. */
@@ -69,10 +72,11 @@ const BROKEN_PAUSE_MS = 5_000;
 export function createEngine(deps: EngineDependencies): Engine {
   const { clock, store, media, policy } = deps;
   const wake = createWake(clock);
-  const failures = createFailureLedger();
+  const failures = createFailureLedger(deps.random);
   const narrator = createNarrator(deps);
   const tasks = createTasks(wake.kick);
   const keeper = createLayerKeeper(deps, wake.kick);
+  const refusals = createRefusals();
   const rate = createRateGauge();
   const effects = createEffects({ ...deps, tasks, failures, narrator });
   let snapshot: Snapshot | undefined;
@@ -93,7 +97,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     snapshot = conclude(observed, before);
     const { assessment } = snapshot;
     deps.setCatalog(catalogOf(snapshot.observed, assessment), withheldImages(snapshot.observed, assessment));
-    for (const news of newsBetween(before, snapshot)) narrator.tell(news);
+    for (const news of [...newsBetween(before, snapshot), ...refusals.newsOf(snapshot)]) narrator.tell(news);
     publish();
     const decision = decide(snapshot.observed, assessment, policy);
     const plan = keepPlan(snapshot.observed, assessment, policy);

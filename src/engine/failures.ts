@@ -3,16 +3,20 @@ import type { RunningTask, TaskFailure } from '../domain/state.ts';
 
 /** How soon a failed task may be tried again. */
 export type RetryPolicy =
-  /** 1 s doubling to 10 s, five tries, then every five minutes. */
+  /** 1 s doubling to 10 s, each up to a quarter shorter by chance, five times, then every five minutes. */
   | 'backoff'
   /** The runtime has not yet taken up its configuration: every 300 ms, thirty tries, then as `backoff`. */
   | 'settling'
   /** After half a second, ten tries, then every ten seconds: what is lacking is observed, so that the task is not started before it is there. */
   | 'observed'
+  /** Every five minutes from the first time: only a person can mend it, and nothing tells when that was done. */
+  | 'person'
   /** Not before the media change. */
   | 'media';
 
 const BACKOFF_TRIES = 5;
+/** Largest part by which a pause of `backoff` is shorter, so that pulls that failed together are not tried together for ever. */
+const JITTER = 0.25;
 /** Quick tries while the runtime takes up its configuration. */
 export const SETTLING_TRIES = 30;
 const LATER_MS = 5 * 60_000;
@@ -32,15 +36,16 @@ export interface FailureLedger {
   forgetAll(): void;
 }
 
-/** An empty ledger. */
-export function createFailureLedger(): FailureLedger {
+/** An empty ledger. @param random 0 to 1, as Math.random */
+export function createFailureLedger(random: () => number): FailureLedger {
   const failures = new Map<string, TaskFailure>();
   return {
     list: () => [...failures.values()],
     note: (task, reason, retry, now) => {
       const attempts = (failures.get(keyOf(task))?.attempts ?? 0) + 1;
-      const wait = waitMs(retry, attempts);
-      const failure = { task, reason, attempts, retryAt: wait === undefined ? undefined : now + wait };
+      const waitMs = waitOf(retry, attempts, random);
+      const retryAt = waitMs === undefined ? undefined : now + waitMs;
+      const failure = { task, reason, attempts, retryAt, isExhausted: isExhausted(retry, attempts) };
       failures.set(keyOf(task), failure);
       return failure;
     },
@@ -57,10 +62,29 @@ export function keyOf(task: RunningTask): string {
   return task.kind === 'pull' ? `pull ${task.bundleId} ${task.reference}` : `activate ${task.bundleId}`;
 }
 
-function waitMs(retry: RetryPolicy, attempts: number): number | undefined {
-  if (retry === 'media') return undefined;
-  if (retry === 'observed') return attempts <= OBSERVED_TRIES ? OBSERVED_MS : OBSERVED_LATER_MS;
-  if (retry === 'settling' && attempts <= SETTLING_TRIES) return 300;
-  const tries = retry === 'settling' ? attempts - SETTLING_TRIES : attempts;
-  return tries <= BACKOFF_TRIES ? Math.min(10_000, 1_000 * 2 ** (tries - 1)) : LATER_MS;
+function waitOf(retry: RetryPolicy, attempts: number, random: () => number): number | undefined {
+  switch (retry) {
+    case 'media':
+      return undefined;
+    case 'person':
+      return LATER_MS;
+    case 'observed':
+      return attempts <= OBSERVED_TRIES ? OBSERVED_MS : OBSERVED_LATER_MS;
+    case 'settling':
+      return attempts <= SETTLING_TRIES ? 300 : backoffMs(attempts - SETTLING_TRIES, random);
+    case 'backoff':
+      return backoffMs(attempts, random);
+  }
+}
+
+function backoffMs(tries: number, random: () => number): number {
+  if (tries > BACKOFF_TRIES) return LATER_MS;
+  return Math.round(Math.min(10_000, 1_000 * 2 ** (tries - 1)) * (1 - JITTER * random()));
+}
+
+/** Whether the quick tries are used up, or there are none. */
+function isExhausted(retry: RetryPolicy, attempts: number): boolean {
+  if (retry === 'observed') return false;
+  if (retry === 'settling') return attempts > SETTLING_TRIES + BACKOFF_TRIES;
+  return retry !== 'backoff' || attempts > BACKOFF_TRIES;
 }

@@ -1,38 +1,44 @@
 import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../domain/digest.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { BlobSource } from './ports.ts';
 
-/** A blob whose bytes are not what its name says. */
-export interface DamagedBlob {
-  readonly digest: Digest;
-  readonly actual: Digest;
-  readonly sizeBytes: number;
-}
+/** A blob that is not as it should be: its bytes have another digest, or they can't be read. */
+export type BadBlob =
+  | { readonly kind: 'damaged'; readonly digest: Digest; readonly actual: Digest; readonly sizeBytes: number }
+  | { readonly kind: 'unreadable'; readonly digest: Digest; readonly why: string };
 
 /**
- * Reads blobs until one is found whose bytes have another digest. Used after the runtime refused an image, so that the bad blob can be named;
- * a blob that can't be read is passed over, since that has its own error.
+ * Reads blobs until one is found whose bytes have another digest; without one, the first that can't be read. Used after the runtime refused an
+ * image, so that the bad blob can be named.
  */
-export async function findDamagedBlob(
+export async function findBadBlob(
   digests: readonly Digest[],
   source: BlobSource,
   signal: AbortSignal,
-): Promise<DamagedBlob | undefined> {
+): Promise<BadBlob | undefined> {
+  let unreadable: BadBlob | undefined;
   for (const digest of digests) {
-    const damaged = await checkBlob(digest, source, signal).catch(() => undefined);
-    signal.throwIfAborted();
-    if (damaged !== undefined) return damaged;
+    const bad = await checkBlob(digest, source, signal);
+    if (bad?.kind === 'damaged') return bad;
+    unreadable ??= bad;
   }
-  return undefined;
+  return unreadable;
 }
 
-async function checkBlob(digest: Digest, source: BlobSource, signal: AbortSignal): Promise<DamagedBlob | undefined> {
+async function checkBlob(digest: Digest, source: BlobSource, signal: AbortSignal): Promise<BadBlob | undefined> {
   const hash = createHash('sha256');
   let sizeBytes = 0;
-  for await (const chunk of source.read(digest, 0, signal)) {
-    hash.update(chunk);
-    sizeBytes += chunk.length;
+  try {
+    for await (const chunk of source.read(digest, 0, signal)) {
+      hash.update(chunk);
+      sizeBytes += chunk.length;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    const isBad = error instanceof AppError && error.code === 'media/read';
+    return isBad ? { kind: 'unreadable', digest, why: reasonOf(error) } : undefined;
   }
   const actual = digestFromHex(hash.digest('hex'));
-  return actual === digest ? undefined : { digest, actual, sizeBytes };
+  return actual === digest ? undefined : { kind: 'damaged', digest, actual, sizeBytes };
 }

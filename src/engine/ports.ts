@@ -105,6 +105,24 @@ export interface TransferMeter {
   manifestRequests(repository: string, digest: Digest): number;
   /** Transfers that wait for their medium to come back. */
   waiting(): number;
+  /** How the transfers of these blobs stand, taken together. */
+  flow(digests: readonly Digest[]): BlobFlow;
+  /** Blobs and manifests of a repository that were asked for by digest and that nothing offered. */
+  unknownRequests(repository: string): { readonly count: number; readonly last: Digest | undefined };
+}
+
+/** How the transfers of some blobs stand. */
+export interface BlobFlow {
+  /** Bytes sent since the daemon started, whether or not for the first time. */
+  readonly sentBytes: number;
+  /** Transfers that were ever opened. */
+  readonly opened: number;
+  /** Transfers that are open now. */
+  readonly open: number;
+  /** Open ones that wait for their medium to come back. */
+  readonly awaitingMedium: number;
+  /** Open ones that wait for the runtime to take what was sent. */
+  readonly awaitingRuntime: number;
 }
 
 /** One line of the history. */

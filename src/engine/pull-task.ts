@@ -5,14 +5,16 @@ import { parseReference, repositoryOf } from '../domain/reference.ts';
 import type { StoredBundle } from '../domain/state.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { RetryPolicy } from './failures.ts';
-import { type DamagedBlob, findDamagedBlob } from './find-damage.ts';
+import { type BadBlob, findBadBlob } from './find-damage.ts';
 import { documentsOf } from './image-documents.ts';
 import type { BlobSource, PullErrorCode, RuntimePort, TransferMeter } from './ports.ts';
+import type { StallWatch } from './stall-watch.ts';
 
 /** What a pull needs. */
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
-  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes' | 'unknownRequests'>;
+  readonly stalls: StallWatch;
   /** Where the registry finds blobs. */
   readonly source: BlobSource;
   /** The image comes from its own registry, and its blobs are not at hand. */
@@ -39,13 +41,23 @@ export async function pullImage(
   const { repository } = parseReference(image.reference);
   const requests = () => deps.meter.manifestRequests(repository, image.digest);
   const asked = requests();
+  const unknown = () => deps.meter.unknownRequests(repository);
+  const unknownBefore = unknown().count;
   try {
-    await deps.runtime.pull(image.reference, signal);
+    const watched = {
+      what: `${image.reference} of ${bundleTitle(bundle.payload)}`,
+      layers: layersOf(image, bundle),
+      isAsked: () => requests() !== asked,
+    };
+    const pull = (inner: AbortSignal) => deps.runtime.pull(image.reference, inner);
+    // What comes from elsewhere does not pass by our registry: how it moves is not seen here.
+    await (deps.online === true ? pull(signal) : deps.stalls.guard(watched, signal, pull));
     return undefined;
   } catch (error) {
     signal.throwIfAborted();
     const isUnused = requests() === asked;
-    return explain(error, { image, bundle, isUnused }, deps, signal);
+    const notOffered = unknown().count === unknownBefore ? undefined : unknown().last;
+    return explain(error, { image, bundle, isUnused, notOffered }, deps, signal);
   }
 }
 
@@ -54,6 +66,8 @@ interface Failed {
   readonly bundle: StoredBundle;
   /** The runtime never came to our mirror. */
   readonly isUnused: boolean;
+  /** What it asked our registry for meanwhile, by digest, and was not given. */
+  readonly notOffered: Digest | undefined;
 }
 
 async function explain(
@@ -68,16 +82,18 @@ async function explain(
     reason: { code: as, message },
     retry,
   });
-  switch (code as PullErrorCode) {
+  switch (code as PullErrorCode | 'engine/stalled') {
     case 'runtime/unreachable':
       return fault(`the runtime went away while pulling ${what}: ${reasonOf(error)}`, 'observed');
     case 'runtime/no-space':
       return fault(
-        `the runtime's disk is full while pulling ${what}; free space on it, stickpin goes on by itself`,
+        `the runtime's disk is full while pulling ${what}; all pulls are stopped. Free space on it, stickpin goes on by itself`,
         'backoff',
       );
     case 'runtime/policy':
-      return fault(`the runtime's policy.json refuses ${what}: ${reasonOf(error)}`, 'backoff');
+      return fault(`the runtime's policy.json refuses ${what}: ${reasonOf(error)}`, 'person');
+    case 'engine/stalled':
+      return fault(reasonOf(error), 'backoff');
     case 'runtime/cancelled':
       return fault(`the pull of ${what} was cancelled by the runtime`, 'backoff');
     case 'runtime/digest-mismatch':
@@ -91,6 +107,7 @@ async function explain(
             'engine/mirror-unused',
           )
         : ((await blobFault(failed, what, deps, signal)) ??
+            notInBundle(failed.notOffered, what) ??
             fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff', 'runtime/pull-failed'));
     default:
       return fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff');
@@ -115,17 +132,14 @@ async function blobFault(
   };
   try {
     const documents = await documentsOf(image.digest, deps.source, signal);
-    // What a delta leaves to its base is on no medium, and the runtime has it.
-    const layers = image.layers
-      .map((index) => bundle.contents.layers[index])
-      .flatMap((layer) => (layer === undefined || layer.inBase ? [] : [layer.digest]));
+    const layers = layersOf(image, bundle);
     if (await firstAbsent([image.digest, ...layers], deps.source, signal)) return gone;
     const lacking = await firstAbsent(documents, deps.source, signal);
     if (lacking !== undefined) return lackingFault(lacking, what);
     const sent = deps.meter.sentBytes();
     const suspects = [...documents, ...layers.filter((digest) => sent.has(digest))];
-    const damaged = await findDamagedBlob(suspects, deps.source, signal);
-    return damaged === undefined ? undefined : damageFault(damaged, bundle, image);
+    const bad = await findBadBlob(suspects, deps.source, signal);
+    return bad && badBlobFault(bad, bundle, image);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof AppError && error.code === 'media/gone') return gone;
@@ -147,8 +161,27 @@ function lackingFault(digest: Digest, what: string): PullFault {
   return { reason: { code: 'bundle/blob-missing', message }, retry: 'media' };
 }
 
-function damageFault(damaged: DamagedBlob, bundle: StoredBundle, image: Image): PullFault {
+/** What is to come from media: what a delta leaves to its base is on none, and the runtime has it. */
+function layersOf(image: Image, { contents }: StoredBundle): readonly Digest[] {
+  return image.layers
+    .map((index) => contents.layers[index])
+    .flatMap((layer) => (layer === undefined || layer.inBase ? [] : [layer.digest]));
+}
+
+/** All that the bundle says the image needs is there, and still the runtime wanted more. */
+function notInBundle(digest: Digest | undefined, what: string): PullFault | undefined {
+  if (digest === undefined) return undefined;
+  const message = `the runtime asked for ${digest} to pull ${what}, and that is not in the bundle; make the bundle again for this node's platform`;
+  return { reason: { code: 'bundle/not-in-bundle', message }, retry: 'backoff' };
+}
+
+function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
-  const message = `Blob ${damaged.digest} of ${name} is damaged (its ${damaged.sizeBytes} bytes have digest ${shortDigest(damaged.actual)}). Copy ${bundleTitle(bundle.payload)} to the stick again, or plug in another one.`;
+  const again = `Copy ${bundleTitle(bundle.payload)} to the stick again, or plug in another one.`;
+  if (bad.kind === 'unreadable') {
+    const message = `Blob ${bad.digest} of ${name} can't be read: ${bad.why}. ${again}`;
+    return { reason: { code: 'media/blob-unreadable', message }, retry: 'backoff' };
+  }
+  const message = `Blob ${bad.digest} of ${name} is damaged (its ${bad.sizeBytes} bytes have digest ${shortDigest(bad.actual)}). ${again}`;
   return { reason: { code: 'media/blob-damaged', message }, retry: 'media' };
 }

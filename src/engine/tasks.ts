@@ -6,6 +6,8 @@ export interface Tasks {
   running(): readonly RunningTask[];
   /** Starts `work` unless the same task runs already. `work` must not throw; its end kicks the loop. */
   start(task: RunningTask, work: (signal: AbortSignal) => Promise<void>): void;
+  /** Aborts the task, if it runs; its end kicks the loop. */
+  cancel(task: RunningTask): void;
   /** Aborts all and waits for their ends. */
   cancelAll(): Promise<void>;
 }
@@ -26,6 +28,7 @@ export function createTasks(onEnd: () => void): Tasks {
       ended.catch(() => undefined);
       table.set(key, { task, controller, ended });
     },
+    cancel: (task) => table.get(keyOf(task))?.controller.abort(),
     cancelAll: async () => {
       const entries = [...table.values()];
       for (const entry of entries) entry.controller.abort();

@@ -1,41 +1,87 @@
 import type { Digest } from '../domain/digest.ts';
 import { mirrorPathOf } from '../domain/mirror-path.ts';
-import type { TransferMeter } from '../engine/ports.ts';
+import type { BlobFlow, TransferMeter } from '../engine/ports.ts';
+
+/** One transfer, as the registry reports it. */
+export interface MeteredTransfer {
+  /** `count` bytes were sent; the blob has now been sent up to `endByte`. */
+  sent(count: number, endByte: number): void;
+  /** It starts (`1`) or ends (`-1`) to wait for its medium. */
+  awaitsMedium(change: 1 | -1): void;
+  /** It starts (`1`) or ends (`-1`) to wait for the runtime. */
+  awaitsRuntime(change: 1 | -1): void;
+  /** It is over, however it ended. */
+  close(): void;
+}
 
 /** A {@link TransferMeter} with the side that the registry writes to. */
 export interface RecordingMeter extends TransferMeter {
-  /** `count` bytes of `digest` were sent; the blob has now been sent up to `endByte`. */
-  sent(digest: Digest, count: number, endByte: number): void;
+  open(digest: Digest): MeteredTransfer;
   /** A manifest under this mirror path was asked for, by digest or by tag. */
   manifestRequested(mirrorPath: string, reference: string): void;
-  /** A transfer starts (`1`) or ends (`-1`) to wait for its medium. */
-  waits(change: 1 | -1): void;
+  /** Something under this mirror path was asked for by digest that nothing offers. */
+  unknownRequested(mirrorPath: string, digest: Digest): void;
 }
+
+interface Tally {
+  sentBytes: number;
+  opened: number;
+  open: number;
+  awaitingMedium: number;
+  awaitingRuntime: number;
+}
+
+const IDLE: BlobFlow = { sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0 };
 
 /** A meter at zero. */
 export function createMeter(): RecordingMeter {
-  let totalBytes = 0;
-  let waiting = 0;
+  const all: Tally = { ...IDLE };
   const furthest = new Map<Digest, number>();
+  const tallies = new Map<Digest, Tally>();
   const manifests = new Map<string, number>();
+  const unknown = new Map<string, { count: number; last: Digest }>();
   return {
-    totalBytes: () => totalBytes,
+    totalBytes: () => all.sentBytes,
     sentBytes: () => furthest,
     forget: (digest) => {
       furthest.delete(digest);
+      if (tallies.get(digest)?.open === 0) tallies.delete(digest);
     },
     manifestRequests: (repository, digest) => manifests.get(`${mirrorPathOf(repository)}@${digest}`) ?? 0,
-    waiting: () => waiting,
-    sent: (digest, count, endByte) => {
-      totalBytes += count;
-      furthest.set(digest, Math.max(furthest.get(digest) ?? 0, endByte));
+    waiting: () => all.awaitingMedium,
+    flow: (digests) => {
+      const sum: Tally = { ...IDLE };
+      for (const digest of digests) {
+        for (const key of Object.keys(sum) as (keyof Tally)[]) sum[key] += tallies.get(digest)?.[key] ?? 0;
+      }
+      return sum;
+    },
+    unknownRequests: (repository) => unknown.get(mirrorPathOf(repository)) ?? { count: 0, last: undefined },
+    open: (digest) => {
+      const own = tallies.get(digest) ?? { ...IDLE };
+      tallies.set(digest, own);
+      const add = (key: keyof Tally, change: number) => {
+        own[key] += change;
+        all[key] += change;
+      };
+      add('opened', 1);
+      add('open', 1);
+      return {
+        sent: (count, endByte) => {
+          add('sentBytes', count);
+          furthest.set(digest, Math.max(furthest.get(digest) ?? 0, endByte));
+        },
+        awaitsMedium: (change) => add('awaitingMedium', change),
+        awaitsRuntime: (change) => add('awaitingRuntime', change),
+        close: () => add('open', -1),
+      };
     },
     manifestRequested: (path, reference) => {
       const key = `${path}@${reference}`;
       manifests.set(key, (manifests.get(key) ?? 0) + 1);
     },
-    waits: (change) => {
-      waiting += change;
+    unknownRequested: (path, digest) => {
+      unknown.set(path, { count: (unknown.get(path)?.count ?? 0) + 1, last: digest });
     },
   };
 }

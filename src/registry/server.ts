@@ -8,10 +8,10 @@ import type { LayerStore, TransferMeter } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { readManifest } from './manifest.ts';
-import { createMeter } from './meter.ts';
+import { createMeter, type MeteredTransfer } from './meter.ts';
 import { parseRange } from './range.ts';
 import { respondError } from './respond.ts';
-import { parseRoute } from './route.ts';
+import { parseRoute, type Route } from './route.ts';
 import { type TransferDependencies, transfer } from './transfer.ts';
 
 /** What the registry is made of. */
@@ -81,19 +81,32 @@ export function createRegistry(options: RegistryOptions): Registry {
       return;
     }
     if (route.kind === 'blob') {
-      await sendBlob(route.digest, entry, request, response);
+      await sendBlob(route, entry, request, response);
       return;
     }
     meter.manifestRequested(route.repository, route.reference);
     const digest = isDigest(route.reference) ? route.reference : entry.tags.get(route.reference);
-    await sendManifest(digest, request, response);
+    await sendManifest(digest, route, request, response);
   }
 
-  async function sendManifest(digest: Digest | undefined, request: IncomingMessage, response: ServerResponse) {
+  /** By digest only: tags are also asked for to look whether there are signatures. */
+  function noteUnknown(route: Route): void {
+    if (route.kind === 'blob') meter.unknownRequested(route.repository, route.digest);
+    if (route.kind === 'manifest' && isDigest(route.reference))
+      meter.unknownRequested(route.repository, route.reference);
+  }
+
+  async function sendManifest(
+    digest: Digest | undefined,
+    route: Route,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) {
     const signal = closeSignal(response);
     const isOffered = digest !== undefined && !withheld.has(digest);
     const manifest = isOffered ? await readManifest(options.source, digest, signal) : undefined;
     if (digest === undefined || manifest === undefined) {
+      noteUnknown(route);
       respondError(response, 404, 'MANIFEST_UNKNOWN', `manifest ${digest ?? request.url} is on no plugged medium`);
       return;
     }
@@ -106,15 +119,17 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
 
   async function sendBlob(
-    digest: Digest,
+    route: Extract<Route, { kind: 'blob' }>,
     entry: CatalogEntry,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
+    const { digest } = route;
     const signal = closeSignal(response);
     // A layer of an adopted bundle whose medium was just pulled is promised all the same: its transfer waits.
     const sizeBytes = (await options.source.sizeOf(digest, signal)) ?? entry.layers.get(digest);
     if (sizeBytes === undefined) {
+      noteUnknown(route);
       respondError(response, 404, 'BLOB_UNKNOWN', `blob ${digest} is on no plugged medium`);
       return;
     }
@@ -145,12 +160,13 @@ export function createRegistry(options: RegistryOptions): Registry {
   ) {
     let position = range.firstByte;
     const kept = await options.layers?.begin(range.digest, range.sizeBytes, position);
+    const metered = meter.open(range.digest);
     try {
-      for await (const chunk of transfer(range, { ...options, onWait: meter.waits }, signal)) {
+      for await (const chunk of transfer(range, { ...options, onWait: metered.awaitsMedium }, signal)) {
         position += chunk.length;
-        meter.sent(range.digest, chunk.length, position);
+        metered.sent(chunk.length, position);
         const written = kept?.write(chunk);
-        if (!response.write(chunk)) await once(response, 'drain', { signal });
+        if (!response.write(chunk)) await drained(response, metered, signal);
         await written;
       }
       response.end();
@@ -158,6 +174,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       response.destroy();
       if (!signal.aborted) options.log.warn({ digest: range.digest, err: error }, brokenTransfer(range.digest, error));
     } finally {
+      metered.close();
       await kept?.close();
     }
   }
@@ -177,6 +194,15 @@ export function createRegistry(options: RegistryOptions): Registry {
       await closed;
     },
   };
+}
+
+async function drained(response: ServerResponse, metered: MeteredTransfer, signal: AbortSignal): Promise<void> {
+  metered.awaitsRuntime(1);
+  try {
+    await once(response, 'drain', { signal });
+  } finally {
+    metered.awaitsRuntime(-1);
+  }
 }
 
 function brokenTransfer(digest: Digest, error: unknown): string {

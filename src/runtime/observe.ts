@@ -1,6 +1,6 @@
-import { statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
 import type { Reason } from '../domain/medium.ts';
-import type { ImageFilesystem, RuntimeObservation } from '../domain/runtime-image.ts';
+import type { ImageFilesystem, LayerStorage, RuntimeObservation, StagingFilesystem } from '../domain/runtime-image.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { CriClient } from './cri-client.ts';
@@ -13,12 +13,20 @@ export interface Rendered {
   readonly renderedMirrors: readonly string[];
 }
 
+/** How a runtime uses the disk. */
+export interface DiskUse {
+  readonly layerStorage: LayerStorage;
+  /** Where blobs lie while they are pulled, if that is not the runtime's own storage. */
+  readonly stagingPath?: string;
+}
+
 /**
  * One observation over CRI: name, images, filesystem, and what `rendered` finds. Whatever fails, or takes longer than `timeoutMs`, makes it
  * `unreachable`; only an abort of `signal` is thrown.
  */
 export async function observeOverCri(
   cri: CriClient,
+  use: DiskUse,
   timeoutMs: number,
   signal: AbortSignal,
   rendered: (signal: AbortSignal) => Promise<Rendered>,
@@ -35,7 +43,8 @@ export async function observeOverCri(
           imageFilesystem(cri, inner),
           rendered(inner),
         ]);
-        return { kind: 'reachable', name, images, filesystem, ...ours };
+        const staging = await stagingBeside(filesystem, use.stagingPath);
+        return { kind: 'reachable', name, images, filesystem, layerStorage: use.layerStorage, staging, ...ours };
       },
     );
   } catch (error) {
@@ -48,10 +57,25 @@ export async function observeOverCri(
 /** Size and free bytes of the filesystem at `path`; undefined when it can't be asked. */
 export async function filesystemAt(path: string): Promise<ImageFilesystem | undefined> {
   try {
-    const { bsize, blocks, bavail } = await statfs(path);
-    return { path, totalBytes: bsize * blocks, freeBytes: bsize * bavail };
+    const { bsize, blocks, bavail, files, ffree } = await statfs(path);
+    const sizes = { path, totalBytes: bsize * blocks, freeBytes: bsize * bavail };
+    return files === 0 ? sizes : { ...sizes, inodes: { total: files, free: ffree } };
   } catch {
     return undefined; // a runtime may name a path that this process can't see; then nothing is known about space
+  }
+}
+
+/** The filesystem at `path` if it is another one than that of the images; undefined when it is the same or neither can be told. */
+async function stagingBeside(
+  images: ImageFilesystem | undefined,
+  path: string | undefined,
+): Promise<StagingFilesystem | undefined> {
+  if (images === undefined || path === undefined) return undefined;
+  try {
+    const [own, other] = await Promise.all([stat(images.path), stat(path)]);
+    return own.dev === other.dev ? undefined : await filesystemAt(path);
+  } catch {
+    return undefined;
   }
 }
 

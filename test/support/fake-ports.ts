@@ -5,7 +5,7 @@ import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.t
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { StoredBundle } from '../../src/domain/state.ts';
 import { createEngine, type Engine } from '../../src/engine/engine.ts';
-import type { EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
+import type { BlobFlow, EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
@@ -238,7 +238,12 @@ export interface FakeNode {
   readonly blobs: Map<Digest, Buffer>;
   readonly documents: Map<Digest, Buffer>;
   /** Bytes sent of each blob and manifests asked for, as the registry would have measured. */
-  readonly meter: { sent: Map<Digest, number>; manifests: Map<string, number>; waiting: number };
+  readonly meter: {
+    sent: Map<Digest, number>;
+    manifests: Map<string, number>;
+    waiting: number;
+    flow: Partial<BlobFlow>;
+  };
   /** STATUS lines, each once in a row. */
   readonly statuses: string[];
   readonly catalog: () => Catalog;
@@ -274,7 +279,12 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
   const media = createFakeMedia(() => trustRevision);
   const blobs = new Map<Digest, Buffer>();
   const documents = new Map<Digest, Buffer>();
-  const meter = { sent: new Map<Digest, number>(), manifests: new Map<string, number>(), waiting: 0 };
+  const meter = {
+    sent: new Map<Digest, number>(),
+    manifests: new Map<string, number>(),
+    waiting: 0,
+    flow: {} as Partial<BlobFlow>,
+  };
   const statuses: string[] = [];
   const read = async function* (digest: Digest, startByte: number): AsyncGenerator<Buffer> {
     const bytes = blobs.get(digest) ?? documents.get(digest);
@@ -310,6 +320,8 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
       media,
       runtime,
       policy: POLICY,
+      random: () => 0,
+      stallMs: 90_000,
       documents: {
         list: async () => new Set(documents.keys()),
         sizeOf: async (digest) => documents.get(digest)?.length,
@@ -332,6 +344,8 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
         forget: (digest) => void meter.sent.delete(digest),
         manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
         waiting: () => meter.waiting,
+        flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
+        unknownRequests: () => ({ count: 0, last: undefined }),
       },
       trust: { revision: () => trustRevision },
       node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised() },

@@ -207,6 +207,8 @@ export function spoken(effects: readonly Effect[]): string[] {
         return `apply-pins ${effect.references.length}${effect.force ? ' by force' : ''}`;
       case 'apply-mirrors':
         return `apply-mirrors ${effect.repositories.map(lastPart).join(' ')}`.trim();
+      case 'cancel':
+        return effect.task.kind === 'pull' ? `cancel ${lastPart(effect.task.reference)}` : 'cancel activate';
       case 'start':
         return effect.task.kind === 'pull' ? `pull ${lastPart(effect.task.reference)}` : 'activate';
       default:

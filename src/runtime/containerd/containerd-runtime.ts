@@ -52,7 +52,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     },
     onChange: listeners.add,
     observe: (signal) =>
-      observeOverCri(cri, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
+      observeOverCri(cri, { layerStorage: 'both' }, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
         renderedPins: labelledPins(await images.list(inner, MARK_LABEL)),
         renderedMirrors: (await (await hosts(inner))?.rendered()) ?? [],
       })),

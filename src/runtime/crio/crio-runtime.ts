@@ -5,7 +5,7 @@ import { watchConfig } from '../config-watch.ts';
 import { type CriClient, createCriClient } from '../cri-client.ts';
 import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
-import { observeOverCri } from '../observe.ts';
+import { type DiskUse, observeOverCri } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { createCrioFiles } from './crio-files.ts';
@@ -28,6 +28,9 @@ export interface CrioRuntimeOptions {
   readonly reloadTimeoutMs?: number;
   readonly protoRoot?: string;
 }
+
+/** Layers are unpacked from blobs in /var/tmp (fact 18), which lie there until their image is stored. */
+const DISK_USE: DiskUse = { layerStorage: 'unpacked', stagingPath: '/var/tmp' };
 
 /**
  * CRI-O: pins and mirrors by drop-ins, images over CRI.
@@ -58,7 +61,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     close: cri.close,
     onChange: listeners.add,
     observe: (signal) =>
-      observeOverCri(cri, options.observeTimeoutMs ?? 15_000, signal, async (inner) => {
+      observeOverCri(cri, DISK_USE, options.observeTimeoutMs ?? 15_000, signal, async (inner) => {
         const { rendered, fault } = await files.inspectPins(inner);
         return { renderedPins: rendered, pinFault: fault, renderedMirrors: await files.renderedMirrors() };
       }),

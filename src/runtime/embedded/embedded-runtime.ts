@@ -79,7 +79,8 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
 async function observeLayout(layout: ImageLayout, directory: string) {
   await mkdir(directory, { recursive: true });
   const [images, renderedPins, filesystem] = await Promise.all([layout.list(), layout.pins(), filesystemAt(directory)]);
-  return { kind: 'reachable', name: 'embedded', images, filesystem, renderedPins } as const;
+  const layerStorage = 'compressed';
+  return { kind: 'reachable', name: 'embedded', images, filesystem, layerStorage, renderedPins } as const;
 }
 
 interface PullContext {

@@ -63,7 +63,7 @@ describe('loadSettings', () => {
     write('local.d/20-b.toml', '[preload]\nparallel = 6');
     write('local.d/10-a.toml', '[preload]\nparallel = 5\n[registry]\nallow_uids = [7]');
     const { preload, media, registry } = await load();
-    expect(preload).toMatchObject({ parallel: 6, min_free_percent: 5 });
+    expect(preload).toMatchObject({ parallel: 6, min_free_percent: 5, stall: 90_000 });
     expect(media.grace).toBe(5_000);
     expect(registry.allow_uids).toEqual([7]);
   });

@@ -248,14 +248,32 @@ describe('assess: what is degraded', () => {
 
   it('shows what is not tried again by itself before what was tried most often', () => {
     const often = failure('etcd', { attempts: 9 });
-    expect(phase({ media: [stick], failures: [failure('api', {}), often] })?.degraded?.code).toBe('code/etcd');
+    expect(phase({ media: [stick], failures: [failure('api', {}), often] })?.trouble?.code).toBe('code/etcd');
     const final = failure('api', { retryAt: undefined });
-    expect(phase({ media: [stick], failures: [often, final] })?.degraded?.code).toBe('code/api');
+    expect(phase({ media: [stick], failures: [often, final] })?.trouble?.code).toBe('code/api');
+  });
+
+  it('is degraded by what quick tries did not mend, and by that alone', () => {
+    const quick = failure('etcd', { attempts: 4 });
+    expect(phase({ media: [stick], failures: [quick] })?.degraded).toBeUndefined();
+    const late = failure('api', { isExhausted: true, attempts: 2 });
+    expect(phase({ media: [stick], failures: [quick, late] })?.degraded?.code).toBe('code/api');
+    expect(phase({ media: [stick], failures: [failure('etcd', { retryAt: undefined })] })?.degraded?.code).toBe(
+      'code/etcd',
+    );
+  });
+
+  it('takes all that a policy refuses for one trouble', () => {
+    const refused = (name: string) => failure(name, { reason: { code: 'runtime/policy', message: `no ${name}` } });
+    const over = { media: [stick], failures: [refused('etcd'), refused('api')] };
+    expect(phase(over)?.trouble?.message).toBe(
+      'policy.json of this node refuses 2 images of ocp 4.13.7; first: no etcd',
+    );
   });
 
   it('shows nothing of other bundles', () => {
     const other = stored(verified({ name: 'tools', sequence: 2 }));
-    expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.degraded).toBeUndefined();
+    expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.trouble).toBeUndefined();
   });
 });
 

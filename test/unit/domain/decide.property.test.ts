@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Assessment, assess, missingLayersOf } from '../../../src/domain/assess.ts';
+import { type Assessment, assess } from '../../../src/domain/assess.ts';
 import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
 import { decide } from '../../../src/domain/decide.ts';
 import type { Effect } from '../../../src/domain/effect.ts';
 import type { MediumState } from '../../../src/domain/medium.ts';
+import { missingLayersOf } from '../../../src/domain/missing-layers.ts';
 import { parseReference } from '../../../src/domain/reference.ts';
 import type { Observed, PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../../../src/domain/state.ts';
 import { found, listed, medium, NOON, observation, POLICY, reachable, verified } from '../../support/scenario.ts';
@@ -70,6 +71,9 @@ function createNode() {
         return;
       case 'record-ready':
         kept = kept.map((one) => (one.bundleId === effect.bundleId ? { ...one, readyAt: now } : one));
+        return;
+      case 'cancel':
+        running = running.filter((task) => task !== effect.task);
         return;
       case 'start':
         running = [...running, effect.task];

@@ -264,11 +264,11 @@ describe('statusLine: what comes first', () => {
     const failure: TaskFailure = {
       task: pullOf(bundle, 'image-99'),
       attempts: 2,
-      reason: { code: 'runtime/no-space', message: "the runtime's disk is full" },
+      reason: { code: 'runtime/pull-failed', message: 'connection reset' },
       retryAt: NOON + 1,
     };
     const over = { media: [stick], runtime: reachable({ images: some }), failures: [failure] };
-    expect(line(over, [adopted], moving)).toMatch(/^Preloading .* left\. Problem: the runtime's disk is full$/);
+    expect(line(over, [adopted], moving)).toMatch(/^Preloading .* left\. Problem: connection reset$/);
   });
 });
 

@@ -278,12 +278,93 @@ describe('engine: pulls that fail', () => {
     node.plug('sdb1', bundle);
     await node.clock.advance(26_000);
     expect(pulled('etcd')).toBe(6);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toMatch(/could not be pulled: rpc error/);
     await node.clock.advance(600_000);
     expect(pulled('etcd')).toBe(8);
+    // Each image once, whatever the number of tries, and once that quick tries did not help.
+    expect(kinds().filter((kind) => kind === 'pullFailed' || kind === 'bundleDegraded')).toEqual([
+      'pullFailed',
+      'pullFailed',
+      'bundleDegraded',
+    ]);
     expect(node.runtime.rounds()).toBeLessThan(120);
     expect(node.statuses.at(-1)).toMatch(
       /Problem: quay\.example\.com\/ocp\/etcd@\S+ of ocp 4\.13\.7 could not be pulled: rpc error/,
     );
+  });
+
+  it('tells a wave of refusals by a policy in two lines, and only another number again', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `i${index}`);
+    const wide = verified({ images: Object.fromEntries(names.map((name) => [name, [name]])), schedule: 'manual' });
+    let admitted = '';
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        if (reference !== admitted) throw fault('runtime/policy', 'Source image rejected');
+        runtime.images.set(reference, reference);
+      };
+    });
+    const refusals = () => node.store.rows.filter(({ kind }) => kind === 'policyRefused').map(({ message }) => message);
+    node.plug('sdb1', wide);
+    await node.clock.advance(20 * 60_000);
+    expect(refusals()).toEqual([
+      expect.stringMatching(/policy\.json refuses quay\.example\.com\/ocp\/i0@/),
+      expect.stringMatching(/^policy\.json of this node refuses 40 images of ocp 4\.13\.7; first: .*i0@/),
+    ]);
+    expect(kinds()).not.toContain('pullFailed');
+    expect(pulled('i0')).toBe(5);
+    admitted = referenceOf('i39');
+    await node.clock.advance(10 * 60_000);
+    expect(refusals().slice(2)).toEqual([expect.stringContaining('refuses 39 images')]);
+    expect(node.statuses.at(-1)).toContain('refuses 39 images');
+  });
+
+  it('breaks off a pull that has stalled, says so once, and tries it again', async () => {
+    const stuck: string[] = [];
+    await start([], ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        if (reference !== referenceOf('etcd') || stuck.length >= 2)
+          return void runtime.images.set(reference, reference);
+        stuck.push(reference);
+        await clock.sleep(86_400_000, signal);
+      };
+    });
+    node.meter.flow = { open: 1, opened: 1 };
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(89_000);
+    expect(pulled('etcd')).toBe(1);
+    await node.clock.advance(300_000);
+    expect(pulled('etcd')).toBe(3);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(kinds().filter((kind) => kind === 'pullStalled')).toHaveLength(1);
+  });
+
+  it('stops all pulls when the disk fills up in mid-pull, keeps the pins, and goes on by itself', async () => {
+    const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'] }, schedule: 'manual' });
+    let isFull = true;
+    const ends: string[] = [];
+    await start([], ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        if (!isFull) return void runtime.images.set(reference, reference);
+        if (reference === referenceOf('a')) throw fault('runtime/no-space', 'no space left on device');
+        await clock.sleep(3_600_000, signal).catch((error: unknown) => {
+          ends.push(reference);
+          throw error;
+        });
+      };
+    });
+    node.plug('sdb1', wide);
+    await node.clock.advance(0);
+    expect(ends).toEqual([referenceOf('b')]);
+    expect(node.statuses.at(-1)).toMatch(
+      /^the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7; all pulls are stopped\. Free space.*by itself$/,
+    );
+    expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'space' });
+    expect(kinds().filter((kind) => kind === 'pullFailed' || kind === 'diskFull')).toEqual(['diskFull']);
+    expect(pulled('c')).toBe(0);
+    expect(node.runtime.pins()).toHaveLength(3);
+    isFull = false;
+    await node.clock.advance(10_000);
+    expect(node.phase('4.13.7')).toBe('ready');
   });
 
   it('takes a pull for done only when the runtime lists the image, and does not pull in a hot loop', async () => {

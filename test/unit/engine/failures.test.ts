@@ -7,13 +7,36 @@ const reason = { code: 'x', message: 'x' };
 
 /** The waits before the next tries, in milliseconds, of `count` failures in a row. */
 function waits(retry: RetryPolicy, count: number): (number | undefined)[] {
-  const ledger = createFailureLedger();
+  const ledger = createFailureLedger(() => 0);
   return Array.from({ length: count }, () => ledger.note(task, reason, retry, 0).retryAt);
 }
 
 describe('failure ledger', () => {
   it('backs off: one second doubling to ten, five tries, then every five minutes', () => {
     expect(waits('backoff', 7)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 300_000, 300_000]);
+  });
+
+  it('spreads the quick tries by up to a quarter, and nothing else', () => {
+    const ledger = createFailureLedger(() => 1);
+    const all = Array.from({ length: 6 }, () => ledger.note(task, reason, 'backoff', 0).retryAt);
+    expect(all).toEqual([750, 1_500, 3_000, 6_000, 7_500, 300_000]);
+    expect(ledger.note(task, reason, 'settling', 0).retryAt).toBe(300);
+  });
+
+  it.each<[RetryPolicy, number | undefined]>([
+    ['backoff', 6],
+    ['settling', 36],
+    ['observed', undefined],
+    ['person', 1],
+    ['media', 1],
+  ])('says when the quick tries of %s are used up', (retry, at) => {
+    const ledger = createFailureLedger(() => 0);
+    const all = Array.from({ length: 50 }, () => ledger.note(task, reason, retry, 0).isExhausted);
+    expect(all.indexOf(true)).toBe((at ?? 0) - 1);
+  });
+
+  it('asks a person every five minutes', () => {
+    expect(waits('person', 3)).toEqual([300_000, 300_000, 300_000]);
   });
 
   it('gives a runtime that settles thirty quick tries, then backs off', () => {
@@ -31,7 +54,7 @@ describe('failure ledger', () => {
   });
 
   it('counts each task by itself, and forgets what succeeded and, with new media, all', () => {
-    const ledger = createFailureLedger();
+    const ledger = createFailureLedger(() => 0);
     const other = { ...task, bundleId: digestOf('other') };
     const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;
     for (const one of [task, task, other, activation]) ledger.note(one, reason, 'backoff', 5_000);

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
 import type { BlobSource } from '../../../src/engine/ports.ts';
 import { pullImage } from '../../../src/engine/pull-task.ts';
+import type { StallWatch } from '../../../src/engine/stall-watch.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { layer, stored, verified } from '../../support/scenario.ts';
 
@@ -21,6 +22,9 @@ interface Case {
   readonly isUnused?: boolean;
   readonly root?: Digest;
   readonly sent?: readonly Digest[];
+  /** What the runtime asks for that nothing offers. */
+  readonly wanted?: Digest;
+  readonly unreadable?: Digest;
 }
 
 const whole = new Map([config, layerBytes, manifest, index].map((bytes) => [hashOf(bytes), bytes]));
@@ -28,7 +32,10 @@ const without = (bytes: Buffer) => new Map([...whole].filter(([digest]) => diges
 const spoilt = (bytes: Buffer) => new Map([...whole, [hashOf(bytes), bytesOf('rubbish')]]);
 const failed = (code: string, message = 'rpc error: no') => new AppError({ code, message, disposition: 'retry' });
 
-function sourceOf(blobs: ReadonlyMap<Digest, Buffer>): BlobSource & { readonly reads: Digest[] } {
+const NOTHING = { count: 0, last: undefined };
+const unwatched: StallWatch = { guard: (_pull, signal, work) => work(signal) };
+
+function sourceOf(blobs: ReadonlyMap<Digest, Buffer>, unreadable?: Digest): BlobSource & { readonly reads: Digest[] } {
   const reads: Digest[] = [];
   return {
     reads,
@@ -37,13 +44,22 @@ function sourceOf(blobs: ReadonlyMap<Digest, Buffer>): BlobSource & { readonly r
       reads.push(digest);
       const bytes = blobs.get(digest);
       if (bytes === undefined) throw failed('media/gone');
+      if (digest === unreadable) throw failed('media/read', 'EIO: i/o error');
       yield bytes.subarray(0, 3);
       yield bytes.subarray(3);
     },
   };
 }
 
-async function pull({ error, blobs = whole, isUnused = false, root = hashOf(manifest), sent }: Case) {
+async function pull({
+  error,
+  blobs = whole,
+  isUnused = false,
+  root = hashOf(manifest),
+  sent,
+  wanted,
+  unreadable,
+}: Case) {
   const reference = `quay.example.com/ocp/etcd@${root}`;
   const bundle = stored(
     verified({
@@ -54,13 +70,14 @@ async function pull({ error, blobs = whole, isUnused = false, root = hashOf(mani
   );
   const [image] = bundle.contents.images;
   if (image === undefined) throw new Error('no image');
-  const source = sourceOf(blobs);
+  const source = sourceOf(blobs, unreadable);
   let requests = 0;
   const fault = await pullImage(
     image,
     bundle,
     {
       source,
+      stalls: unwatched,
       runtime: {
         pull: async () => {
           if (!isUnused) requests += 1;
@@ -69,6 +86,7 @@ async function pull({ error, blobs = whole, isUnused = false, root = hashOf(mani
       },
       meter: {
         manifestRequests: () => requests,
+        unknownRequests: () => (wanted === undefined || requests === 0 ? NOTHING : { count: 1, last: wanted }),
         sentBytes: () => new Map((sent ?? [hashOf(layerBytes)]).map((digest) => [digest, 1])),
       },
     },
@@ -84,8 +102,9 @@ describe('pullImage', () => {
 
   it.each([
     ['runtime/unreachable', 'observed', /the runtime went away while pulling quay\S+ of ocp 4\.13\.7/],
-    ['runtime/no-space', 'backoff', /the runtime's disk is full .* free space on it/],
-    ['runtime/policy', 'backoff', /policy\.json refuses/],
+    ['runtime/no-space', 'backoff', /the runtime's disk is full .* all pulls are stopped\. Free space on it/],
+    ['runtime/policy', 'person', /policy\.json refuses/],
+    ['engine/stalled', 'backoff', /^rpc error: no$/],
     ['runtime/cancelled', 'backoff', /cancelled by the runtime/],
     ['runtime/pull-failed', 'backoff', /could not be pulled: rpc error: no/],
     ['something/else', 'backoff', /could not be pulled: rpc error: no/],
@@ -110,8 +129,8 @@ describe('pullImage', () => {
         throw failed('runtime/cancelled');
       },
     };
-    const meter = { manifestRequests: () => 0, sentBytes: () => new Map() };
-    const deps = { runtime, meter, source: sourceOf(whole) };
+    const meter = { manifestRequests: () => 0, sentBytes: () => new Map(), unknownRequests: () => NOTHING };
+    const deps = { runtime, meter, source: sourceOf(whole), stalls: unwatched };
     await expect(pullImage(image, bundle, deps, controller.signal)).rejects.toThrow('stop');
   });
 
@@ -155,6 +174,27 @@ describe('pullImage', () => {
     expect(lacking.fault?.reason.message).toContain(`lacks blob ${hashOf(config)}`);
     const all = await pull({ error: failed('runtime/not-found'), root });
     expect(all.fault?.reason.code).toBe('runtime/pull-failed');
+  });
+
+  it('names a blob that can not be read, unless another one is damaged', async () => {
+    const { fault } = await pull({ error: failed('runtime/pull-failed'), unreadable: hashOf(layerBytes) });
+    expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'media/blob-unreadable' } });
+    expect(fault?.reason.message).toMatch(new RegExp(`^Blob ${hashOf(layerBytes)} of etcd can't be read: EIO.*Copy`));
+    const both = await pull({
+      error: failed('runtime/pull-failed'),
+      unreadable: hashOf(config),
+      blobs: spoilt(layerBytes),
+    });
+    expect(both.fault?.reason.message).toContain(`Blob ${hashOf(layerBytes)} of etcd is damaged`);
+  });
+
+  it('says what the runtime wanted that is not in the bundle', async () => {
+    const wanted = hashOf(bytesOf('s390x'));
+    const { fault } = await pull({ error: failed('runtime/not-found'), wanted });
+    expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'bundle/not-in-bundle' } });
+    expect(fault?.reason.message).toContain(`asked for ${wanted} to pull`);
+    const gone = await pull({ error: failed('runtime/not-found'), wanted, blobs: without(manifest) });
+    expect(gone.fault?.reason.code).toBe('media/gone');
   });
 
   it.each([

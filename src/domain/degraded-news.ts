@@ -1,0 +1,19 @@
+import type { BundleAssessment } from './assess.ts';
+import { bundleTitle } from './bundle.ts';
+import type { News } from './event.ts';
+
+/** Told by a line of their own when they come. */
+const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
+  'runtime/policy',
+  'runtime/no-space',
+  'runtime/config',
+  'media/blob-damaged',
+  'bundle/blob-missing',
+]);
+
+/** A bundle some of whose images could not be pulled by quick tries: told once, until it is mended. */
+export function degradedNews(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): News[] {
+  if (degraded === undefined || was?.degraded !== undefined || TOLD_ELSEWHERE.has(degraded.code)) return [];
+  const message = `${bundleTitle(bundle.payload)} is degraded: ${degraded.message}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;
+  return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message }];
+}

@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest';
+import type { RuntimeObservation } from '../../../src/domain/runtime-image.ts';
+import type { TaskFailure } from '../../../src/domain/state.ts';
+import {
+  found,
+  GIB,
+  judge,
+  listed,
+  MIB,
+  medium,
+  NOON,
+  observation,
+  pinsOf,
+  pullOf,
+  reachable,
+  spoken,
+  stored,
+  verified,
+} from '../../support/scenario.ts';
+
+const bundle = verified();
+const adopted = stored(bundle);
+const media = [medium('sdb1', [found(bundle)])];
+type Reachable = Extract<RuntimeObservation, { kind: 'reachable' }>;
+
+const seen = (over: Partial<Reachable>, rest: Parameters<typeof observation>[0] = {}) =>
+  judge(
+    observation({
+      media,
+      pinsRequested: { references: pinsOf(bundle), unpinned: '', attempts: 1, at: NOON },
+      runtime: reachable({ renderedMirrors: ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'], ...over }),
+      ...rest,
+    }),
+    [adopted],
+  );
+/** 40 GiB, of which 6 GiB are reserved and `roomMiB` are for images; the bundle takes 75 MiB unpacked, and 30 MiB compressed. */
+const disk = (roomMiB: number) => ({
+  path: '/var/lib/containers',
+  totalBytes: 40 * GIB,
+  freeBytes: 6 * GIB + roomMiB * MIB,
+});
+
+describe('held (space)', () => {
+  it('says what is needed, where, and what of the free bytes is reserved', () => {
+    expect(seen({ filesystem: disk(74) }).first).toMatchObject({
+      phase: 'held',
+      hold: 'space',
+      reason: {
+        code: 'engine/no-space',
+        message:
+          'Not enough space for ocp 4.13.7: needs about 75 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
+      },
+    });
+    expect(seen({ filesystem: disk(75) }).first?.phase).toBe('preloading');
+  });
+
+  it('counts the compressed layers too where the runtime keeps them', () => {
+    expect(seen({ filesystem: disk(105), layerStorage: 'both' }).first?.phase).toBe('preloading');
+    expect(seen({ filesystem: disk(104), layerStorage: 'both' }).first?.reason?.message).toContain('about 105 MiB');
+  });
+
+  it('speaks of inodes', () => {
+    const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 449 } };
+    expect(seen({ filesystem }).first?.reason?.message).toBe(
+      'Not enough inodes for ocp 4.13.7: needs about 300 on /var/lib/containers, 449 free of which 150 are reserved',
+    );
+    expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 450 } } }).first?.phase).toBe(
+      'preloading',
+    );
+  });
+
+  it('speaks of the filesystem on which blobs are staged', () => {
+    const staging = { path: '/var/tmp', totalBytes: 100 * MIB, freeBytes: 44 * MIB };
+    expect(seen({ staging }).first?.reason?.message).toBe(
+      'Not enough space for ocp 4.13.7: the runtime stages about 30 MiB on /var/tmp while it pulls, 44 MiB free of which 15 MiB are reserved',
+    );
+    expect(seen({ staging: { ...staging, freeBytes: 45 * MIB } }).first?.phase).toBe('preloading');
+  });
+});
+
+describe('a disk that filled up in mid-pull', () => {
+  const tools = verified({ name: 'tools', images: { shell: ['shell'] } });
+  const full: TaskFailure = {
+    task: pullOf(bundle, 'etcd'),
+    attempts: 1,
+    reason: { code: 'runtime/no-space', message: "the runtime's disk is full while pulling etcd" },
+    retryAt: NOON + 1_000,
+  };
+  const node = (over: Parameters<typeof observation>[0]) =>
+    judge(
+      observation({
+        media: [medium('sdb1', [found(bundle), found(tools)])],
+        pinsRequested: { references: pinsOf(bundle, tools), unpinned: '', attempts: 1, at: NOON },
+        runtime: reachable({ renderedMirrors: ['api', 'etcd', 'shell'].map((name) => `quay.example.com/ocp/${name}`) }),
+        ...over,
+      }),
+      [adopted, stored(tools)],
+    );
+
+  it('breaks off every pull, also of other bundles, and starts none', () => {
+    const { decision } = node({ failures: [full], running: [pullOf(tools, 'shell')] });
+    expect(spoken(decision.effects)).toEqual(['cancel shell']);
+  });
+
+  it('holds every bundle that lacks images, with what happened, and keeps all pins', () => {
+    const { assessment, decision } = node({ failures: [full] });
+    expect(assessment.bundles.map(({ phase, hold, reason }) => [phase, hold, reason?.code])).toEqual([
+      ['held', 'space', 'runtime/no-space'],
+      ['held', 'space', 'runtime/no-space'],
+    ]);
+    expect(decision.effects.filter(({ kind }) => kind === 'apply-pins')).toEqual([]);
+    expect(decision.wakeAt).toBe(NOON + 1_000);
+  });
+
+  it('goes on by itself when the pause is over and the estimate says that it fits', () => {
+    expect(spoken(node({ failures: [full], now: NOON + 1_000 }).decision.effects)).toEqual(['pull etcd', 'pull shell']);
+    const tight = seen({ filesystem: disk(10) }, { failures: [full], now: NOON + 1_000 });
+    expect(tight.first?.reason?.code).toBe('engine/no-space');
+    expect(tight.decision.effects.filter(({ kind }) => kind === 'start')).toEqual([]);
+  });
+
+  it('matters no more once the image is there all the same', () => {
+    const images = [listed(full.task.kind === 'pull' ? full.task.reference : '')];
+    expect(seen({ images }, { failures: [] }).first?.phase).toBe('preloading');
+  });
+});

@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { createMeter } from '../../../src/registry/meter.ts';
+import { digestOf } from '../../support/scenario.ts';
+
+const [a, b, c] = [digestOf('a'), digestOf('b'), digestOf('c')];
+
+describe('meter', () => {
+  it('tells how the transfers of some blobs stand, and of all together', () => {
+    const meter = createMeter();
+    const first = meter.open(a);
+    const second = meter.open(b);
+    const other = meter.open(c);
+    first.sent(10, 10);
+    first.awaitsRuntime(1);
+    second.sent(5, 105);
+    second.awaitsMedium(1);
+    other.sent(1, 1);
+    expect(meter.flow([a, b])).toEqual({ sentBytes: 15, opened: 2, open: 2, awaitingMedium: 1, awaitingRuntime: 1 });
+    expect([meter.totalBytes(), meter.waiting(), meter.sentBytes().get(b)]).toEqual([16, 1, 105]);
+    first.awaitsRuntime(-1);
+    second.awaitsMedium(-1);
+    first.close();
+    second.close();
+    expect(meter.flow([a, b])).toEqual({ sentBytes: 15, opened: 2, open: 0, awaitingMedium: 0, awaitingRuntime: 0 });
+    // A blob that is sent once more moves bytes, though it gets no further.
+    meter.open(a).sent(10, 10);
+    expect(meter.flow([a]).sentBytes).toBe(20);
+    expect(meter.sentBytes().get(a)).toBe(10);
+  });
+
+  it('forgets how far a blob was sent, but no open transfer', () => {
+    const meter = createMeter();
+    const open = meter.open(a);
+    open.sent(3, 3);
+    meter.forget(a);
+    expect(meter.sentBytes().has(a)).toBe(false);
+    expect(meter.flow([a]).open).toBe(1);
+    open.close();
+    meter.forget(a);
+    expect(meter.flow([a])).toEqual(meter.flow([b]));
+    expect(meter.totalBytes()).toBe(3);
+  });
+
+  it('counts what was asked for in vain by repository', () => {
+    const meter = createMeter();
+    meter.unknownRequested('quay.example.com/ocp/etcd', a);
+    meter.unknownRequested('quay.example.com/ocp/etcd', b);
+    expect(meter.unknownRequests('quay.example.com/ocp/etcd')).toEqual({ count: 2, last: b });
+    expect(meter.unknownRequests('quay.example.com/ocp/api')).toEqual({ count: 0, last: undefined });
+  });
+});
