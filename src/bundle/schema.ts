@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { Contents, Payload } from '../domain/bundle.ts';
+import type { Advisory, Contents, Payload } from '../domain/bundle.ts';
 import { type Digest, isDigest } from '../domain/digest.ts';
 import { isVersion, isVersionRange } from '../domain/version.ts';
 import { bundleError } from './bundle-error.ts';
@@ -192,6 +192,18 @@ export function parsePayload(bytes: Uint8Array): Payload {
     );
   }
   return validateJson(value, payload, 'payload', 'bundle/payload');
+}
+
+/** Parses a file of advisories for a new bundle: one, or a list. @throws AppError `bundle/option` that names the file and the member */
+export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advisory[] {
+  const value = decodeJson(bytes, path, 'bundle/option');
+  const schema = Array.isArray(value)
+    ? items(advisory)
+    : v.pipe(
+        advisory,
+        v.transform((one) => [one]),
+      );
+  return validateJson(value, schema, path, 'bundle/option');
 }
 
 /** Parses `contents.json`, its form only; {@link checkContents} looks at what it says. @throws AppError `bundle/contents` */

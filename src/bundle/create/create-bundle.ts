@@ -1,6 +1,14 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { Attachment, BundleTotals, Contents, Payload, Schedule, UpdateRules } from '../../domain/bundle.ts';
+import type {
+  Advisory,
+  Attachment,
+  BundleTotals,
+  Contents,
+  Payload,
+  Schedule,
+  UpdateRules,
+} from '../../domain/bundle.ts';
 import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
 import { type ManifestImage, manifestWarnings } from '../../domain/manifest-warnings.ts';
 import { isFaulty } from '../../domain/medium.ts';
@@ -46,7 +54,11 @@ export interface CreateOptions {
   readonly base?: string;
   readonly schedule?: Schedule;
   readonly annotations?: Readonly<Record<string, string>>;
-  /** In load order. */
+  /** About other releases of the stream, each once. */
+  readonly advisories?: readonly Advisory[];
+  /** Keys that nodes are to trust (PEM, SPKI), and ids of those that never count again. */
+  readonly trust?: NonNullable<Payload['trust']>;
+  /** In load order. None makes a bundle of advisories, or for the rotation of keys, alone. */
   readonly images: readonly ImageRequest[];
   /** An OpenShift release image: it and its whole payload load behind `images`, by the names that they have there. */
   readonly release?: ImageRequest;
@@ -213,6 +225,8 @@ function payloadOf(
     totals,
     ...(options.update !== undefined && { update: options.update }),
     ...(options.schedule !== undefined && { schedule: options.schedule }),
+    ...(options.advisories !== undefined && { advisories: options.advisories }),
+    ...(options.trust !== undefined && { trust: options.trust }),
     ...(attachments.length > 0 && { attachments }),
     ...(warnings.length > 0 && { warnings: payloadWarnings(warnings) }),
     ...(options.annotations !== undefined && { annotations: options.annotations }),
@@ -246,15 +260,32 @@ function checkOptions(options: CreateOptions): void {
     if (!(cause instanceof AppError)) throw cause;
     throw bundleError('bundle/option', cause.message.replace(/^payload: /, ''), { cause });
   }
-  if (options.expires !== undefined && Date.parse(options.expires) <= Date.parse(options.created)) {
-    throw bundleError('bundle/option', `expires: ${options.expires} is not after created, ${options.created}`);
+  const ends = { expires: options.expires, endOfLife: options.update?.endOfLife };
+  for (const [field, time] of Object.entries(ends)) {
+    if (time === undefined || Date.parse(time) > Date.parse(options.created)) continue;
+    throw bundleError('bundle/option', `${field}: ${time} is not after created, ${options.created}`);
+  }
+  const own = options.advisories?.find(({ version }) => version === options.version);
+  if (own !== undefined) {
+    throw bundleError(
+      'bundle/option',
+      `advisories: ${own.version} is this release itself; say --deadend or --barrier instead`,
+    );
   }
   if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
     throw bundleError('bundle/option', `out: ${options.out} is one file, and --volume-size makes directories`);
   }
   if (options.release !== undefined) checkReleaseSource(options.release);
-  if (options.images.length === 0 && options.release === undefined)
-    throw bundleError('bundle/option', 'no image is given: a bundle needs at least one');
+  if (carriesNothing(options)) {
+    throw bundleError(
+      'bundle/option',
+      'no image is given: a bundle needs one at least, or --release, --advisory, --trust-key or --revoke-key',
+    );
+  }
+}
+
+function carriesNothing({ images, release, advisories, trust }: CreateOptions): boolean {
+  return images.length === 0 && release === undefined && advisories === undefined && trust === undefined;
 }
 
 /** Reads the new bundle as a node would, so that none leaves here that a node would turn down. */

@@ -6,12 +6,13 @@ import { readImagesFile } from '../../bundle/create/images-file.ts';
 import { type PrivateKey, parsePrivateKey } from '../../bundle/keys.ts';
 import { architectures } from '../../bundle/schema.ts';
 import { readKeyFile } from '../../bundle/trust.ts';
-import { bundleTitle, type UpdateRules } from '../../domain/bundle.ts';
+import { bundleTitle } from '../../domain/bundle.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import type { CommandContext } from '../command-context.ts';
+import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions {
+interface BundleCreateOptions extends ReleaseOptions {
   readonly name: string;
   readonly version: string;
   readonly arch: string;
@@ -23,10 +24,6 @@ interface BundleCreateOptions {
   readonly manifests: readonly string[];
   readonly attach: readonly string[];
   readonly key: readonly string[];
-  readonly expires?: string;
-  readonly from?: string;
-  readonly barrier?: string;
-  readonly manual?: true;
   readonly volumeSize?: number;
   readonly base?: string;
   readonly withoutSignatures?: true;
@@ -35,7 +32,7 @@ interface BundleCreateOptions {
 
 /** Adds `create` to the command `bundle`. */
 export function registerBundleCreate(bundle: Command, context: CommandContext): void {
-  bundle
+  const command = bundle
     .command('create')
     .description('make a bundle of images, for one platform')
     .requiredOption('--name <name>', 'release stream, as ocp')
@@ -77,16 +74,13 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     )
     .option('--without-signatures', 'do not ask registries for sigstore signatures (sha256-<digest>.sig) of the images')
     .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
-    .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
-    .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
-    .option('--barrier <reason>', 'updates to later releases must pass through this one')
     .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
-    .option('--manual', "wait for 'stickpin activate' once it is ready")
     .option(
       '--volume-size <size>',
       'spread it over <dir>/1, <dir>/2 … of at most this size each, as 15GB or 7GiB',
       sizeInBytes,
-    )
+    );
+  addReleaseOptions(command)
     .option('--json', 'print as JSON')
     .action((options: BundleCreateOptions) => create(options, context));
 }
@@ -100,12 +94,10 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       arch: options.arch,
       sequence: options.sequence,
       created: createdAt(context),
-      ...(options.expires !== undefined && { expires: options.expires }),
-      ...updateOf(options),
+      ...(await readReleaseOptions(options, context.signal)),
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
       ...(options.base !== undefined && { base: options.base }),
       ...(options.withoutSignatures && { withoutSignatures: true }),
-      ...(options.manual && { schedule: 'manual' }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
       ...(options.release !== undefined && { release: options.release }),
       manifests: options.manifests,
@@ -143,13 +135,6 @@ function createdAt({ env, now }: CommandContext): string {
   }
   const ms = epoch === undefined ? now() : Number(epoch) * 1000;
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
-}
-
-function updateOf({ from, barrier }: BundleCreateOptions): { update?: UpdateRules } {
-  if (from === undefined && barrier === undefined) return {};
-  return {
-    update: { ...(from !== undefined && { from }), ...(barrier !== undefined && { barrier: { reason: barrier } }) },
-  };
 }
 
 async function readImagesFiles(paths: readonly string[], signal: AbortSignal): Promise<ImageRequest[]> {

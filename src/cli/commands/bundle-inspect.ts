@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { readUntrusted, type UntrustedBundle } from '../../bundle/judge-bundle.ts';
+import { parsePublicKey } from '../../bundle/keys.ts';
 import { blobsLeftToBase } from '../../bundle/verify-base.ts';
 import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload } from '../../domain/bundle.ts';
 import type { Digest } from '../../domain/digest.ts';
@@ -63,6 +64,8 @@ function asText(found: UntrustedBundle): string {
     ['from', payload.update?.from],
     ['barrier', payload.update?.barrier?.reason],
     ['dead end', payload.update?.deadend?.reason],
+    ['rollout', rolloutOf(payload)],
+    ['end of life', payload.update?.endOfLife],
     ['signatures', keyIdsOf(envelope).join(', ') || 'none'],
     ['images', `${totals.images}, with ${totals.blobs} blobs of ${formatBytes(totals.sizeBytes)}`],
     ['unpacked', `${formatBytes(totals.diskBytes)}, ${totals.inodes} files and directories`],
@@ -73,9 +76,44 @@ function asText(found: UntrustedBundle): string {
   const attached = (payload.attachments ?? []).map(
     ({ name, mediaType, size }) => `  attached    ${name} (${mediaType}, ${formatBytes(size)})`,
   );
+  const advisories = (payload.advisories ?? []).map(
+    ({ version, deadend, barrier, reason }) =>
+      `  advisory    ${version}${deadend ? ' is a dead end' : barrier ? ' is a barrier' : ''}: ${reason}`,
+  );
   const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
-  const head = [`${bundleTitle(payload)} (not verified)`, ...lines, ...attached, ...warnings];
-  return `${head.join('\n')}\n\n${imageTable(contents)}`;
+  const head = [
+    `${bundleTitle(payload)} (not verified)`,
+    ...lines,
+    ...advisories,
+    ...trustLines(payload),
+    ...attached,
+    ...warnings,
+  ];
+  const table = contents.images.length === 0 ? '' : `\n${imageTable(contents)}`;
+  return `${head.join('\n')}\n${table}`;
+}
+
+function rolloutOf({ update }: Payload): string | undefined {
+  const { rollout } = update ?? {};
+  if (rollout === undefined) return undefined;
+  const { start, durationMinutes, startPercentage } = rollout;
+  const over = durationMinutes === undefined ? '' : `, over ${formatCount(durationMinutes, 'minute')}`;
+  return `from ${start}${over}${startPercentage === undefined ? '' : `, ${startPercentage} % at once`}`;
+}
+
+/** Keys are shown by their ids, and what is none is named as such: nobody has looked at them yet. */
+function trustLines({ trust }: Payload): string[] {
+  const keyId = (pem: string) => {
+    try {
+      return parsePublicKey(pem, 'of the payload').keyId;
+    } catch {
+      return '(no public key)';
+    }
+  };
+  return [
+    ...(trust?.keys ?? []).map((pem) => `  trust       ${keyId(pem)}`),
+    ...(trust?.revoked ?? []).map((id) => `  revoke      ${id}`),
+  ];
 }
 
 function imageTable(contents: Contents): string {
