@@ -60,6 +60,8 @@ export const settingsSchema = v.strictObject({
       pins_file: v.optional(absolutePath, '/run/crio/crio.conf.d/99-stickpin.conf'),
       registries_conf: v.optional(absolutePath, '/etc/containers/registries.conf'),
       registries_dir: v.optional(absolutePath, '/etc/containers/registries.conf.d'),
+      registries_d: v.optional(absolutePath, '/etc/containers/registries.d'),
+      signature_policy: v.optional(absolutePath, '/etc/containers/policy.json'),
     }),
     {},
   ),

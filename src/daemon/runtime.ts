@@ -45,6 +45,8 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
         registriesDirectory: crio.registries_dir,
         mirrorsLink: join(crio.registries_dir, '99-stickpin.conf'),
         mirrorsFile: join(paths.run_dir, 'registries.conf'),
+        policyPath: crio.signature_policy,
+        signatureLookupFile: join(crio.registries_d, '99-stickpin.yaml'),
       },
     });
   const buildContainerd = (candidate?: RuntimeCandidate) =>

@@ -37,6 +37,8 @@ export async function createCrioNode(settings: SettingsOverrides = {}, options: 
         pins_file: join(base, 'run/crio/crio.conf.d/99-stickpin.conf'),
         registries_conf: dirs.registriesFile,
         registries_dir: dirs.registriesDropIns,
+        registries_d: dirs.registriesD,
+        signature_policy: dirs.policyFile,
         ...settings.crio,
       },
     },

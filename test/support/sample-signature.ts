@@ -2,9 +2,13 @@ import { digestOf, type SampleBlob, type SampleImage } from './sample-image.ts';
 
 /**
  * A sigstore signature as cosign attaches it to the manifest `subject` (`sha256:<hex>`): an image manifest whose one layer is a simple-signing
- * payload and no tar. The signature itself is none.
+ * payload and no tar. Without `sign` the signature itself is none.
  */
-export function sampleSignature(subject: string, reference = 'quay.example.com/edge/app'): SampleImage {
+export function sampleSignature(
+  subject: string,
+  reference = 'quay.example.com/edge/app',
+  sign: (payload: Buffer) => Buffer = () => Buffer.from(`over ${subject}`),
+): SampleImage {
   const payload = blob('application/vnd.dev.cosign.simplesigning.v1+json', {
     critical: {
       identity: { 'docker-reference': reference },
@@ -27,7 +31,7 @@ export function sampleSignature(subject: string, reference = 'quay.example.com/e
     layers: [
       {
         ...descriptor(payload),
-        annotations: { 'dev.cosignproject.cosign/signature': Buffer.from(`over ${subject}`).toString('base64') },
+        annotations: { 'dev.cosignproject.cosign/signature': sign(payload.bytes).toString('base64') },
       },
     ],
   });

@@ -11,8 +11,9 @@ import type { CrioPaths } from './crio-paths.ts';
 import { parsePinsDropIn, renderPinsDropIn } from './pins-drop-in.ts';
 import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
 import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
+import { createSignatureLookup } from './signature-lookup.ts';
 
-/** The two drop-ins on disk. Writing is idempotent; nothing here talks to CRI-O. */
+/** The drop-ins on disk. Writing is idempotent; nothing here talks to CRI-O. */
 export interface CrioFiles {
   /**
    * Renders the pins beside those of others, to the persistent copy first. A broken registries configuration doesn't keep them from being written,
@@ -57,9 +58,14 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
   const foreignPins = async (signal: AbortSignal) => effectivePins(await readCrioConfig(pinsPaths, signal), pinsPaths);
   const registries = async (signal: AbortSignal) =>
     mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
+  const signatures = createSignatureLookup(paths, address);
   const renderedMirrors = async (): Promise<string[]> => {
     const text = await readIfPresent(paths.mirrorsFile);
-    return text === undefined ? [] : (parseRegistriesDropIn(text, address) ?? [`unreadable ${paths.mirrorsFile}`]);
+    const rendered =
+      text === undefined ? [] : (parseRegistriesDropIn(text, address) ?? [`unreadable ${paths.mirrorsFile}`]);
+    // Another policy since then: rendered again, as if another repository had been mirrored too.
+    const isCurrent = rendered.length === 0 || (await signatures.isCurrent());
+    return isCurrent ? rendered : [...rendered, `outdated ${paths.signatureLookupFile}`];
   };
   return {
     writePins: async (ours, signal) => {
@@ -85,7 +91,9 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
       const config = await registries(signal);
       if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
       const text = renderRegistriesDropIn(repositories, address, config.entries);
+      if (repositories.length > 0) await signatures.write();
       const written = await writeDurably({ path: paths.mirrorsFile }, text);
+      if (repositories.length === 0) await signatures.remove();
       const linked = repositories.length > 0 && (await ensureLink(paths.mirrorsLink, paths.mirrorsFile));
       const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
       return { changed: written || linked, shadowing: behind.map(({ file }) => file) };

@@ -1,5 +1,7 @@
+import type { SignatureLookupPaths } from './signature-lookup.ts';
+
 /** Every path that the CRI-O adapter reads or writes. */
-export interface CrioPaths {
+export interface CrioPaths extends SignatureLookupPaths {
   readonly configPath: string;
   readonly configDirectory: string;
   /** Our link in CRI-O's drop-in directory; tmpfiles.d makes it. */
@@ -26,4 +28,6 @@ export const CRIO_PATHS: CrioPaths = {
   registriesDirectory: '/etc/containers/registries.conf.d',
   mirrorsLink: '/etc/containers/registries.conf.d/99-stickpin.conf',
   mirrorsFile: '/run/stickpin/registries.conf',
+  policyPath: '/etc/containers/policy.json',
+  signatureLookupFile: '/etc/containers/registries.d/99-stickpin.yaml',
 };

@@ -37,6 +37,8 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
           pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
           registries_conf: double.dirs.registriesFile,
           registries_dir: double.dirs.registriesDropIns,
+          registries_d: double.dirs.registriesD,
+          signature_policy: double.dirs.policyFile,
         },
       },
       units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },

@@ -1,0 +1,71 @@
+import { rm } from 'node:fs/promises';
+import { readIfPresent, writeDurably } from '../durable-file.ts';
+import type { MirrorAddress } from '../mirror-address.ts';
+import { writeError } from '../runtime-error.ts';
+
+/** Where containers-policy.json(5) and containers-registries.d(5) lie. */
+export interface SignatureLookupPaths {
+  /** `/etc/containers/policy.json` */
+  readonly policyPath: string;
+  /** Our file in `/etc/containers/registries.d`; the directory is read at each pull, `*.yaml` only. */
+  readonly signatureLookupFile: string;
+}
+
+/**
+ * Has sigstore signatures looked up beside the images on our registry. The runtime looks for them under the mirror's name (fact 12), so that
+ * what was configured for the registry itself does not count there.
+ */
+export interface SignatureLookup {
+  /** Writes the file where the policy demands signatures, removes it where it doesn't. @throws AppError `runtime/write` */
+  write(): Promise<void>;
+  /** @throws AppError `runtime/write` */
+  remove(): Promise<void>;
+  /** Whether the file is what {@link write} would make it. */
+  isCurrent(): Promise<boolean>;
+}
+
+/** The look-up of signatures on the registry at `address`. */
+export function createSignatureLookup(paths: SignatureLookupPaths, address: MirrorAddress): SignatureLookup {
+  const file = paths.signatureLookupFile;
+  const remove = async (): Promise<void> => {
+    await rm(file, { force: true }).catch((error: unknown) => {
+      throw writeError(file, error);
+    });
+  };
+  const wanted = async (): Promise<string | undefined> =>
+    demandsSigstore((await readIfPresent(paths.policyPath)) ?? '') ? renderSignatureLookup(address) : undefined;
+  return {
+    remove,
+    write: async () => {
+      const text = await wanted();
+      if (text === undefined) await remove();
+      else await writeDurably({ path: file }, text);
+    },
+    isCurrent: async () => (await readIfPresent(file)) === (await wanted()),
+  };
+}
+
+/** Text of the registries.d file for our registry. */
+export function renderSignatureLookup({ authority, token }: MirrorAddress): string {
+  return `# Written by stickpin while images are loaded from a bundle, and removed when they are. Don't edit.
+# policy.json demands sigstore signatures; those that travel with a bundle lie beside its images.
+docker:
+  ${JSON.stringify(`${authority}/${token}`)}:
+    use-sigstore-attachments: true
+`;
+}
+
+/** Whether a policy (containers-policy.json(5)) has a requirement of type `sigstoreSigned` for anything. What is no JSON demands nothing. */
+export function demandsSigstore(policy: string): boolean {
+  try {
+    return hasSigstoreSigned(JSON.parse(policy));
+  } catch {
+    return false;
+  }
+}
+
+function hasSigstoreSigned(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if ('type' in value && value.type === 'sigstoreSigned') return true;
+  return Object.values(value).some(hasSigstoreSigned);
+}
