@@ -15,6 +15,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
   isTerminal: process.stdout.isTTY === true,
+  ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
   signal: stop.signal,
   now: () => Date.now(),
   env: process.env,

@@ -4,6 +4,8 @@ export interface CommandOutput {
   readonly stderr: (text: string) => void;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
+  /** How wide the terminal is that stderr leads to; absent where it is none. */
+  readonly stderrColumns?: number;
 }
 
 /** A table with aligned columns and two spaces between them, each line ended by a newline. */

@@ -24,7 +24,10 @@ export async function runProgram(args: readonly string[], context: CommandContex
     return exitCodes.done;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
-    if (context.signal.aborted) return exitCodes.failed;
+    if (context.signal.aborted) {
+      context.stderr('stickpin: interrupted\n');
+      return exitCodes.failed;
+    }
     context.stderr(`stickpin: ${oneLine(reasonOf(error))}\n`);
     return exitCodeOf(error);
   }

@@ -2,6 +2,7 @@ import { oneLine } from '../domain/one-line.ts';
 import type { StatusReport } from '../domain/report.ts';
 import { formatBytes, formatBytesOf, formatDuration } from '../platform/sizes.ts';
 import { formatTable } from './output.ts';
+import { progressBar } from './progress-bar.ts';
 
 /** What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media. */
 export function renderStatus(report: StatusReport): string {
@@ -46,19 +47,14 @@ export function renderList(report: StatusReport): string {
   return reasons.length === 0 ? table : `${table}\n${reasons.map(oneLine).join('\n')}\n`;
 }
 
-const BAR_WIDTH = 30;
-
 function progressLine({ progress }: StatusReport): string[] {
   const { doneBytes, totalBytes, bytesPerSecond } = progress;
   if (totalBytes === 0) return [];
-  const share = Math.min(1, doneBytes / totalBytes);
-  const filled = Math.round(share * BAR_WIDTH);
-  const bar = `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}]`;
   const left =
     bytesPerSecond === undefined || bytesPerSecond < 1
       ? ''
       : `, ${formatBytes(bytesPerSecond)}/s, about ${formatDuration(((totalBytes - doneBytes) / bytesPerSecond) * 1000)} left`;
-  return [`${bar} ${Math.floor(share * 100)} %  ${formatBytesOf(doneBytes, totalBytes)}${left}`];
+  return [`${progressBar(doneBytes / totalBytes)}  ${formatBytesOf(doneBytes, totalBytes)}${left}`];
 }
 
 function countOf(bundles: number): string {

@@ -7,6 +7,12 @@ import type { Descriptor } from '../oci-schema.ts';
 import { damagedLayer, streamLayer } from './layer-stream.ts';
 import { createTarMeter, type TarMeter } from './tar-meter.ts';
 
+/** What a layer must be, and who is told of each piece that was read. */
+interface LayerOptions {
+  readonly expected: Descriptor;
+  readonly onBytes: (bytes: number) => void;
+}
+
 /**
  * Copies a layer blob from file to file and measures it on the way, in one pass: digest and size of the blob, `diffId`, size and content of
  * the tar inside. Gzip, zstd and plain tar; the copy is synced to disk.
@@ -14,10 +20,10 @@ import { createTarMeter, type TarMeter } from './tar-meter.ts';
  * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or compressed otherwise; system errors of the target
  *   (`ENOSPC`, …) as they are.
  */
-export async function copyLayer(from: string, to: string, expected: Descriptor, signal: AbortSignal): Promise<Layer> {
+export async function copyLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
   const target = await open(to, 'wx', 0o644);
   try {
-    const copied = await measureLayer(from, expected, (chunk) => target.writeFile(chunk), signal);
+    const copied = await measureLayer(from, options, (chunk) => target.writeFile(chunk), signal);
     await target.sync();
     return copied;
   } finally {
@@ -30,8 +36,8 @@ export async function copyLayer(from: string, to: string, expected: Descriptor, 
  *
  * @throws AppError as {@link copyLayer}
  */
-export async function moveLayer(from: string, to: string, expected: Descriptor, signal: AbortSignal): Promise<Layer> {
-  const measured = await measureLayer(from, expected, async () => undefined, signal);
+export async function moveLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
+  const measured = await measureLayer(from, options, async () => undefined, signal);
   const file = await open(from, 'r');
   try {
     await file.chmod(0o644);
@@ -45,7 +51,7 @@ export async function moveLayer(from: string, to: string, expected: Descriptor, 
 
 async function measureLayer(
   from: string,
-  expected: Descriptor,
+  { expected, onBytes }: LayerOptions,
   onChunk: (chunk: Buffer) => Promise<void>,
   signal: AbortSignal,
 ): Promise<Layer> {
@@ -58,6 +64,7 @@ async function measureLayer(
     blobHash.update(chunk);
     sizeBytes += chunk.length;
     await onChunk(chunk);
+    onBytes(chunk.length);
   };
   const onTar = (chunk: Uint8Array) => {
     diffHash.update(chunk);

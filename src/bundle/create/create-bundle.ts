@@ -29,11 +29,12 @@ import type { ImageRequest } from './image-request.ts';
 import { readManifests } from './manifests.ts';
 import { payloadWarnings } from './payload-warnings.ts';
 import { type LayoutRequest, type Plan, planImages } from './plan-images.ts';
+import type { ProgressListener } from './progress.ts';
 import { checkReleaseSource, readReleasePayload, requestPayload } from './release-payload.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
 import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './staging.ts';
 import { checkFits, spreadOverVolumes } from './volumes.ts';
-import { jsonBytes, type LayerProgress, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
+import { jsonBytes, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
 import { packDirectory } from './write-tar.ts';
 
 /** What a new bundle is made of. Texts are as in the payload; they are validated before anything is read. */
@@ -72,7 +73,7 @@ export interface CreateOptions {
   readonly keys: readonly PrivateKey[];
   /** Leaves sigstore signatures in the registry. Default: they travel with their images. */
   readonly withoutSignatures?: boolean;
-  readonly onLayer?: LayerProgress;
+  readonly onProgress?: ProgressListener;
 }
 
 /** A bundle that was made. */
@@ -105,7 +106,7 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
       const file = join(staging, 'new.stickpin.tar');
       await mkdir(tree);
       made = await buildTree(tree, options, signal);
-      await packDirectory(tree, file, options.created, signal);
+      await packDirectory(tree, file, { created: options.created, onProgress: listenerOf(options) }, signal);
       await checkResult(openBundle(file), signal);
       return file;
     });
@@ -147,7 +148,7 @@ async function buildTree(
     for (const { digest, size } of plan.layers)
       if (!base?.layers.has(digest)) checkFits(hexOf(digest), size, 0, options.volumeBytes);
   }
-  const tree = await writeTree(directory, plan, { onLayer: options.onLayer ?? (() => undefined), base }, signal);
+  const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
   await rm(fetched, { recursive: true, force: true });
   const blobs = join(directory, 'blobs', 'sha256');
   const attachments = await writeAttachments(blobs, options.attachments ?? [], signal);
@@ -160,13 +161,17 @@ async function buildTree(
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
 }
 
+function listenerOf({ onProgress }: CreateOptions): ProgressListener {
+  return onProgress ?? (() => undefined);
+}
+
 /** Brings all images to disk, those of a release once its payload is known. */
 async function fetchAll(
-  { images, release, arch, withoutSignatures }: CreateOptions,
+  { images, release, arch, withoutSignatures, onProgress }: CreateOptions,
   folder: string,
   signal: AbortSignal,
 ): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
-  const options = { withSignatures: withoutSignatures !== true };
+  const options = { withSignatures: withoutSignatures !== true, ...(onProgress !== undefined && { onProgress }) };
   const fetch = (wanted: readonly ImageRequest[], part: string) =>
     fetchImages(wanted, arch, join(folder, part), options, signal);
   if (release === undefined) return { requests: await fetch(images, 'images'), notes: [] };

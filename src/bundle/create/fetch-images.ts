@@ -11,8 +11,10 @@ import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIn
 import { type ImageRequest, withOrigin } from './image-request.ts';
 import { layoutBlobPath, REF_NAME } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
+import type { ProgressListener } from './progress.ts';
 import { runSkopeo } from './run-skopeo.ts';
 import { signatureTagOf } from './signatures.ts';
+import { watchSize } from './watch-size.ts';
 
 /**
  * Brings every image that does not come from an OCI layout into one layout at `folder`, through skopeo with `--preserve-digests`. Of an index
@@ -27,12 +29,13 @@ export async function fetchImages(
   images: readonly ImageRequest[],
   arch: string,
   folder: string,
-  options: { readonly withSignatures: boolean },
+  options: { readonly withSignatures: boolean; readonly onProgress?: ProgressListener },
   signal: AbortSignal,
 ): Promise<LayoutRequest[]> {
   const requests: LayoutRequest[] = [];
   const fetched: Descriptor[] = [];
   const signatures = new Map<string, Descriptor>();
+  const total = images.filter(({ source }) => source.kind === 'skopeo').length;
   for (const { source, ...image } of images) {
     if (source.kind === 'layout') {
       requests.push({ ...image, directory: source.directory, selector: source.selector });
@@ -41,7 +44,12 @@ export async function fetchImages(
     const name = formatReference(image.reference);
     const selector = { kind: 'position', position: fetched.length } as const;
     const fetch = { name, location: source.location, arch, folder };
-    const { top, subjects } = await withOrigin(image.origin, () => fetchImage(fetch, signal));
+    const position = fetched.length + 1;
+    const onBytes = (bytes: number) => options.onProgress?.({ kind: 'fetch', image: name, position, total, bytes });
+    onBytes(0);
+    const { top, subjects } = await watchSize(join(folder, INCOMING), onBytes, () =>
+      withOrigin(image.origin, () => fetchImage(fetch, signal)),
+    );
     fetched.push(top);
     if (options.withSignatures && source.location.startsWith('docker://')) {
       await withOrigin(image.origin, async () => {
@@ -59,6 +67,9 @@ export async function fetchImages(
   }
   return requests;
 }
+
+/** Where skopeo puts what it fetches. */
+const INCOMING = 'incoming';
 
 interface Fetch {
   readonly name: string;
@@ -142,7 +153,7 @@ async function copyManifest(
   location: string,
   signal: AbortSignal,
 ): Promise<Descriptor> {
-  const incoming = join(folder, 'incoming');
+  const incoming = join(folder, INCOMING);
   const platform = ['--override-os', 'linux', '--override-arch', arch];
   const policy = isSignature ? ['--insecure-policy'] : [];
   const copy = ['copy', '--quiet', '--preserve-digests', location, `dir:${incoming}`];

@@ -10,6 +10,7 @@ import { type BaseBundle, leaveToBase } from './base-bundle.ts';
 import { copyLayer, moveLayer } from './copy-layer.ts';
 import { REF_NAME } from './layout-source.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './plan-images.ts';
+import { countBytes, type ProgressListener } from './progress.ts';
 import { syncDirectory, writeSynced } from './staging.ts';
 
 /** What was written of a bundle but its envelope. */
@@ -19,9 +20,6 @@ export interface WrittenTree {
   readonly indexPointer: ContentPointer;
 }
 
-/** A layer that has been copied: `done` of `total` so far. */
-export type LayerProgress = (done: number, total: number) => void;
-
 /**
  * Writes `blobs/` without what is left to the base, `contents.json` among them, `index.json` and `oci-layout` into an empty directory.
  *
@@ -30,18 +28,18 @@ export type LayerProgress = (done: number, total: number) => void;
 export async function writeTree(
   directory: string,
   plan: Plan,
-  { onLayer, base }: { readonly onLayer: LayerProgress; readonly base: BaseBundle | undefined },
+  { onProgress, base }: { readonly onProgress: ProgressListener; readonly base: BaseBundle | undefined },
   signal: AbortSignal,
 ): Promise<WrittenTree> {
   const blobs = join(directory, 'blobs', 'sha256');
   await mkdir(blobs, { recursive: true });
   const layers: Layer[] = [];
+  const onBytes = countBytes('copy', layerBytes(plan, base), onProgress);
   for (const layer of plan.layers) {
     signal.throwIfAborted();
     const known = base?.layers.get(layer.digest);
     if (known !== undefined) layers.push(leaveToBase(layer, known));
-    else layers.push(await takeLayer(layer, join(blobs, hexOf(layer.digest)), signal));
-    onLayer(layers.length, plan.layers.length);
+    else layers.push(await takeLayer(layer, join(blobs, hexOf(layer.digest)), onBytes, signal));
   }
   for (const [digest, bytes] of plan.documents) {
     signal.throwIfAborted();
@@ -58,9 +56,14 @@ export async function writeTree(
   return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
 }
 
-async function takeLayer(layer: PlannedLayer, to: string, signal: AbortSignal): Promise<Layer> {
+async function takeLayer(
+  layer: PlannedLayer,
+  to: string,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<Layer> {
   const take = layer.isDisposable ? moveLayer : copyLayer;
-  const copied = await take(layer.path, to, layer, signal);
+  const copied = await take(layer.path, to, { expected: layer, onBytes }, signal);
   if (copied.diffId === layer.diffId) return copied;
   throw bundleError(
     'bundle/source',
@@ -84,6 +87,10 @@ function indexOf(images: readonly PlannedImage[]) {
 
 function namedEntry(name: string, { mediaType, digest, size }: Descriptor) {
   return { mediaType, digest, size, annotations: { [REF_NAME]: name } };
+}
+
+function layerBytes({ layers }: Plan, base: BaseBundle | undefined): number {
+  return layers.reduce((sum, { digest, size }) => sum + (base?.layers.has(digest) ? 0 : size), 0);
 }
 
 /** How many bytes are to be written; layers that are only moved are there already, those of the base stay there. */

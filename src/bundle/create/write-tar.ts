@@ -4,6 +4,7 @@ import { bundleError } from '../bundle-error.ts';
 import { openRegularFile, streamFile } from '../open-file.ts';
 import { TAR_BLOCK_BYTES } from '../tar-header.ts';
 import { readTarMembers } from '../tar-members.ts';
+import { countBytes, type ProgressListener } from './progress.ts';
 
 const ENVELOPE = 'bundle.dsse.json';
 /** What eleven octal digits of a header hold, for a size and a time. */
@@ -13,13 +14,19 @@ const MAX_NUMBER = 8 ** 11 - 1;
  * Moves a bundle directory into a new tar file (POSIX ustar) whose first member is the envelope; the blobs follow by digest. Each file is
  * removed once it is in the archive, so that the largest blob is all that lies there twice. The same tree makes the same bytes.
  *
- * @param created time of every member (RFC 3339).
+ * @param options.created time of every member (RFC 3339).
  * @throws system errors of the target as they are; AppError `media/read`, `media/gone` when the tree can't be read.
  */
-export async function packDirectory(directory: string, to: string, created: string, signal: AbortSignal) {
+export async function packDirectory(
+  directory: string,
+  to: string,
+  { created, onProgress }: { readonly created: string; readonly onProgress: ProgressListener },
+  signal: AbortSignal,
+) {
   const blobs = join('blobs', 'sha256');
   const names = (await readdir(join(directory, blobs))).sort().map((name) => join(blobs, name));
   const members = [ENVELOPE, 'oci-layout', 'index.json', 'blobs/', `${blobs}/`, ...names];
+  const onBytes = countBytes('pack', await sizeOf(directory, members), onProgress);
   await writeFileSynced(to, async (file) => {
     for (const name of members) {
       signal.throwIfAborted();
@@ -30,12 +37,21 @@ export async function packDirectory(directory: string, to: string, created: stri
       const path = join(directory, name);
       const { size } = await stat(path);
       await file.writeFile(header({ name, sizeBytes: size, created }));
-      for await (const chunk of streamFile(path, 0, signal, size)) await file.writeFile(chunk);
+      for await (const chunk of streamFile(path, 0, signal, size)) {
+        await file.writeFile(chunk);
+        onBytes(chunk.length);
+      }
       await file.writeFile(padding(size));
       await rm(path);
     }
     await file.writeFile(Buffer.alloc(2 * TAR_BLOCK_BYTES));
   });
+}
+
+async function sizeOf(directory: string, members: readonly string[]): Promise<number> {
+  let sum = 0;
+  for (const name of members) if (!name.endsWith('/')) sum += (await stat(join(directory, name))).size;
+  return sum;
 }
 
 /**

@@ -10,6 +10,7 @@ import { bundleTitle } from '../../domain/bundle.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import type { CommandContext } from '../command-context.ts';
+import { createProgressPrinter } from '../create-progress.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
 interface BundleCreateOptions extends ReleaseOptions {
@@ -86,6 +87,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
 }
 
 async function create(options: BundleCreateOptions, context: CommandContext): Promise<void> {
+  const { onProgress, clear } = createProgressPrinter(context);
   const made = await createBundle(
     {
       out: options.out,
@@ -103,9 +105,10 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       manifests: options.manifests,
       attachments: options.attach.map(parseAttachmentRequest),
       keys: await loadKeys(options.key, context.signal),
+      ...(!options.json && { onProgress }),
     },
     context.signal,
-  );
+  ).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
   for (const warning of warnings) context.stderr(`warning: ${warning}\n`);

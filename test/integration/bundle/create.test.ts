@@ -316,9 +316,9 @@ describe('a bundle is not made', () => {
       images.map((one, at) => ({ image: one, names: [`${at}`] })),
     );
     const abort = new AbortController();
-    const onLayer = () => abort.abort(new Error('interrupted'));
+    const onProgress = () => abort.abort(new Error('interrupted'));
     const requests = ['0', '1', '2'].map((name) => `quay.example.com/i${name}:1=oci:${layout}:${name}`);
-    await expect(createBundle(options(requests, { onLayer }), abort.signal)).rejects.toThrow('interrupted');
+    await expect(createBundle(options(requests, { onProgress }), abort.signal)).rejects.toThrow('interrupted');
     expectNothingLeft();
   });
 });
@@ -357,7 +357,7 @@ describe.runIf(have('root', mounting))('a full filesystem', () => {
     writeOciLayout(layout, [{ image: image('a', { layers }), names: ['a'] }]);
     const fill = () => writeFileSync(join(small, 'other'), Buffer.alloc(120_000));
     const out = join(small, 'bundle');
-    await expect(createBundle(options([source('a')], { out, onLayer: fill }), signal)).rejects.toMatchObject({
+    await expect(createBundle(options([source('a')], { out, onProgress: fill }), signal)).rejects.toMatchObject({
       code: 'bundle/no-space',
       message: expect.stringMatching(/^no space left while writing .*[^\n]$/),
     });

@@ -164,7 +164,7 @@ describe.runIf(have('skopeo'))('--release from a registry', () => {
     registry.add('ocp/art', etcd);
     const made = await create('--release', `${registry.host}/ocp/release:4`);
     expect(made).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(made.stderr).toMatch(/^stickpin: release [^\n]*, edge-proxy: [^\n]* can't be fetched: [^\n]*\n$/);
+    expect(made.stderr).toMatch(/\nstickpin: release [^\n]*, edge-proxy: [^\n]* can't be fetched: [^\n]*\n$/);
     expect(readdirSync(join(root, 'out'))).toEqual([]);
   });
 });

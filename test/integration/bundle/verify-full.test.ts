@@ -90,7 +90,7 @@ describe('reading every blob', () => {
     for (const name of ['bundle.dsse.json', 'index.json', 'oci-layout']) writeFileSync(join(path, name), '{}');
     const file = `${path}.stickpin.tar`;
     try {
-      await packDirectory(path, file, '2026-01-01T00:00:00Z', signal);
+      await packDirectory(path, file, { created: '2026-01-01T00:00:00Z', onProgress: () => undefined }, signal);
       expect(await verifyBlobs(openBundle(file), blobs, signal)).toEqual([]);
       const [digest] = put(99, 99);
       const [, , , , , , , , first] = [...blobs.keys()];

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CreateOptions, createBundle } from '../../../src/bundle/create/create-bundle.ts';
 import { parseImageRequest } from '../../../src/bundle/create/image-request.ts';
+import type { CreateProgress } from '../../../src/bundle/create/progress.ts';
 import { signBundle } from '../../../src/bundle/create/sign-envelope.ts';
 import { judgeBundle } from '../../../src/bundle/judge-bundle.ts';
 import { openBundle } from '../../../src/bundle/open-bundle.ts';
@@ -81,10 +82,10 @@ describe('a bundle that is made as a tar file', () => {
 
   it('leaves nothing behind when it is interrupted', async () => {
     const abort = new AbortController();
-    const onLayer = (done: number, total: number) => {
-      if (done === total) abort.abort(new Error('interrupted'));
+    const onProgress = ({ kind }: CreateProgress) => {
+      if (kind === 'pack') abort.abort(new Error('interrupted'));
     };
-    await expect(make('ocp.stickpin.tar', { onLayer }, abort.signal)).rejects.toThrow('interrupted');
+    await expect(make('ocp.stickpin.tar', { onProgress }, abort.signal)).rejects.toThrow('interrupted');
     expect(readdirSync(out)).toEqual([]);
   });
 });
@@ -164,8 +165,8 @@ describe.runIf(have('root', mounting))('a filesystem that is too small for a tar
     const big = writeLarge();
     await expect(make('ocp.stickpin.tar', { images: [big] })).rejects.toMatchObject({ code: 'bundle/no-space' });
     expect(readdirSync(out)).toEqual([]);
-    const onLayer = () => writeFileSync(join(out, 'other'), Buffer.alloc(140_000));
-    await expect(make('ocp.stickpin.tar', { onLayer })).rejects.toMatchObject({ code: 'bundle/no-space' });
+    const onProgress = () => writeFileSync(join(out, 'other'), Buffer.alloc(140_000));
+    await expect(make('ocp.stickpin.tar', { onProgress })).rejects.toMatchObject({ code: 'bundle/no-space' });
     expect(readdirSync(out)).toEqual(['other']);
   });
 

@@ -1,0 +1,28 @@
+/** How far a bundle is. Sizes in bytes. */
+export type CreateProgress =
+  /** An image is being fetched through skopeo: the `position`th (from 1) of `total`, of which `bytes` have come so far. */
+  | {
+      readonly kind: 'fetch';
+      readonly image: string;
+      readonly position: number;
+      readonly total: number;
+      readonly bytes: number;
+    }
+  /** Layers are being measured and copied, or packed into the tar file. */
+  | { readonly kind: 'copy' | 'pack'; readonly doneBytes: number; readonly totalBytes: number };
+
+/** Is told often, after each piece that was read; must be quick and not throw. */
+export type ProgressListener = (progress: CreateProgress) => void;
+
+/** Adds up bytes for a listener. */
+export function countBytes(
+  kind: 'copy' | 'pack',
+  totalBytes: number,
+  onProgress: ProgressListener,
+): (bytes: number) => void {
+  let doneBytes = 0;
+  return (bytes) => {
+    doneBytes += bytes;
+    onProgress({ kind, doneBytes, totalBytes });
+  };
+}
