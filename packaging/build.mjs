@@ -17,7 +17,7 @@ const external = ['better-sqlite3', 'unix-dgram', 'usocket', 'event-stream', 'x1
 await rm(outdir, { recursive: true, force: true });
 const { metafile } = await build({
   absWorkingDir: root,
-  entryPoints: { main: 'src/main.ts', 'cli/main': 'src/cli/main.ts' },
+  entryPoints: { main: 'src/main.ts', 'cli/main': 'src/stickpin.ts' },
   outdir,
   bundle: true,
   splitting: true,

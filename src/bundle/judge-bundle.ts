@@ -19,6 +19,7 @@ export interface JudgedBundle extends WalkedImages {
   readonly bundle: VerifiedBundle;
   /** `contents.json` lies beside the envelope and no layer is there: the images are to come from their own registries. */
   readonly isEnvelope: boolean;
+  readonly index: ImageIndex;
 }
 
 /**
@@ -38,13 +39,15 @@ export async function judgeBundle(reader: BundleReader, trust: Trust, signal: Ab
   const walked = await walkImages(reader, { payload, ...tree }, signal);
   const { bundleId, signedBy } = verified;
   const isEnvelope = tree.isBeside && lacksAllLayers(tree.contents, walked);
-  return { bundle: { bundleId, payload, contents: tree.contents, signedBy }, isEnvelope, ...walked };
+  const bundle = { bundleId, payload, contents: tree.contents, signedBy };
+  return { bundle, index: tree.index, isEnvelope, ...walked };
 }
 
 /** A bundle as it describes itself. Its digests fit together; nobody has said that it may be trusted. */
 export interface UntrustedBundle extends WalkedImages {
   readonly envelope: Envelope;
   readonly bundle: VerifiedBundle;
+  readonly index: ImageIndex;
 }
 
 /** As {@link judgeBundle} without step 2: for people who look at a bundle. `signedBy` is empty. */
@@ -54,7 +57,12 @@ export async function readUntrusted(reader: BundleReader, signal: AbortSignal): 
   const tree = await readTree(reader, payload, signal);
   const walked = await walkImages(reader, { payload, ...tree }, signal);
   const bundleId = bundleIdOf(envelope.payload);
-  return { envelope, bundle: { bundleId, payload, contents: tree.contents, signedBy: [] }, ...walked };
+  return {
+    envelope,
+    bundle: { bundleId, payload, contents: tree.contents, signedBy: [] },
+    index: tree.index,
+    ...walked,
+  };
 }
 
 /** Reads and parses `bundle.dsse.json`. @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/schema-version`, `media/…` */

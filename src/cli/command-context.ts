@@ -1,3 +1,4 @@
+import type { CommandAdapters } from './command-adapters.ts';
 import type { CommandOutput } from './output.ts';
 
 /** What a command may use of its surroundings. */
@@ -7,4 +8,6 @@ export interface CommandContext extends CommandOutput {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Loads what few commands need and no other should wait for. */
+  readonly adapters: () => Promise<CommandAdapters>;
 }

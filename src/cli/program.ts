@@ -6,6 +6,7 @@ import type { CommandContext } from './command-context.ts';
 import { registerActivate } from './commands/activate.ts';
 import { registerBundleCreate } from './commands/bundle-create.ts';
 import { registerBundleInspect } from './commands/bundle-inspect.ts';
+import { registerBundleServe } from './commands/bundle-serve.ts';
 import { registerBundleSign } from './commands/bundle-sign.ts';
 import { registerBundleVerify } from './commands/bundle-verify.ts';
 import { registerConfig } from './commands/config.ts';
@@ -59,11 +60,12 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerLoad(program, context);
   registerConfig(program, context);
   registerKeygen(program, context);
-  const bundle = program.command('bundle').description('make, sign and check bundles');
+  const bundle = program.command('bundle').description('make, sign, check and try bundles');
   registerBundleCreate(bundle, context);
   registerBundleSign(bundle, context);
   registerBundleInspect(bundle, context);
   registerBundleVerify(bundle, context);
+  registerBundleServe(bundle, context);
   return program;
 }
 

@@ -4,14 +4,36 @@ import type { ServerResponse } from 'node:http';
 export type RegistryErrorCode =
   | 'BLOB_UNKNOWN'
   | 'MANIFEST_UNKNOWN'
+  | 'NAME_INVALID'
   | 'NAME_UNKNOWN'
+  | 'DIGEST_INVALID'
   | 'DENIED'
-  | 'UNSUPPORTED'
-  | 'UNAVAILABLE';
+  | 'UNSUPPORTED';
+
+/** One error of the specification; `detail` is what was asked for. */
+export interface RegistryError {
+  readonly code: RegistryErrorCode;
+  readonly message: string;
+  readonly detail?: Readonly<Record<string, string>>;
+}
 
 /** Answers with an error body of the specification. */
-export function respondError(response: ServerResponse, status: number, code: RegistryErrorCode, message: string): void {
-  const body = JSON.stringify({ errors: [{ code, message }] });
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) });
+export function respondError(response: ServerResponse, status: number, error: RegistryError): void {
+  respondJson(response, status, { errors: [error] });
+}
+
+/** Answers with a JSON body, by default `application/json`. */
+export function respondJson(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const body = JSON.stringify(value);
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    ...headers,
+  });
   response.end(body);
 }

@@ -1,31 +1,84 @@
 import { type Digest, parseDigest } from '../domain/digest.ts';
+import type { RegistryErrorCode } from './respond.ts';
 
 /** What a request path asks of the registry (OCI distribution-spec 1.1, "Endpoints"; pull only). */
 export type Route =
   | { readonly kind: 'ping' }
   | { readonly kind: 'manifest'; readonly repository: string; readonly reference: Digest | string }
   | { readonly kind: 'blob'; readonly repository: string; readonly digest: Digest }
+  | { readonly kind: 'tags'; readonly repository: string }
+  | { readonly kind: 'referrers'; readonly repository: string; readonly digest: Digest }
+  /** It can't be what the specification allows, or nothing can be known under it. */
+  | { readonly kind: 'refused'; readonly status: 400 | 404; readonly code: RegistryErrorCode; readonly message: string }
   | { readonly kind: 'unknown' };
 
-const ENDPOINT = /^\/v2\/([0-9a-f]{32})\/(.+)\/(manifests|blobs)\/([^/]+)$/;
+const ENDPOINT = /^(.+)\/(manifests|blobs|referrers)\/([^/]+)$/;
+const TAGS = /^(.+)\/tags\/list$/;
 const REPOSITORY = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const TAG = /^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/;
+/** The grammar of digests of any algorithm (image-spec, descriptor.md); only SHA-256 is ever found here. */
+const ANY_DIGEST = /^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$/;
 
 /**
- * Reads the path of a request. `/v2/` is the ping that clients start with; everything else carries the registry's token, so that two
- * runs of the daemon are never taken for one another: `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. What follows the token is the
- * repository as `mirrorPathOf` writes it.
+ * Reads the path of a request. `/v2/` is the ping that clients start with. With a token everything else carries it, so that two runs of the
+ * daemon are never taken for one another: `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. What follows is the repository as
+ * `mirrorPathOf` writes it.
+ *
+ * @param token 32 hex digits, or undefined for a registry without one
  */
-export function parseRoute(url: string, token: string): Route {
+export function parseRoute(url: string, token: string | undefined): Route {
   const path = url.split('?', 1)[0] ?? '';
   if (path === '/v2/' || path === '/v2') return { kind: 'ping' };
-  const [, given, repository, endpoint, tail] = ENDPOINT.exec(path) ?? [];
-  if (given !== token || repository === undefined || tail === undefined) return { kind: 'unknown' };
-  if (!REPOSITORY.test(repository)) return { kind: 'unknown' };
-  const digest = parseDigest(decodeSafely(tail));
-  if (endpoint === 'blobs') return digest === undefined ? { kind: 'unknown' } : { kind: 'blob', repository, digest };
-  if (digest !== undefined) return { kind: 'manifest', repository, reference: digest };
-  return TAG.test(tail) ? { kind: 'manifest', repository, reference: tail } : { kind: 'unknown' };
+  const base = basePath(token);
+  if (!path.startsWith(base)) return { kind: 'unknown' };
+  const rest = path.slice(base.length);
+  const [, listed] = TAGS.exec(rest) ?? [];
+  if (listed !== undefined) return withName(listed, (repository) => ({ kind: 'tags', repository }));
+  const [, name, endpoint, tail] = ENDPOINT.exec(rest) ?? [];
+  if (name === undefined || tail === undefined) return { kind: 'unknown' };
+  return withName(name, (repository) => {
+    if (endpoint === 'manifests') return manifestRoute(repository, decodeSafely(tail));
+    const digest = digestOf(decodeSafely(tail), endpoint === 'blobs' ? 'BLOB_UNKNOWN' : 'MANIFEST_UNKNOWN');
+    if (typeof digest !== 'string') return digest;
+    return { kind: endpoint === 'blobs' ? 'blob' : 'referrers', repository, digest };
+  });
+}
+
+/** What every path but the ping begins with. */
+export function basePath(token: string | undefined): string {
+  return token === undefined ? '/v2/' : `/v2/${token}/`;
+}
+
+/** The query of a request. */
+export function queryOf(url: string): URLSearchParams {
+  const mark = url.indexOf('?');
+  return new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1));
+}
+
+function withName(encoded: string, route: (repository: string) => Route): Route {
+  const repository = decodeSafely(encoded);
+  if (REPOSITORY.test(repository)) return route(repository);
+  return refused(400, 'NAME_INVALID', 'the repository is not named as the specification allows');
+}
+
+function manifestRoute(repository: string, reference: string): Route {
+  if (TAG.test(reference)) return { kind: 'manifest', repository, reference };
+  const digest = reference.includes(':')
+    ? digestOf(reference, 'MANIFEST_UNKNOWN')
+    : refused(404, 'MANIFEST_UNKNOWN', 'what is asked for is neither a tag nor a digest');
+  return typeof digest === 'string' ? { kind: 'manifest', repository, reference: digest } : digest;
+}
+
+function digestOf(text: string, unknown: RegistryErrorCode): Digest | Route {
+  const digest = parseDigest(text);
+  if (digest !== undefined) return digest;
+  return ANY_DIGEST.test(text) && !text.startsWith('sha256:')
+    ? refused(404, unknown, 'only SHA-256 digests are known here')
+    : refused(400, 'DIGEST_INVALID', 'a digest is sha256: and 64 lower-case hex digits');
+}
+
+function refused(status: 400 | 404, code: RegistryErrorCode, message: string): Route & { kind: 'refused' } {
+  return { kind: 'refused', status, code, message };
 }
 
 function decodeSafely(text: string): string {

@@ -1,5 +1,6 @@
 import type { CommandContext } from '../../src/cli/command-context.ts';
 import { runProgram } from '../../src/cli/program.ts';
+import { commandAdapters } from '../../src/factory/adapters.ts';
 
 /** What a command line printed and how it ended. */
 export interface CommandRun {
@@ -8,24 +9,31 @@ export interface CommandRun {
   readonly stderr: string;
 }
 
-/** Runs one command line of the whole program in this process. `args` come without the program's name. */
+/** Runs one command line of the whole program in this process. `args` come without the program's name; `onOutput` is told all so far. */
 export async function runCommand(
   args: readonly string[],
-  options: { env?: CommandContext['env']; signal?: AbortSignal } = {},
+  options: {
+    env?: CommandContext['env'];
+    signal?: AbortSignal;
+    onOutput?: (stdout: string, stderr: string) => void;
+  } = {},
 ): Promise<CommandRun> {
   let stdout = '';
   let stderr = '';
   const exitCode = await runProgram(args, {
     stdout: (text) => {
       stdout += text;
+      options.onOutput?.(stdout, stderr);
     },
     stderr: (text) => {
       stderr += text;
+      options.onOutput?.(stdout, stderr);
     },
     isTerminal: false,
     signal: options.signal ?? new AbortController().signal,
     now: () => Date.parse('2026-03-04T05:06:07.890Z'),
     env: options.env ?? {},
+    adapters: async () => commandAdapters,
   });
   return { exitCode, stdout, stderr };
 }

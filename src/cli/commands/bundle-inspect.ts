@@ -18,7 +18,7 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly json?: true }) => {
-      const found = await readUntrusted(await openNamedBundle(path), context.signal);
+      const found = await readUntrusted(await openNamedBundle(path, context.signal), context.signal);
       context.stdout(options.json ? `${JSON.stringify(asJson(found))}\n` : asText(found));
     });
 }

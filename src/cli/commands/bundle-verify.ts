@@ -1,6 +1,5 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { type JudgedBundle, judgeBundle } from '../../bundle/judge-bundle.ts';
-import { loadTrustedKeys, type Trust } from '../../bundle/trust.ts';
 import { blobsLeftToBase, type CheckedBase, checkBase } from '../../bundle/verify-base.ts';
 import { type BlobFault, verifyBlobs } from '../../bundle/verify-blobs.ts';
 import { BASE_ANNOTATION, bundleTitle, type Payload } from '../../domain/bundle.ts';
@@ -10,6 +9,7 @@ import { AppError } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { openNamedBundle } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
+import { threshold, trustOf, unverified } from '../read-with-keys.ts';
 
 interface BundleVerifyOptions {
   readonly keys: string;
@@ -37,9 +37,8 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
 }
 
 async function verify(path: string, options: BundleVerifyOptions, context: CommandContext): Promise<void> {
-  const trust: Trust = { keys: await loadTrustedKeys(options.keys, context.signal), threshold: options.threshold };
-  for (const problem of trust.keys.problems) context.stderr(`warning: ${problem.message}\n`);
-  const reader = await openNamedBundle(path).catch((error: unknown) => {
+  const trust = await trustOf(options.keys, options.threshold, context);
+  const reader = await openNamedBundle(path, context.signal).catch((error: unknown) => {
     throw unverified(path, error);
   });
   const judged = await judgeBundle(reader, trust, context.signal).catch((error: unknown) => {
@@ -83,7 +82,7 @@ async function lookAtBase(
 ): Promise<BaseLook> {
   if (base === undefined) return { left: left.size, checked: undefined, unchecked: left.size };
   const expected = bundle.payload.update?.base;
-  const checked = await openNamedBundle(base)
+  const checked = await openNamedBundle(base, signal)
     .then((reader) => checkBase(reader, expected, { left, full: full === true }, signal))
     .catch((error: unknown) => {
       throw unverified(base, error);
@@ -138,20 +137,4 @@ function namedFault({ digest, why, file, detail }: Lacking): string {
   if (file === undefined || detail === undefined) return `  ${digest} is ${why}`;
   // What comes from the system names the file already.
   return `  ${digest} is ${why}: ${detail.startsWith(file) ? detail : `${file}: ${detail}`}`;
-}
-
-/** What says nothing about the bundle (the medium went away) stays as it is. */
-function unverified(path: string, error: unknown): unknown {
-  if (!(error instanceof AppError) || error.code.startsWith('media/')) return error;
-  return new AppError({
-    code: 'cli/unverified',
-    message: error.message.startsWith(path) ? error.message : `${path}: ${error.message}`,
-    disposition: 'reject',
-    cause: error,
-  });
-}
-
-function threshold(text: string): number {
-  if (!/^[1-9][0-9]{0,2}$/.test(text)) throw new InvalidArgumentError('It must be a number from 1.');
-  return Number(text);
 }

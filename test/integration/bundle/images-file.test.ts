@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { runProgram } from '../../../src/cli/program.ts';
+import { commandAdapters } from '../../../src/factory/adapters.ts';
 import { sampleImage, writeOciLayout } from '../../support/sample-image.ts';
 
 const images = ['a', 'b'].map((seed) => sampleImage({ seed, architecture: 'amd64' }));
@@ -35,6 +36,7 @@ async function run(args: readonly string[]) {
     signal: new AbortController().signal,
     now: () => 0,
     env: {},
+    adapters: async () => commandAdapters,
   });
   return { exitCode, stdout, stderr };
 }

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { judgeBundle } from '../../../src/bundle/judge-bundle.ts';
 import { openBundle } from '../../../src/bundle/open-bundle.ts';
 import { runProgram } from '../../../src/cli/program.ts';
+import { commandAdapters } from '../../../src/factory/adapters.ts';
 import { installKeys, sampleKey, trustIn } from '../../support/sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
 
@@ -39,6 +40,7 @@ async function create(size: string, to = out) {
     signal: new AbortController().signal,
     now: () => Date.parse('2026-01-01T00:00:00Z'),
     env: {},
+    adapters: async () => commandAdapters,
   });
   return { exitCode, stdout, stderr };
 }

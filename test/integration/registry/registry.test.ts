@@ -243,11 +243,19 @@ describe('registry: pull, after the OCI distribution specification', () => {
     ['a wrong token', blobPath.replace('0123', '3210'), 'NAME_UNKNOWN'],
     ['no token', `/v2/${REPOSITORY}/blobs/${hashOf(blob)}`, 'NAME_UNKNOWN'],
     ['the catalog', '/v2/_catalog', 'NAME_UNKNOWN'],
-    ['a way out', at('blobs/..%2f..%2f..%2fetc%2fpasswd'), 'NAME_UNKNOWN'],
-    ['a broken escape', at('blobs/%zz'), 'NAME_UNKNOWN'],
+    ['referrers, which the daemon does not know', at(`referrers/${hashOf(manifest)}`), 'UNSUPPORTED'],
   ])('answers 404 to %s', async (_what, path, code) => {
     const { status, headers, body } = await get(path);
     expect([status, headers['content-type'], errorOf(body)]).toEqual([404, 'application/json', code]);
+  });
+
+  it.each([
+    ['a way out', at('blobs/..%2f..%2f..%2fetc%2fpasswd'), 'DIGEST_INVALID'],
+    ['a broken escape', at('blobs/%zz'), 'DIGEST_INVALID'],
+    ['a name that can not be', at('A/tags/list'), 'NAME_INVALID'],
+  ])('answers 400 to %s', async (_what, path, code) => {
+    const { status, body } = await get(path);
+    expect([status, errorOf(body)]).toEqual([400, code]);
   });
 
   it('knows a repository with a port by the path that its mirror has', async () => {

@@ -24,6 +24,8 @@ describe('parseRoute', () => {
       { kind: 'blob', repository: 'localhost__5000/app', digest },
     ],
     [`/v2/${TOKEN}/a/blobs/sha256%3A${digest.slice(7)}`, { kind: 'blob', repository: 'a', digest }],
+    [`/v2/${TOKEN}/%61/tags/list?n=3`, { kind: 'tags', repository: 'a' }],
+    [`/v2/${TOKEN}/a/referrers/${digest}?artifactType=x/y`, { kind: 'referrers', repository: 'a', digest }],
     [
       `/v2/${TOKEN}/a/manifests/b/manifests/${digest}`,
       { kind: 'manifest', repository: 'a/manifests/b', reference: digest },
@@ -38,22 +40,44 @@ describe('parseRoute', () => {
     '/v1/',
     '/v2/_catalog',
     `/v2/${TOKEN}`,
-    `/v2/${TOKEN}/a/tags/list`,
     `/v2/${TOKEN}/a/blobs/uploads/`,
-    `/v2/${TOKEN}/a/blobs/latest`,
+    `/v2/${TOKEN}/a/tags/`,
+    `/v2/${TOKEN}/tags/list`,
     `/v2/${TOKEN.replace('0', '1')}/a/blobs/${digest}`,
     `/v2/a/blobs/${digest}`,
-    `/v2/${TOKEN}/../blobs/${digest}`,
-    `/v2/${TOKEN}/a/../../etc/blobs/${digest}`,
-    `/v2/${TOKEN}/a/%2e%2e/blobs/${digest}`,
-    `/v2/${TOKEN}/a//b/blobs/${digest}`,
-    `/v2/${TOKEN}/A/blobs/${digest}`,
-    `/v2/${TOKEN}/a/blobs/..%2f..%2fetc%2fpasswd`,
-    `/v2/${TOKEN}/a/manifests/%`,
-    `/v2/${TOKEN}/a/manifests/${'t'.repeat(129)}`,
+    `/v2/${TOKEN}/../blobs/${digest}/`,
     `http://127.0.0.1/v2/${TOKEN}/a/blobs/${digest}`,
   ])('knows nothing of %s', (path) => {
     expect(route(path)).toEqual({ kind: 'unknown' });
+  });
+
+  it.each([
+    [`/v2/${TOKEN}/../blobs/${digest}`, 400, 'NAME_INVALID'],
+    [`/v2/${TOKEN}/a/../../etc/blobs/${digest}`, 400, 'NAME_INVALID'],
+    [`/v2/${TOKEN}/a/%2e%2e/blobs/${digest}`, 400, 'NAME_INVALID'],
+    [`/v2/${TOKEN}/%zz/blobs/${digest}`, 400, 'NAME_INVALID'],
+    [`/v2/${TOKEN}/a//b/blobs/${digest}`, 400, 'NAME_INVALID'],
+    [`/v2/${TOKEN}/A/tags/list`, 400, 'NAME_INVALID'],
+    [`/v2/${TOKEN}/a%00/referrers/${digest}`, 400, 'NAME_INVALID'],
+    [`/v2/${TOKEN}/a/blobs/latest`, 400, 'DIGEST_INVALID'],
+    [`/v2/${TOKEN}/a/blobs/..%2f..%2fetc%2fpasswd`, 400, 'DIGEST_INVALID'],
+    [`/v2/${TOKEN}/a/referrers/sha256:12`, 400, 'DIGEST_INVALID'],
+    [`/v2/${TOKEN}/a/manifests/sha256:totallywrong`, 400, 'DIGEST_INVALID'],
+    [`/v2/${TOKEN}/a/blobs/sha512:${'a'.repeat(128)}`, 404, 'BLOB_UNKNOWN'],
+    [`/v2/${TOKEN}/a/manifests/sha512:${'a'.repeat(128)}`, 404, 'MANIFEST_UNKNOWN'],
+    [`/v2/${TOKEN}/a/manifests/.INVALID_MANIFEST_NAME`, 404, 'MANIFEST_UNKNOWN'],
+    [`/v2/${TOKEN}/a/manifests/%`, 404, 'MANIFEST_UNKNOWN'],
+    [`/v2/${TOKEN}/a/manifests/${'t'.repeat(129)}`, 404, 'MANIFEST_UNKNOWN'],
+  ])('refuses %s', (path, status, code) => {
+    expect(route(path)).toMatchObject({ kind: 'refused', status, code });
+  });
+
+  it('needs no token where the registry has none', () => {
+    const plain = (path: string) => parseRoute(path, undefined);
+    expect(plain('/v2/')).toEqual({ kind: 'ping' });
+    expect(plain(`/v2/coreos/etcd/blobs/${digest}`)).toEqual({ kind: 'blob', repository: 'coreos/etcd', digest });
+    expect(plain('/v2/a/tags/list?n=1')).toEqual({ kind: 'tags', repository: 'a' });
+    expect(plain('/v2/_catalog')).toEqual({ kind: 'unknown' });
   });
 
   it('takes any path without a throw, and quickly', () => {
@@ -63,6 +87,8 @@ describe('parseRoute', () => {
       TOKEN,
       'manifests',
       'blobs',
+      'tags/list',
+      'referrers',
       '..',
       '%',
       '%2f',
@@ -77,11 +103,12 @@ describe('parseRoute', () => {
       fc.property(fc.array(part, { maxLength: 12 }), (parts) => {
         const { kind, ...rest } = route(parts.join(''));
         if ('repository' in rest) expect(rest.repository).not.toMatch(/\.\.|%|^\/|\/\//);
-        expect(['ping', 'manifest', 'blob', 'unknown']).toContain(kind);
+        expect(['ping', 'manifest', 'blob', 'tags', 'referrers', 'refused', 'unknown']).toContain(kind);
       }),
     );
     const before = performance.now();
     route(`/v2/${TOKEN}/${'a-'.repeat(8_000)}!/manifests/x`);
+    route(`/v2/${TOKEN}/${'/tags/list'.repeat(1_500)}/`);
     route(`/v2/${TOKEN}/${'/manifests'.repeat(1_500)}/`);
     expect(performance.now() - before).toBeLessThan(500);
   });

@@ -1,6 +1,6 @@
 /** Entry of the command line: `stickpin`. */
-import { exitCodes } from './exit-code.ts';
-import { runProgram } from './program.ts';
+import { exitCodes } from './cli/exit-code.ts';
+import { runProgram } from './cli/program.ts';
 
 const stop = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
@@ -19,4 +19,5 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   signal: stop.signal,
   now: () => Date.now(),
   env: process.env,
+  adapters: async () => (await import('./factory/adapters.ts')).commandAdapters,
 });

@@ -1,0 +1,116 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { listRepositories } from '../../bundle/list-repositories.ts';
+import { bundleTitle } from '../../domain/bundle.ts';
+import { oneLine } from '../../domain/one-line.ts';
+import { formatCount } from '../../platform/sizes.ts';
+import { openNamedBundle } from '../bundle-argument.ts';
+import type { ServedBundle } from '../command-adapters.ts';
+import type { CommandContext } from '../command-context.ts';
+import { formatTable } from '../output.ts';
+import { type ReadBundle, readWithKeys, threshold } from '../read-with-keys.ts';
+
+interface BundleServeOptions {
+  readonly listen: Address;
+  readonly keys?: string;
+  readonly threshold: number;
+  readonly json?: true;
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Adds `serve` to the command `bundle`. */
+export function registerBundleServe(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('serve')
+    .description('a read-only OCI registry over a bundle, until interrupted')
+    .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
+    .option('--listen <address>', 'where to listen; port 0 takes any free one', address, {
+      host: '127.0.0.1',
+      port: 5000,
+    })
+    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not judged')
+    .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
+    .option('--json', 'print what is served as JSON')
+    .action((path: string, options: BundleServeOptions) => serve(path, options, context));
+}
+
+async function serve(path: string, options: BundleServeOptions, context: CommandContext): Promise<void> {
+  const { signal, stderr } = context;
+  const reader = await openNamedBundle(path, signal);
+  const read = await readWithKeys(reader, options, context);
+  const repositories = await listRepositories(reader, { contents: read.bundle.contents, index: read.index }, signal);
+  const { serveBundle } = await context.adapters();
+  const warn = (line: string) => stderr(`stickpin: ${oneLine(line)}\n`);
+  const served = await serveBundle({ reader, repositories, ...options.listen, warn });
+  try {
+    if (read.missing.length > 0) {
+      warn(`${formatCount(read.missing.length, 'blob')} of the bundle can't be served; see stickpin bundle verify`);
+    }
+    const tags = new Map([...repositories].map(([name, found]) => [name, [...found.tags.keys()]]));
+    context.stdout(options.json ? `${JSON.stringify(asJson(read, served, tags))}\n` : asText(read, served, tags));
+    await until(signal);
+  } finally {
+    await served.close();
+  }
+}
+
+type Tags = ReadonlyMap<string, readonly string[]>;
+
+function asJson({ bundle, judgement, missing }: ReadBundle, { authority, paths }: ServedBundle, tags: Tags) {
+  return {
+    listen: authority,
+    bundleId: bundle.bundleId,
+    name: bundle.payload.name,
+    version: bundle.payload.version,
+    verified: judgement.kind === 'verified',
+    signedBy: bundle.signedBy,
+    missing,
+    repositories: [...paths].map(([name, all]) => ({ name, paths: all, tags: tags.get(name) ?? [] })),
+  };
+}
+
+function asText({ bundle, judgement }: ReadBundle, { authority, paths }: ServedBundle, tags: Tags): string {
+  const rows = [...paths].map(([name, all]) => [all.join(', '), (tags.get(name) ?? []).join(', ') || '(by digest)']);
+  return `${[
+    `${bundleTitle(bundle.payload)} for ${bundle.payload.arch}, ${formatCount(bundle.payload.totals.images, 'image')}: ${judgement.text}`,
+    `Serving on http://${authority} until interrupted. Pull for example with`,
+    ...examples({ bundle }, authority, paths),
+    '',
+  ].join('\n')}\n${formatTable(['REPOSITORY', 'TAGS'], rows)}`;
+}
+
+function examples(
+  { bundle }: Pick<ReadBundle, 'bundle'>,
+  authority: string,
+  paths: ServedBundle['paths'],
+): readonly string[] {
+  const [image] = bundle.contents.images;
+  const [repository = '', digest = ''] = image?.reference.split('@') ?? [];
+  const [path] = paths.get(repository) ?? [];
+  if (image === undefined || path === undefined) return ['  (it holds no image)'];
+  const [tag] = image.tags;
+  const name = `${authority}/${path}${tag === undefined ? `@${digest}` : tag.slice(tag.lastIndexOf(':'))}`;
+  return [
+    `  skopeo --override-arch ${bundle.payload.arch} copy --src-tls-verify=false docker://${name} dir:DIRECTORY`,
+    `  ctr --namespace k8s.io images pull --plain-http ${name}`,
+  ];
+}
+
+async function until(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+function address(text: string): Address {
+  const [, host = '', bracketed = '', port = ''] =
+    /^(?:\[([0-9a-fA-F:]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(text) ?? [];
+  if (port === '' || Number(port) > 65_535) {
+    throw new InvalidArgumentError('It must be an address with a port, as 127.0.0.1:5000 or [::1]:5000.');
+  }
+  return { host: host || bracketed, port: Number(port) };
+}

@@ -1,0 +1,5 @@
+import type { CommandAdapters } from '../cli/command-adapters.ts';
+import { serveBundle } from './serve-bundle.ts';
+
+/** The adapters of the command line, put together. */
+export const commandAdapters: CommandAdapters = { serveBundle };

@@ -1,0 +1,38 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Digest } from '../domain/digest.ts';
+
+/** The entity tag of content: its digest in quotes (RFC 9110, section 8.8.3). Content by digest never changes, so it is a strong one. */
+export function entityTagOf(digest: Digest): string {
+  return `"${digest}"`;
+}
+
+/** Whether the client has this content already: `If-None-Match` names it, or is `*` (RFC 9110, section 13.1.2; compared weakly). */
+export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, digest: Digest): boolean {
+  if (header === undefined) return false;
+  const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  return tags.includes('*') || tags.includes(entityTagOf(digest));
+}
+
+/**
+ * The `Range` that counts: none when `If-Range` names other content (RFC 9110, section 13.1.5; compared strongly). A date never matches, since
+ * content here has none.
+ */
+export function rangeInForce(headers: IncomingHttpHeaders, digest: Digest): string | undefined {
+  const validator = headers['if-range'];
+  const matches = validator === undefined || String(validator).trim() === entityTagOf(digest);
+  return matches ? headers.range : undefined;
+}
+
+/**
+ * Whether `Accept` takes this media type. A client that says nothing takes all (RFC 9110, section 12.5.1); quality values are not looked at but
+ * for `q=0`, since there is one form of each manifest only.
+ */
+export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): boolean {
+  if (accept === undefined || accept.trim() === '') return true;
+  const [type] = mediaType.split('/');
+  return accept.split(',').some((item) => {
+    const [range = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
+    if (parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))) return false;
+    return range === '*/*' || range === `${type}/*` || range === mediaType.toLowerCase();
+  });
+}
