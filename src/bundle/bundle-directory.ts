@@ -1,10 +1,11 @@
 import type { Stats } from 'node:fs';
-import { lstat, readdir } from 'node:fs/promises';
+import { lstat, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, hexOf } from '../domain/digest.ts';
 import { systemCodeOf } from '../platform/app-error.ts';
 import { bundleError } from './bundle-error.ts';
 import type { BundleFile, BundleReader } from './bundle-reader.ts';
+import { limits } from './limits.ts';
 import { mediaError, openRegularFile, streamFile } from './open-file.ts';
 
 /**
@@ -45,20 +46,49 @@ export function openBundleDirectory(path: string): BundleReader {
 }
 
 /**
- * The entry of a directory called `name`, by exact name or else regardless of case, as a full path; undefined when there is none.
+ * The entry of a directory called `name`, by exact name or else regardless of case, as a full path; undefined when there is none. Only the first
+ * {@link limits.entriesSought} entries are looked at in search of another spelling.
  *
- * @throws AppError `media/read`, `media/gone`
+ * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ from it in case only; `media/read`, `media/gone`
  */
 export async function findEntry(directory: string, name: string): Promise<string | undefined> {
   try {
     const exact = join(directory, name);
     if ((await statsOf(exact)) !== undefined) return exact;
-    const other = (await readdir(directory)).sort().find((entry) => entry.toLowerCase() === name.toLowerCase());
-    return other === undefined ? undefined : join(directory, other);
+    const [only, ...more] = await spellingsOf(directory, name);
+    if (more.length > 0) throw ambiguous(directory, [only ?? '', ...more]);
+    return only === undefined ? undefined : join(directory, only);
   } catch (error) {
     if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return undefined;
     throw mediaError(directory, error);
   }
+}
+
+async function spellingsOf(directory: string, name: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const entry of await listNames(directory, limits.entriesSought)) {
+    if (entry.toLowerCase() === name.toLowerCase()) found.push(entry);
+  }
+  return found.sort();
+}
+
+/** The names in a directory, at most `limit` of them, in no order. @throws system errors as they are */
+export async function listNames(directory: string, limit: number): Promise<string[]> {
+  const names: string[] = [];
+  if (limit === 0) return names;
+  for await (const { name } of await opendir(directory)) {
+    names.push(name);
+    // Nobody knows how many there are.
+    if (names.length === limit) break;
+  }
+  return names;
+}
+
+function ambiguous(directory: string, names: readonly string[]) {
+  return bundleError(
+    'bundle/ambiguous',
+    `${directory} holds ${names.join(' and ')}, which differ in upper and lower case only: remove all but the right one`,
+  );
 }
 
 /** Whether `path` is a directory and no link to one. @throws AppError `media/read`, `media/gone` */

@@ -7,8 +7,10 @@ import { AppError, type Disposition } from '../platform/app-error.ts';
  */
 export type BundleErrorCode =
   | 'bundle/absent'
+  | 'bundle/ambiguous'
   | 'bundle/incomplete'
   | 'bundle/misplaced'
+  | 'bundle/crowded'
   | 'bundle/link'
   | 'bundle/envelope'
   | 'bundle/payload'

@@ -33,6 +33,9 @@ export function openBundleTar(path: string): BundleReader {
   };
 }
 
+/** The members that are kept in mind: others may have names of any length. */
+const OURS = /^(?:bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a-f]{64})$/;
+
 type Members = ReadonlyMap<string, TarMember>;
 
 /** Runs one scan for all who wait for it. When the one who began it gives up, the next one begins again. */
@@ -58,7 +61,7 @@ async function scanAll(path: string, signal: AbortSignal): Promise<Members> {
   await scan(path, signal, (member) => {
     // The first one counts, as for the envelope; the others are leftovers.
     const name = member.name.toLowerCase();
-    if (!found.has(name)) found.set(name, member);
+    if (OURS.test(name) && !found.has(name)) found.set(name, member);
     return 'go on';
   });
   return found;

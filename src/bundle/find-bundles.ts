@@ -1,8 +1,7 @@
-import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import type { Reason } from '../domain/medium.ts';
-import { systemCodeOf } from '../platform/app-error.ts';
-import { findEntry, isPlainDirectory, isPlainFile } from './bundle-directory.ts';
+import { AppError, systemCodeOf } from '../platform/app-error.ts';
+import { findEntry, isPlainDirectory, isPlainFile, listNames } from './bundle-directory.ts';
 import type { BundleErrorCode } from './bundle-error.ts';
 import { limits } from './limits.ts';
 import { isBundleTar } from './open-bundle.ts';
@@ -27,12 +26,23 @@ export type BundleCandidate =
 export async function findBundles(root: string, layout: BundleLayout, signal: AbortSignal): Promise<BundleCandidate[]> {
   if (layout === 'bundle')
     return [(await looksAt(root, root)) ?? unreadable('', 'bundle/absent', `${root} is no bundle any more`)];
-  const home = await findEntry(root, 'stickpin');
   const found: BundleCandidate[] = [];
-  if (home !== undefined) found.push(...(await searchFolder(root, home, signal)));
+  const home = await findHome(root);
+  if (typeof home === 'object') found.push(home);
+  else if (home !== undefined) found.push(...(await searchFolder(root, home, signal)));
   const direct = (await searchFolder(root, root, signal)).filter((one) => join(root, one.path) !== home);
   found.push(...(layout === 'folder' ? direct : direct.flatMap((one) => misplaced(one))));
   return found;
+}
+
+/** The folder `stickpin`, or why nobody knows which one it is. @throws AppError `media/read`, `media/gone` */
+async function findHome(root: string): Promise<string | BundleCandidate | undefined> {
+  try {
+    return await findEntry(root, 'stickpin');
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'bundle/ambiguous') throw error;
+    return { kind: 'unreadable', path: 'stickpin', reason: { code: error.code, message: error.message } };
+  }
 }
 
 /** A bundle outside of `stickpin` on a medium is a likely mistake; anything less certain there is none of our business. */
@@ -62,20 +72,32 @@ async function searchFolder(root: string, folder: string, signal: AbortSignal): 
         : unreadable(path, 'bundle/misplaced', `a bundle lies in ${path} itself, where it is not read: ${advice}`),
     );
   }
-  for (const name of await listFolder(folder)) {
+  const { names, isAll } = await listFolder(folder);
+  for (const name of names) {
     signal.throwIfAborted();
     const candidate = await looksAt(root, join(folder, name));
     if (candidate !== undefined) found.push(candidate);
   }
+  if (!isAll) found.push(...crowded(root, folder));
   return found;
 }
 
-async function listFolder(folder: string): Promise<string[]> {
+/** Whatever lies at the top of a medium is none of our business. */
+function crowded(root: string, folder: string): BundleCandidate[] {
+  if (folder === root) return [];
+  const path = relative(root, folder);
+  const message = `${path} holds more than ${limits.folderEntries} entries, and no more are looked at: keep nothing but bundles there`;
+  return [unreadable(path, 'bundle/crowded', message)];
+}
+
+async function listFolder(folder: string): Promise<{ names: string[]; isAll: boolean }> {
   try {
-    const names = (await readdir(folder)).filter((name) => !isDropping(name));
-    return names.sort().slice(0, limits.folderEntries);
+    const all = await listNames(folder, limits.entriesSought);
+    const names = all.filter((name) => !isDropping(name)).sort();
+    const isAll = all.length < limits.entriesSought && names.length <= limits.folderEntries;
+    return { names: names.slice(0, limits.folderEntries), isAll };
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return [];
+    if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return { names: [], isAll: true };
     throw mediaError(folder, error);
   }
 }
@@ -90,7 +112,17 @@ function isDropping(name: string): boolean {
   );
 }
 
+/** What can't be looked at hides no other one. @throws AppError `media/gone` */
 async function looksAt(root: string, path: string): Promise<BundleCandidate | undefined> {
+  try {
+    return await candidateAt(root, path);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === 'media/gone') throw error;
+    return { kind: 'unreadable', path: relative(root, path), reason: { code: error.code, message: error.message } };
+  }
+}
+
+async function candidateAt(root: string, path: string): Promise<BundleCandidate | undefined> {
   const shown = relative(root, path);
   if (isBundleTar(path)) return (await isPlainFile(path)) ? { kind: 'bundle', path: shown } : undefined;
   if (!(await isPlainDirectory(path))) return undefined;

@@ -39,6 +39,8 @@ export const limits = {
   blobBytes: 4 * 1024 * MiB - 1,
   /** Members of a bundle in tar form. */
   tarMembers: 500_000,
+  /** Directory entries among which a file is sought by a name that is written otherwise. */
+  entriesSought: 10_000,
   /** Directory entries looked at in one folder of a medium. */
   folderEntries: 1000,
 } as const;

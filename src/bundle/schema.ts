@@ -127,7 +127,15 @@ const payload = v.strictObject({
     ),
   ),
   warnings: v.exactOptional(v.pipe(v.array(text), v.maxLength(limits.images))),
-  annotations: v.exactOptional(v.record(v.string(), text)),
+  annotations: v.exactOptional(
+    v.pipe(
+      v.record(text, text),
+      v.check(
+        (all) => Object.keys(all).length <= limits.payloadItems,
+        `must have at most ${limits.payloadItems} entries`,
+      ),
+    ),
+  ),
 });
 
 const layer = v.strictObject({

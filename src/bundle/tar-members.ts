@@ -27,7 +27,7 @@ export async function* readTarMembers(
 ): AsyncGenerator<TarMember, void, undefined> {
   let pax = new Map<string, string>();
   let count = 0;
-  for (let at = 0; ; ) {
+  for (let at = 0; at < archiveBytes; ) {
     signal.throwIfAborted();
     const block = await readAt(file, at, TAR_BLOCK_BYTES);
     const header = block === undefined ? undefined : parseTarHeader(block);

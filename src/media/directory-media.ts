@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { opendir, stat } from 'node:fs/promises';
+import { lstat, opendir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ChokidarOptions, FSWatcher } from 'chokidar';
 import type { BundleLayout } from '../bundle/find-bundles.ts';
@@ -187,7 +187,7 @@ async function* listTree(path: string, depth: number): AsyncGenerator<string> {
   const entries = await entriesOf(path);
   for (const { name, isFolder } of entries) {
     const child = join(path, name);
-    const found = await stat(child).catch(() => undefined);
+    const found = await lstat(child).catch(() => undefined);
     yield `${child}\0${found?.size}\0${found?.mtimeMs}\0${found?.ino}\n`;
     if (isFolder && depth > 0) yield* listTree(child, depth - 1);
   }

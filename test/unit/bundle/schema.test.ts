@@ -67,6 +67,12 @@ describe('parsePayload', () => {
     [{ attachments: [{ ...full.attachments[0], name: 'n'.repeat(256) }] }, 'bundle/payload', 'attachments.0.name'],
     [{ attachments: [{ ...full.attachments[0], size: 16 * 2 ** 20 + 1 }] }, 'bundle/payload', 'attachments.0.size'],
     [{ advisories: Array(257).fill(full.advisories[0]) }, 'bundle/payload', 'advisories'],
+    [{ annotations: { '\u001b[2J': 'x' } }, 'bundle/payload', 'annotations'],
+    [
+      { annotations: Object.fromEntries(Array.from({ length: 257 }, (_none, at) => [`a${at}`, ''])) },
+      'bundle/payload',
+      'annotations',
+    ],
     [{ trust: { revoked: ['me'] } }, 'bundle/payload', 'trust.revoked.0'],
   ])('refuses %j', (change, code, path) => {
     expect(() => parsePayload(bytes({ ...good, ...change }))).toThrow(
