@@ -118,8 +118,9 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   const absentImages = bundle.contents.images.filter(
     (image) => present?.has(image.reference) !== true || isHeldByTagAlone(image, present, observed),
   );
+  const absent = new Set(absentImages);
   const unpinnedImages = bundle.contents.images.filter(
-    (image) => image.pin && present?.get(image.reference)?.pinned === false && !absentImages.includes(image),
+    (image) => image.pin && present?.get(image.reference)?.pinned === false && !absent.has(image),
   );
   const { online } = context.policy;
   const sources = supplyImages(bundle, absentImages, { supply, presentLayers, online });
@@ -158,8 +159,10 @@ function lackingOfBaseIn(
   { onlineImages }: ImageSupply,
   { presentLayers, supply }: BundleContext,
 ): ReadonlySet<Digest> {
+  if (!bundle.contents.layers.some(({ inBase }) => inBase)) return new Set();
+  const online = new Set(onlineImages);
   const missing = absent
-    .filter((image) => !onlineImages.includes(image))
+    .filter((image) => !online.has(image))
     .flatMap((image) => missingLayersOf(image, bundle, presentLayers));
   const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.atHand.has(digest));
   return new Set(lacking.map(({ digest }) => digest));

@@ -84,9 +84,10 @@ function notHolding({ bundle, absentImages, unpinnedImages }: BundleAssessment, 
   if (runtime.kind !== 'reachable') return [];
   const absent = new Set(absentImages);
   const rendered = new Set(runtime.renderedPins);
+  const unpinned = new Set(unpinnedImages);
   return bundle.contents.images
     .filter((image) => image.pin && !absent.has(image))
-    .filter((image) => unpinnedImages.includes(image) || !rendered.has(image.reference))
+    .filter((image) => unpinned.has(image) || !rendered.has(image.reference))
     .map((image) => image.reference);
 }
 
@@ -103,10 +104,12 @@ function mirrorEffects(observed: Observed, { bundles }: Assessment): Effect[] {
 function repositoriesWanted(entry: BundleAssessment, { running, failures }: Observed): string[] {
   const { bundle } = entry;
   // What was given up with these media is not pulled, so it needs no mirror.
-  const given = failures.flatMap(({ task, retryAt }) =>
-    task.kind === 'pull' && task.bundleId === bundle.bundleId && retryAt === undefined ? [task.reference] : [],
+  const given = new Set(
+    failures.flatMap(({ task, retryAt }) =>
+      task.kind === 'pull' && task.bundleId === bundle.bundleId && retryAt === undefined ? [task.reference] : [],
+    ),
   );
-  if (entry.pullableImages.some(({ reference }) => !given.includes(reference)) && isPreloading(entry)) {
+  if (entry.pullableImages.some(({ reference }) => !given.has(reference)) && isPreloading(entry)) {
     return entry.mirroredImages.map((image) => repositoryOf(image.reference));
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);

@@ -114,7 +114,8 @@ function missingMessage(facts: BundleFacts): string {
 /** What none of the media has and the runtime has not got either. */
 function missingOnAll({ carriers, presentLayers }: BundleFacts): readonly MissingBlob[] {
   const [first, ...others] = carriers.map(({ found }) => found.missing);
-  const lacksToo = (digest: Digest) => others.every((missing) => missing.some((blob) => blob.digest === digest));
+  const lackingElsewhere = others.map((missing) => new Set(missing.map((blob) => blob.digest)));
+  const lacksToo = (digest: Digest) => lackingElsewhere.every((missing) => missing.has(digest));
   return (first ?? []).filter((blob) => isFaulty(blob) && lacksToo(blob.digest) && !presentLayers.has(blob.digest));
 }
 

@@ -25,7 +25,7 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
     const kept = policy.keepBlobs ? entry.bundle.contents.layers : awaited(entry, assessment, observed.localBlobs);
     for (const layer of kept) layers.set(layer.digest, layer);
   }
-  const offered = offeredByMedia(observed);
+  const offered = layers.size === 0 ? layers : offeredByMedia(observed);
   return {
     wanted: new Set(layers.keys()),
     copy: [...layers.values()].filter(({ digest }) => offered.has(digest) && !observed.localBlobs.has(digest)),

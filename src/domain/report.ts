@@ -82,7 +82,8 @@ function bundleReport(entry: BundleAssessment): BundleReport {
   const total = contents.images.length;
   const present = total - absentImages.length;
   const reason = entry.reason ?? entry.trouble;
-  const wantPinned = contents.images.filter((image) => image.pin && !absentImages.includes(image)).length;
+  const absentPins = absentImages.filter((image) => image.pin).length;
+  const wantPinned = contents.images.filter((image) => image.pin).length - absentPins;
   return {
     bundleId: bundle.bundleId,
     name: payload.name,

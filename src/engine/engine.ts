@@ -5,7 +5,7 @@ import { catalogOf, withheldImages } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
 import type { Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
-import { bundleInWork } from '../domain/focus.ts';
+import { activationTarget, bundleInWork } from '../domain/focus.ts';
 import { keepPlan } from '../domain/keep-plan.ts';
 import type { Reason } from '../domain/medium.ts';
 import { newsBetween, type Snapshot } from '../domain/news.ts';
@@ -82,6 +82,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   let snapshot: Snapshot | undefined;
   const pace = createPace();
   let obstacle: Reason | undefined;
+  let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
   let presentLayers: ReadonlySet<Digest> = new Set();
   let lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
   let lastSignAt = clock.monotonic();
@@ -96,7 +97,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const before = snapshot;
     snapshot = conclude(observed, before);
     const { assessment } = snapshot;
-    deps.setCatalog(catalogOf(snapshot.observed, assessment), withheldImages(snapshot.observed, assessment));
+    deps.setCatalog(catalog(snapshot), withheldImages(snapshot.observed, assessment));
     for (const news of [...newsBetween(before, snapshot), ...refusals.newsOf(snapshot)]) narrator.tell(news);
     publish();
     const decision = decide(snapshot.observed, assessment, policy);
@@ -108,12 +109,26 @@ export function createEngine(deps: EngineDependencies): Engine {
     return pace(decision, { failed: obstacle !== undefined, latestMs: latest, now: clock.now() });
   }
 
+  /** The catalog changes with the bundles, their phases and an activation only, and a large one costs more than all else in a round. */
+  function catalog({ observed, assessment }: Snapshot): Catalog {
+    const due = activationTarget(observed, assessment)?.bundle;
+    const from = [due, ...assessment.bundles.flatMap(({ bundle, phase }) => [bundle, phase])];
+    if (
+      offered === undefined ||
+      from.length !== offered.from.length ||
+      from.some((one, i) => one !== offered?.from[i])
+    ) {
+      offered = { from, catalog: catalogOf(observed, assessment) };
+    }
+    return offered.catalog;
+  }
+
   /** Assesses, after what the observation has made obsolete was forgotten. */
   function conclude(seen: Observed, before: Snapshot | undefined): Snapshot {
     if (hasNewMedium(before, seen)) failures.forgetAll();
     const observed = { ...seen, failures: failures.list() };
     const assessment = assess(observed, store.load(), policy);
-    for (const { task } of observed.failures) if (isListed(task, observed)) failures.succeeded(task);
+    for (const task of listedAmong(observed)) failures.succeeded(task);
     const isHeld = assessment.bundles.every((entry) => entry.unpinnedImages.length === 0);
     if (observed.runtime.kind === 'reachable') {
       if (isHeld) effects.pinsHeld();
@@ -244,9 +259,11 @@ function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
   return after.media.some((medium) => medium.state.kind === 'read' && !known.has(medium.state));
 }
 
-function isListed(task: RunningTask, { runtime }: Observed): boolean {
-  if (task.kind !== 'pull' || runtime.kind !== 'reachable') return false;
-  return runtime.images.some((image) => image.repoDigests.includes(task.reference));
+/** Pulls that failed, whose image is there all the same. */
+function listedAmong({ failures, runtime }: Observed): readonly RunningTask[] {
+  if (failures.length === 0 || runtime.kind !== 'reachable') return [];
+  const listed = new Set(runtime.images.flatMap((image) => image.repoDigests));
+  return failures.flatMap(({ task }) => (task.kind === 'pull' && listed.has(task.reference) ? [task] : []));
 }
 
 function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {

@@ -56,4 +56,40 @@ describe('nextPulls', () => {
       }),
     );
   });
+
+  it('pulls every image once and each layer once, in any order of ends, and is never idle before the last', () => {
+    const anyImage = fc.uniqueArray(fc.constantFrom(...'123456789'), { maxLength: 5 });
+    fc.assert(
+      fc.property(
+        fc.array(anyImage, { maxLength: 12 }),
+        fc.integer({ min: 1, max: 5 }),
+        fc.array(fc.nat(), { minLength: 12, maxLength: 12 }),
+        (images, parallel, ends) => {
+          const present = new Set<string>();
+          const pulled: string[] = [];
+          const read: string[] = [];
+          let running: PullCandidate[] = [];
+          const missing = (index: number) => (images[index] ?? []).filter((name) => !present.has(name));
+          const candidateOf = (index: number) =>
+            pull(String(index), Object.fromEntries(missing(index).map((name) => [name, Number(name)])));
+          for (let turn = 0; pulled.length < images.length; turn += 1) {
+            const waiting = images
+              .map((_, index) => index)
+              .filter((index) => !pulled.includes(String(index)))
+              .map(candidateOf);
+            const next = nextPulls({ candidates: waiting, running, parallel });
+            read.push(...next.flatMap((reference) => missing(Number(reference))));
+            running = [...running, ...waiting.filter(({ reference }) => next.includes(reference))];
+            expect(running.length).toBeGreaterThan(0);
+            const [ended] = running.splice((ends[turn] ?? 0) % running.length, 1);
+            pulled.push(ended?.reference ?? '');
+            for (const name of missing(Number(ended?.reference))) present.add(name);
+          }
+          expect(new Set(pulled).size).toBe(images.length);
+          expect(new Set(read).size).toBe(read.length);
+          expect(new Set(read)).toEqual(new Set(images.flat()));
+        },
+      ),
+    );
+  });
 });
