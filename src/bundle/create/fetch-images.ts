@@ -68,6 +68,9 @@ export async function fetchImages(
   return requests;
 }
 
+/** Transports that keep an index; the others hold plain images, and reading their manifest takes long. */
+const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
+
 /** Where skopeo puts what it fetches. */
 const INCOMING = 'incoming';
 
@@ -87,14 +90,19 @@ interface FetchedImage {
 }
 
 async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedImage> {
+  const { name, location } = fetch;
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
-  const index = fetch.location.startsWith('docker://') ? await fetchIndex(fetch, signal) : undefined;
-  if (index === undefined) {
-    const top = await copyManifest(fetch, fetch.location, signal);
-    return { top, subjects: [top.digest] };
-  }
-  await copyManifest(fetch, `docker://${repositoryIn(fetch)}@${index.child}`, signal);
-  return { top: index.descriptor, subjects: [index.descriptor.digest, index.child] };
+  const index = MAY_BE_INDEX.test(location) ? await fetchIndex(fetch, signal) : undefined;
+  // Only a registry gives out a manifest by its digest; elsewhere skopeo chooses from the index by platform.
+  const isRegistry = location.startsWith('docker://');
+  const from = index !== undefined && isRegistry ? `docker://${repositoryIn(fetch)}@${index.child}` : location;
+  const found = await copyManifest(fetch, from, signal);
+  if (index === undefined) return { top: found, subjects: [found.digest] };
+  if (found.digest === index.child) return { top: index.descriptor, subjects: [index.descriptor.digest, index.child] };
+  throw bundleError(
+    'bundle/source',
+    `${name} from ${location}: skopeo chose ${found.digest} from its index, and nodes choose ${index.child}; give it as docker:// or oci:`,
+  );
 }
 
 function repositoryIn({ location }: Fetch): string {

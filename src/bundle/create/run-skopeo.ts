@@ -46,8 +46,14 @@ function waitFor(args: readonly string[], signal: AbortSignal): Promise<Ended> {
   });
 }
 
+const REPACKED =
+  'its layers are kept unpacked there, so the image would get another digest; take it from its registry, or from an archive that was copied from there';
+
 function reasonFor(ended: Ended): string {
-  if (ended.kind === 'exit') return lastMessage(ended.stderr) || `skopeo ended with ${ended.code}`;
+  if (ended.kind === 'exit') {
+    const message = lastMessage(ended.stderr) || `skopeo ended with ${ended.code}`;
+    return /preserve digests/.test(message) ? `${message}: ${REPACKED}` : message;
+  }
   return systemCodeOf(ended.error) === 'ENOENT'
     ? 'skopeo is not installed; install it, or give the image as oci:DIR:TAG'
     : reasonOf(ended.error);
