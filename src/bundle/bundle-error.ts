@@ -17,6 +17,7 @@ export type BundleErrorCode =
   | 'bundle/schema-version'
   | 'bundle/digest'
   | 'bundle/index'
+  | 'bundle/layout'
   | 'bundle/contents'
   | 'bundle/inconsistent'
   | 'bundle/no-key'

@@ -1,7 +1,7 @@
 import type { Digest } from '../domain/digest.ts';
 
 /** The files of a bundle that lie beside its blobs; `contents.json` does in an envelope only. */
-export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json';
+export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json' | 'oci-layout';
 
 /** Where a blob lies: in a file of its own, or in a part of a tar. */
 export interface BlobPlace {

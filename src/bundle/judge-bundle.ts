@@ -115,7 +115,7 @@ async function readBeside(
 }
 
 function lacksAllLayers({ layers }: Contents, { missing }: WalkedImages): boolean {
-  const absent = new Set(missing.flatMap(({ digest, why }) => (why === 'absent' ? [digest] : [])));
+  const absent = new Set(missing.flatMap(({ digest, why }) => (why === 'absent' || why === 'in-base' ? [digest] : [])));
   return layers.every(({ digest }) => absent.has(digest));
 }
 

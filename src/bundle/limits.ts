@@ -35,8 +35,12 @@ export const limits = {
   payloadItems: 256,
   /** A free text of the payload. */
   textLength: 1024,
-  /** A blob of a bundle that is made: the largest file that FAT can hold. */
+  /** A blob of a bundle that is made, unless asked otherwise: the largest file that FAT can hold. */
   blobBytes: 4 * 1024 * MiB - 1,
+  /** A blob of a bundle in tar form that is made: what the size field of a ustar header holds, eleven octal digits. */
+  tarMemberBytes: 8 ** 11 - 1,
+  /** `oci-layout`. */
+  layoutBytes: 4 * KiB,
   /** Members of a bundle in tar form. */
   tarMembers: 500_000,
   /** Directory entries among which a file is sought by a name that is written otherwise. */

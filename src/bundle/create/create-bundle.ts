@@ -18,12 +18,14 @@ import type { BundleReader } from '../bundle-reader.ts';
 import { formatEnvelope } from '../dsse.ts';
 import { readUntrusted } from '../judge-bundle.ts';
 import type { PrivateKey } from '../keys.ts';
+import { checkLayoutFile } from '../layout-file.ts';
 import { limits } from '../limits.ts';
 import { isBundleTar, openBundle } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
 import { bundleIdOf } from '../verify-envelope.ts';
 import { type AttachmentRequest, checkAttachments, writeAttachments } from './attachments.ts';
-import { baseMembers, baseWarnings, readBase } from './base-bundle.ts';
+import { type BaseBundle, baseMembers, baseWarnings, readBase } from './base-bundle.ts';
+import { checkBlobSizes } from './blob-sizes.ts';
 import { fetchImages } from './fetch-images.ts';
 import type { ImageRequest } from './image-request.ts';
 import { readManifests } from './manifests.ts';
@@ -33,7 +35,7 @@ import type { ProgressListener } from './progress.ts';
 import { checkReleaseSource, readReleasePayload, requestPayload } from './release-payload.ts';
 import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
 import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './staging.ts';
-import { checkFits, spreadOverVolumes } from './volumes.ts';
+import { repeatedBytes, spreadOverVolumes } from './volumes.ts';
 import { jsonBytes, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
 import { packDirectory } from './write-tar.ts';
 
@@ -65,6 +67,8 @@ export interface CreateOptions {
   readonly release?: ImageRequest;
   /** Spreads the bundle over directories `1`, `2` … below `out`, of at most so many bytes each. Not for a tar file. */
   readonly volumeBytes?: number;
+  /** Takes layers of 4 GiB and more, for media that are not FAT. Default false. */
+  readonly allowLargeBlobs?: boolean;
   /** Folders of Kubernetes manifests that are held against what the bundle carries; what does not fit becomes a warning. */
   readonly manifests?: readonly string[];
   /** Files that travel with the release, by distinct names. */
@@ -136,18 +140,12 @@ async function buildTree(
   options: CreateOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
+  const base = options.base === undefined ? undefined : await readBase(options.base, options.arch, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
   const { requests, notes } = await fetchAll(options, fetched, signal);
   const plan = await planImages(requests, options.arch, signal);
-  const base = options.base === undefined ? undefined : await readBase(options.base, options.arch, signal);
-  const toWrite = neededBytes(plan, base) + (isBundleTar(options.out) ? largest(plan) : 0);
-  await checkSpace(dirname(resolve(options.out)), toWrite);
-  if (options.volumeBytes !== undefined) {
-    // What can't be spread shows before gigabytes are copied; the sizes of other files are small and not known yet.
-    for (const { digest, size } of plan.layers)
-      if (!base?.layers.has(digest)) checkFits(hexOf(digest), size, 0, options.volumeBytes);
-  }
+  await checkPlan(plan, base, options);
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
   await rm(fetched, { recursive: true, force: true });
   const blobs = join(directory, 'blobs', 'sha256');
@@ -163,6 +161,17 @@ async function buildTree(
 
 function listenerOf({ onProgress }: CreateOptions): ProgressListener {
   return onProgress ?? (() => undefined);
+}
+
+/** What can't be made shows before gigabytes are copied. @throws AppError `bundle/source`, `bundle/option`, `bundle/no-space` */
+async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CreateOptions): Promise<void> {
+  const { out, volumeBytes, allowLargeBlobs = false } = options;
+  const isTar = isBundleTar(out);
+  const leftOut = base?.layers ?? new Map<Digest, unknown>();
+  checkBlobSizes(plan, { isTar, allowLargeBlobs, leftOut });
+  const toSpread = plan.layers.filter(({ digest }) => !leftOut.has(digest));
+  const repeated = volumeBytes === undefined ? 0 : repeatedBytes(toSpread, [...plan.documents.values()], volumeBytes);
+  await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + (isTar ? largest(plan) : repeated));
 }
 
 /** Brings all images to disk, those of a release once its payload is known. */
@@ -278,7 +287,10 @@ function checkOptions(options: CreateOptions): void {
     );
   }
   if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
-    throw bundleError('bundle/option', `out: ${options.out} is one file, and --volume-size makes directories`);
+    throw bundleError(
+      'bundle/option',
+      `out: ${options.out} is one file, and --volume-size makes directories: give a directory`,
+    );
   }
   if (options.release !== undefined) checkReleaseSource(options.release);
   if (carriesNothing(options)) {
@@ -295,6 +307,7 @@ function carriesNothing({ images, release, advisories, trust }: CreateOptions): 
 
 /** Reads the new bundle as a node would, so that none leaves here that a node would turn down. */
 async function checkResult(reader: BundleReader, signal: AbortSignal): Promise<void> {
+  await checkLayoutFile(reader, signal);
   const { missing } = await readUntrusted(reader, signal);
   const [first] = missing.filter(isFaulty);
   if (first === undefined) return;

@@ -180,12 +180,6 @@ function planLayers(
     const diffId = diffIds[at] ?? layer.digest;
     const known = draft.layers.get(layer.digest);
     if (known !== undefined) return known.at;
-    if (layer.size > limits.blobBytes) {
-      throw bundleError(
-        'bundle/source',
-        `${name}: layer ${layer.digest} has ${layer.size} bytes; a stick with FAT holds files up to ${limits.blobBytes} only: rebuild the image with smaller layers`,
-      );
-    }
     const path = layoutBlobPath(directory, layer.digest);
     const planned = { ...layer, path, diffId, isDisposable, at: draft.layers.size };
     draft.layers.set(layer.digest, planned);

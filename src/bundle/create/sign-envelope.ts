@@ -1,6 +1,7 @@
 import { sign } from 'node:crypto';
-import { stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { bundleError } from '../bundle-error.ts';
 import { type Envelope, formatEnvelope, PAYLOAD_TYPE, preAuthenticationEncoding } from '../dsse.ts';
 import { readEnvelope } from '../judge-bundle.ts';
 import type { PrivateKey } from '../keys.ts';
@@ -21,6 +22,41 @@ export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: Priv
     algorithm === 'ed25519' ? sign(null, covered, key) : sign('sha256', covered, { key, dsaEncoding: 'der' });
   const others = envelope.signatures.filter((other) => other.keyId !== keyId);
   return { ...envelope, signatures: [...others, { keyId, signature }] };
+}
+
+/**
+ * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is spread. What was signed before an error stays
+ * signed; signing again changes nothing about it.
+ *
+ * @returns the paths that were signed, and the envelope as it is now in all of them.
+ * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes are not of one bundle.
+ */
+export async function signVolumes(
+  path: string,
+  key: PrivateKey,
+  signal: AbortSignal,
+): Promise<{ readonly paths: readonly string[]; readonly envelope: Envelope }> {
+  const volumes = await volumesIn(path);
+  const [first, ...others] = volumes;
+  if (first === undefined) return { paths: [path], envelope: await signBundle(path, key, signal) };
+  const { payload } = await readEnvelope(openBundle(first), signal);
+  for (const other of others) {
+    if ((await readEnvelope(openBundle(other), signal)).payload.equals(payload)) continue;
+    throw bundleError(
+      'bundle/inconsistent',
+      `${first} and ${other} are not volumes of one bundle: sign each bundle by itself`,
+    );
+  }
+  for (const volume of others) await signBundle(volume, key, signal);
+  return { paths: volumes, envelope: await signBundle(first, key, signal) };
+}
+
+/** Paths of the volumes in a folder that is no bundle itself, by number; none when it is one, or a file. */
+async function volumesIn(path: string): Promise<string[]> {
+  const names = await readdir(path).catch(() => []); // reading the bundle tells what is wrong
+  if (names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) return [];
+  const numbers = names.filter((name) => /^[1-9][0-9]{0,3}$/.test(name)).map(Number);
+  return numbers.sort((a, b) => a - b).map((number) => join(path, String(number)));
 }
 
 /**

@@ -1,12 +1,13 @@
 import { chmod, lstat, mkdir, mkdtemp, open, readdir, rename, rm, statfs } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { bundleError } from '../bundle-error.ts';
+import { removeStale, stagingPrefix } from './staging-name.ts';
 
 /**
  * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which then takes its name. Whatever goes wrong or
- * aborts leaves nothing behind. Everything is on disk when this returns.
+ * aborts leaves nothing behind; what a killed process left for the same target is removed. Everything is on disk when this returns.
  *
  * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty or can't be written; `bundle/no-space` (`wait`);
  *   whatever `build` throws.
@@ -39,7 +40,8 @@ async function buildBeside(
   try {
     await mkdir(dirname(path), { recursive: true });
     await refuse(path);
-    staging = await mkdtemp(join(dirname(path), `.${basename(path)}.partial-`));
+    await removeStale(path);
+    staging = await mkdtemp(await stagingPrefix(path));
     await rename(await build(staging), path);
     await syncDirectory(dirname(path));
   } catch (error) {
@@ -79,8 +81,9 @@ export async function writeSynced(path: string, bytes: Uint8Array): Promise<void
  * @throws AppError `bundle/target`, `bundle/no-space`; whatever `write` throws.
  */
 export async function replaceFile(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path)}.partial-${process.pid}`);
+  const temporary = `${await stagingPrefix(resolve(path))}staged`;
   try {
+    await removeStale(resolve(path));
     await rm(temporary, { force: true });
     await write(temporary);
     await rename(temporary, path);

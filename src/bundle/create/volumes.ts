@@ -1,5 +1,6 @@
 import { copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type Digest, hexOf } from '../../domain/digest.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { bundleError } from '../bundle-error.ts';
 import { syncDirectory } from './staging.ts';
@@ -31,10 +32,44 @@ export async function spreadOverVolumes(
   const wanted = new Set(spread);
   const others = (await readdir(join(tree, BLOBS))).sort().filter((name) => !wanted.has(name));
   const common = ['bundle.dsse.json', 'oci-layout', 'index.json', ...others.map((name) => join(BLOBS, name))];
-  const commonBytes = await sumOf(tree, common);
+  const sizes: Sized[] = [];
+  for (const name of wanted) sizes.push({ name, sizeBytes: await sumOf(tree, [join(BLOBS, name)]) });
+  const volumes = assignToVolumes(sizes, await sumOf(tree, common), volumeBytes);
+  for (const [at, names] of volumes.entries()) {
+    signal.throwIfAborted();
+    await fillVolume(tree, join(directory, String(at + 1)), common, names);
+  }
+  await rm(tree, { recursive: true });
+  return volumes.length;
+}
+
+/**
+ * How many bytes volumes take beyond one copy of everything: what each of them needs is there as often as there are volumes, and once more while
+ * they are made.
+ *
+ * @param documents manifests and configs, which lie on each volume.
+ * @throws AppError `bundle/option` (`reject`) when a blob or what each volume needs is too large.
+ */
+export function repeatedBytes(
+  layers: readonly { readonly digest: Digest; readonly size: number }[],
+  documents: readonly Uint8Array[],
+  volumeBytes: number,
+): number {
+  const commonBytes = documents.reduce((sum, { length }) => sum + inClusters(length), 0);
+  const sizes = layers.map(({ digest, size }) => ({ name: hexOf(digest), sizeBytes: inClusters(size) }));
+  return assignToVolumes(sizes, commonBytes, volumeBytes).length * commonBytes;
+}
+
+interface Sized {
+  readonly name: string;
+  /** In whole clusters. */
+  readonly sizeBytes: number;
+}
+
+/** Names for each volume: every one goes into the first that has room for it. */
+function assignToVolumes(sizes: readonly Sized[], commonBytes: number, volumeBytes: number): string[][] {
   const volumes = [{ names: [] as string[], usedBytes: commonBytes }];
-  for (const name of wanted) {
-    const sizeBytes = await sumOf(tree, [join(BLOBS, name)]);
+  for (const { name, sizeBytes } of sizes) {
     checkFits(name, sizeBytes, commonBytes, volumeBytes);
     let volume = volumes.find(({ usedBytes }) => usedBytes + sizeBytes <= volumeBytes);
     if (volume === undefined) {
@@ -44,26 +79,20 @@ export async function spreadOverVolumes(
     volume.names.push(name);
     volume.usedBytes += sizeBytes;
   }
-  for (const [at, { names }] of volumes.entries()) {
-    signal.throwIfAborted();
-    await fillVolume(tree, join(directory, String(at + 1)), common, names);
-  }
-  await rm(tree, { recursive: true });
-  return volumes.length;
+  return volumes.map(({ names }) => names);
 }
 
-/**
- * Whether a blob can lie in a volume at all.
- *
- * @param commonBytes what each volume needs for itself.
- * @throws AppError `bundle/option` (`reject`) that names the blob.
- */
-export function checkFits(name: string, sizeBytes: number, commonBytes: number, volumeBytes: number): void {
+/** @throws AppError `bundle/option` (`reject`) that names a blob that can't lie in any volume. */
+function checkFits(name: string, sizeBytes: number, commonBytes: number, volumeBytes: number): void {
   if (commonBytes + sizeBytes <= volumeBytes) return;
   throw bundleError(
     'bundle/option',
     `--volume-size ${formatBytes(volumeBytes)} is too small: blob ${name} has ${formatBytes(sizeBytes)}, is never split, and each volume needs ${formatBytes(commonBytes)} for manifests`,
   );
+}
+
+function inClusters(sizeBytes: number): number {
+  return Math.ceil(sizeBytes / CLUSTER_BYTES) * CLUSTER_BYTES;
 }
 
 async function fillVolume(tree: string, volume: string, common: readonly string[], names: readonly string[]) {
@@ -83,6 +112,6 @@ async function fillVolume(tree: string, volume: string, common: readonly string[
 
 async function sumOf(tree: string, names: readonly string[]): Promise<number> {
   let sum = 0;
-  for (const name of names) sum += Math.ceil((await stat(join(tree, name))).size / CLUSTER_BYTES) * CLUSTER_BYTES;
+  for (const name of names) sum += inClusters((await stat(join(tree, name))).size);
   return sum;
 }

@@ -1,6 +1,7 @@
 import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleError } from '../bundle-error.ts';
+import { limits } from '../limits.ts';
 import { openRegularFile, streamFile } from '../open-file.ts';
 import { TAR_BLOCK_BYTES } from '../tar-header.ts';
 import { readTarMembers } from '../tar-members.ts';
@@ -8,7 +9,7 @@ import { countBytes, type ProgressListener } from './progress.ts';
 
 const ENVELOPE = 'bundle.dsse.json';
 /** What eleven octal digits of a header hold, for a size and a time. */
-const MAX_NUMBER = 8 ** 11 - 1;
+const MAX_NUMBER = limits.tarMemberBytes;
 
 /**
  * Moves a bundle directory into a new tar file (POSIX ustar) whose first member is the envelope; the blobs follow by digest. Each file is

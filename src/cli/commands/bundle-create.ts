@@ -26,6 +26,7 @@ interface BundleCreateOptions extends ReleaseOptions {
   readonly attach: readonly string[];
   readonly key: readonly string[];
   readonly volumeSize?: number;
+  readonly allowLargeBlobs?: true;
   readonly base?: string;
   readonly withoutSignatures?: true;
   readonly json?: true;
@@ -80,7 +81,8 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       '--volume-size <size>',
       'spread it over <dir>/1, <dir>/2 … of at most this size each, as 15GB or 7GiB',
       sizeInBytes,
-    );
+    )
+    .option('--allow-large-blobs', 'take layers of 4 GiB and more, for sticks with exFAT or ext4');
   addReleaseOptions(command)
     .option('--json', 'print as JSON')
     .action((options: BundleCreateOptions) => create(options, context));
@@ -98,6 +100,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       created: createdAt(context),
       ...(await readReleaseOptions(options, context.signal)),
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
+      ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
       ...(options.base !== undefined && { base: options.base }),
       ...(options.withoutSignatures && { withoutSignatures: true }),
       images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
@@ -112,10 +115,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
   for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
-  if (options.key.length === 0)
-    context.stderr(
-      `warning: not signed yet: stickpin bundle sign ${path}${volumes === undefined ? '' : '/1'} --key FILE\n`,
-    );
+  if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
   if (options.json) {
     context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
     return;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { signBundle } from '../../bundle/create/sign-envelope.ts';
+import { signVolumes } from '../../bundle/create/sign-envelope.ts';
 import { parsePrivateKey } from '../../bundle/keys.ts';
 import { readKeyFile } from '../../bundle/trust.ts';
 import type { CommandContext } from '../command-context.ts';
@@ -9,17 +9,20 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
   bundle
     .command('sign')
     .description('add a signature to a bundle')
-    .argument('<bundle>', 'bundle directory, or *.stickpin.tar, which is written anew')
+    .argument('<bundle>', 'bundle directory, folder of its volumes 1, 2 …, or *.stickpin.tar, which is written anew')
     .requiredOption('--key <file>', 'private key (PKCS#8 PEM)')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly key: string; readonly json?: true }) => {
       const key = parsePrivateKey(await readKeyFile(options.key, context.signal), options.key);
-      const { signatures } = await signBundle(path, key, context.signal);
-      const keyIds = signatures.map((signature) => signature.keyId);
+      const { paths, envelope } = await signVolumes(path, key, context.signal);
+      const keyIds = envelope.signatures.map((signature) => signature.keyId);
+      const [first, last] = [paths[0] ?? path, paths.at(-1)];
+      const signed = last === first ? `${first} is` : `${first} to ${last} are`;
+      const has = last === first ? 'it has' : 'they have';
       context.stdout(
         options.json
-          ? `${JSON.stringify({ path, keyId: key.keyId, signatures: keyIds })}\n`
-          : `${path} is signed by ${key.keyId}; it has ${keyIds.length} ${keyIds.length === 1 ? 'signature' : 'signatures'} now\n`,
+          ? `${JSON.stringify({ path, paths, keyId: key.keyId, signatures: keyIds })}\n`
+          : `${signed} signed by ${key.keyId}; ${has} ${keyIds.length} ${keyIds.length === 1 ? 'signature' : 'signatures'} now\n`,
       );
     });
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { type JudgedBundle, judgeBundle } from '../../bundle/judge-bundle.ts';
+import { checkLayoutFile } from '../../bundle/layout-file.ts';
 import { blobsLeftToBase, type CheckedBase, checkBase } from '../../bundle/verify-base.ts';
 import { type BlobFault, verifyBlobs } from '../../bundle/verify-blobs.ts';
 import { BASE_ANNOTATION, bundleTitle, type Payload } from '../../domain/bundle.ts';
@@ -44,6 +45,11 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   const judged = await judgeBundle(reader, trust, context.signal).catch((error: unknown) => {
     throw unverified(path, error);
   });
+  if (!judged.isEnvelope) {
+    await checkLayoutFile(reader, context.signal).catch((error: unknown) => {
+      throw unverified(path, error);
+    });
+  }
   const left = blobsLeftToBase(judged);
   const held = new Map([...judged.blobs].filter(([digest]) => !left.has(digest)));
   const own = options.full ? await verifyBlobs(reader, held, context.signal) : judged.missing.filter(isFaulty);

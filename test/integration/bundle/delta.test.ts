@@ -1,9 +1,26 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { runCommand } from '../../support/run-command.ts';
-import { sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
+import {
+  digestOf,
+  type SampleBlob,
+  type SampleImage,
+  sampleImage,
+  sampleLayer,
+  writeOciLayout,
+} from '../../support/sample-image.ts';
 
 const KIB = 1024;
 let root: string;
@@ -145,4 +162,64 @@ describe('bundle verify of a delta', () => {
     expect(lost).toMatchObject({ exitCode: 4 });
     expect(lost.stderr).toContain('1 of 4 blobs are absent or damaged');
   });
+});
+
+describe('the same bundle again', () => {
+  it.each([
+    ['delta', []],
+    ['delta.stickpin.tar', []],
+    ['volumes', ['--volume-size', '0.1 MiB']],
+  ])('is the same in every byte, as %s', async (name, more) => {
+    const advisory = at('advisory.json');
+    writeFileSync(advisory, JSON.stringify({ version: '4.13.5', deadend: true, reason: 'x' }));
+    const rollout = ['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '9', '--advisory', advisory];
+    const options = ['--base', at('base'), '--attach', advisory, '--trust-key', join(keys, 'factory.pub'), ...rollout];
+    const trees = [];
+    for (const folder of ['first', 'second']) {
+      mkdirSync(at(folder));
+      expect(await create(join(folder, name), 'second', 7, ...options, ...more)).toMatchObject({ exitCode: 0 });
+      trees.push(treeOf(at(folder)));
+    }
+    expect(trees[1]).toEqual(trees[0]);
+  });
+});
+
+/** Bytes of every file below a folder, by path. */
+function treeOf(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
+  const plain = files.filter((file) => statSync(join(folder, file)).isFile());
+  return Object.fromEntries(plain.map((file) => [file, digestOf(readFileSync(join(folder, file)))]));
+}
+
+describe('bundle verify', () => {
+  it.each([
+    ['absent', undefined, 'oci-layout is not there'],
+    ['no JSON', 'x', 'oci-layout is not JSON'],
+    ['of a version that is not known', '{"imageLayoutVersion":"2.0.0"}', 'imageLayoutVersion "2.0.0" is not known'],
+  ])('wants oci-layout: %s', async (_, text, message) => {
+    if (text === undefined) rmSync(join(at('base'), 'oci-layout'));
+    else writeFileSync(join(at('base'), 'oci-layout'), text);
+    expect(await verify('base')).toMatchObject({ exitCode: 4, stderr: expect.stringContaining(message) });
+  });
+});
+
+it('bundle create names a layer that no FAT holds, and takes it when asked to', async () => {
+  const { digest, config, manifest } = {
+    digest: tops[0]?.digest ?? '',
+    config: images[0]?.config,
+    manifest: images[0],
+  };
+  const parsed = JSON.parse(manifest?.manifest.bytes.toString() ?? '{}');
+  parsed.layers[1].size = 4 * 1024 ** 3;
+  const bytes = Buffer.from(JSON.stringify(parsed));
+  const claimed = { ...manifest?.manifest, digest: digestOf(bytes), sizeBytes: bytes.length, bytes } as SampleBlob;
+  const image = { manifest: claimed, config, layers: [], top: claimed, blobs: [claimed] } as unknown as SampleImage;
+  writeOciLayout(at('layout'), [{ image, names: ['large'] }]);
+  const refused = await create('large', 'large', 7);
+  expect(refused).toMatchObject({ exitCode: 1 });
+  expect(refused.stderr).toMatch(/layer sha256:\w+ has 4\.0 GiB, .* exFAT or ext4 .*--allow-large-blobs/);
+  expect(refused.stderr).toContain(digest);
+  const taken = await create('large', 'large', 7, '--allow-large-blobs');
+  // The source holds less than its manifest says, or this machine has not that much space.
+  expect(taken.stderr).toMatch(/is damaged: its digest is|not enough space/);
 });

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -6,6 +6,7 @@ import { judgeBundle } from '../../../src/bundle/judge-bundle.ts';
 import { openBundle } from '../../../src/bundle/open-bundle.ts';
 import { runProgram } from '../../../src/cli/program.ts';
 import { commandAdapters } from '../../../src/factory/adapters.ts';
+import { runCommand } from '../../support/run-command.ts';
 import { installKeys, sampleKey, trustIn } from '../../support/sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
 
@@ -90,6 +91,31 @@ describe('--volume-size', () => {
     expect(await create(size)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(why) });
     expect(readdirSync(root)).not.toContain('sticks');
     if (readdirSync(root).includes('out')) expect(readdirSync(join(root, 'out'))).toEqual([]);
+  });
+
+  it('are all signed at once', async () => {
+    expect((await create('115000')).exitCode).toBe(0);
+    const audit = sampleKey('audit');
+    writeFileSync(join(root, 'audit.key'), audit.privatePem);
+    const signed = await runCommand(['bundle', 'sign', out, '--key', join(root, 'audit.key')]);
+    expect(signed).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(signed.stdout).toBe(
+      `${out}/1 to ${out}/2 are signed by ${audit.privateKey.keyId}; they have 2 signatures now\n`,
+    );
+    const trust = await trustIn([key, audit], root, 2);
+    for (const name of ['1', '2'])
+      expect((await judge(name, trust)).bundle.signedBy).toEqual(['audit', 'factory-2026']);
+  });
+
+  it('are not signed when they are not of one bundle', async () => {
+    expect((await create('115000')).exitCode).toBe(0);
+    writeFileSync(join(root, 'notes'), 'other notes');
+    expect((await create('1 GiB', join(root, 'other'))).exitCode).toBe(0);
+    cpSync(join(root, 'other', '1'), join(out, '3'), { recursive: true });
+    const before = readFileSync(join(out, '1', 'bundle.dsse.json'));
+    const refused = await runCommand(['bundle', 'sign', out, '--key', join(root, 'factory.key')]);
+    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('are not volumes of one bundle') });
+    expect(readFileSync(join(out, '1', 'bundle.dsse.json'))).toEqual(before);
   });
 
   it('is not for a tar file', async () => {
