@@ -1,4 +1,7 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { checkContents } from '../../../src/bundle/check-contents.ts';
@@ -11,6 +14,7 @@ import { mediaTypes, parseConfig, parseIndex, parseManifest } from '../../../src
 import { parseContents, parsePayload } from '../../../src/bundle/schema.ts';
 import { parsePaxRecords, parseTarHeader } from '../../../src/bundle/tar-header.ts';
 import { readTarMembers } from '../../../src/bundle/tar-members.ts';
+import { loadTrustedKeys } from '../../../src/bundle/trust.ts';
 import { verifyEnvelope } from '../../../src/bundle/verify-envelope.ts';
 import { parseReference } from '../../../src/domain/reference.ts';
 import {
@@ -22,7 +26,7 @@ import {
 } from '../../../src/domain/version.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { damagedBytes, damagedJson, fuzz } from '../../support/fuzz.ts';
-import { sampleKey } from '../../support/sample-bundle.ts';
+import { installKeys, sampleKey } from '../../support/sample-bundle.ts';
 import { tarArchive } from '../../support/tar-archive.ts';
 
 const digest = `sha256:${'ab'.repeat(32)}`;
@@ -221,6 +225,24 @@ describe('nothing but AppError comes of', () => {
       if (parsed !== undefined) expect(['ed25519', 'ecdsa-p256']).toContain(parsed.algorithm);
       attempt(() => parsePrivateKey(bytes.toString(), 'f'));
     });
+  });
+
+  it('damaged revocations, and while one can not be read no key is trusted', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'stickpin-fuzz-'));
+    try {
+      installKeys(folder, [key, audit]);
+      const inputs = fc.oneof(damagedBytes(Buffer.from(key.publicPem)), fc.constant(Buffer.from(key.publicPem)));
+      await fuzz('revocations', 500, inputs, async (bytes) => {
+        writeFileSync(join(folder, 'old.revoked'), bytes);
+        const { keys, problems } = await loadTrustedKeys(folder, new AbortController().signal);
+        // Either it says which key is revoked, or it is a problem and nobody knows.
+        const trusted = keys.map(({ keyId }) => keyId);
+        if (problems.length > 0) expect(trusted).toEqual([]);
+        if (bytes.toString() === key.publicPem) expect(trusted).toEqual([audit.privateKey.keyId]);
+      });
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   it('damaged lists of images and references', async () => {
