@@ -33,6 +33,10 @@ export interface ApiBackend {
   list(signal: AbortSignal): Promise<unknown>;
   /** Activates a bundle, named `name@version` or by digest. @throws AppError with what holds it */
   activate(bundle: string, signal: AbortSignal): Promise<void>;
+  /** Activates the fallback of a stream; empty: of the only one. Returns its `name@version`. @throws AppError with what holds it */
+  rollback(stream: string, signal: AbortSignal): Promise<string>;
+  /** Takes the pins off a bundle. @throws AppError `engine/running` when it may be what runs and `force` is false */
+  unpin(bundle: string, options: { readonly removeImages: boolean; readonly force: boolean }): Promise<void>;
   /** Looks at all media and the runtime again. */
   rescan(signal: AbortSignal): Promise<void>;
   /** Takes the medium at an absolute path, which is not detected by itself, and returns what it is called. @throws AppError with why not */

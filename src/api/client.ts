@@ -13,6 +13,13 @@ export interface ApiClient {
   /** The document of `stickpin list --json`. */
   list(signal: AbortSignal): Promise<unknown>;
   activate(bundle: string, signal: AbortSignal): Promise<void>;
+  /** Asks for the activation of the fallback; resolves to its `name@version`. `stream`: empty for the only one. */
+  rollback(stream: string, signal: AbortSignal): Promise<string>;
+  unpin(
+    bundle: string,
+    options: { readonly removeImages: boolean; readonly force: boolean },
+    signal: AbortSignal,
+  ): Promise<void>;
   rescan(signal: AbortSignal): Promise<void>;
   /** Takes the medium at an absolute path; resolves to what it is called. */
   load(path: string, signal: AbortSignal): Promise<string>;
@@ -44,7 +51,7 @@ export async function connectApi(
     signal.throwIfAborted();
     throw unreachable(error);
   });
-  const call = (member: string, on: AbortSignal, ...args: readonly string[]) =>
+  const call = (member: string, on: AbortSignal, ...args: readonly (string | boolean)[]) =>
     callDaemon(
       bus,
       {
@@ -52,7 +59,7 @@ export async function connectApi(
         path: OBJECT_PATH,
         interface: INTERFACE,
         member,
-        signature: 's'.repeat(args.length),
+        signature: args.map((arg) => (typeof arg === 'string' ? 's' : 'b')).join(''),
         body: args,
       },
       on,
@@ -67,6 +74,10 @@ export async function connectApi(
     list: async (on) => parse(await ask('ListBundles', on)),
     activate: async (bundle, on) => {
       await call('Activate', on, bundle);
+    },
+    rollback: async (stream, on) => String((await call('Rollback', on, stream))[0]),
+    unpin: async (bundle, { removeImages, force }, on) => {
+      await call('Unpin', on, bundle, removeImages, force);
     },
     rescan: async (on) => {
       await ask('Rescan', on);

@@ -134,6 +134,11 @@ async function dispatch(call: IncomingCall, backend: ApiBackend, signal: AbortSi
     case `${INTERFACE}.Activate(s)`:
       await backend.activate(String(first), signal);
       return nothing;
+    case `${INTERFACE}.Rollback(s)`:
+      return { signature: 's', body: [await backend.rollback(String(first), signal)] };
+    case `${INTERFACE}.Unpin(sbb)`:
+      await backend.unpin(String(first), { removeImages: call.body[1] === true, force: call.body[2] === true });
+      return nothing;
     case `${INTERFACE}.Rescan()`:
       await backend.rescan(signal);
       return nothing;

@@ -14,7 +14,9 @@ import { registerKeygen } from './commands/keygen.ts';
 import { registerList } from './commands/list.ts';
 import { registerLoad } from './commands/load.ts';
 import { registerRescan } from './commands/rescan.ts';
+import { registerRollback } from './commands/rollback.ts';
 import { registerStatus } from './commands/status.ts';
+import { registerUnpin } from './commands/unpin.ts';
 import { exitCodeOf, exitCodes } from './exit-code.ts';
 
 /** Runs one command line, without the program's own name, and returns its exit code. Never throws. */
@@ -56,6 +58,8 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerStatus(program, context);
   registerList(program, context);
   registerActivate(program, context);
+  registerRollback(program, context);
+  registerUnpin(program, context);
   registerRescan(program, context);
   registerLoad(program, context);
   registerConfig(program, context);

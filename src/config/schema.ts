@@ -19,6 +19,7 @@ const listenAddress = v.pipe(
   v.check(isLoopbackWithPort, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
 );
 const count = v.pipe(v.number(), v.integer(), v.minValue(1));
+const release = v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'));
 const percent = v.pipe(v.number(), v.minValue(0), v.maxValue(90));
 
 function isLoopbackWithPort(text: string): boolean {
@@ -84,6 +85,18 @@ export const settingsSchema = v.strictObject({
   retention: v.optional(
     v.strictObject({
       blobs: v.optional(v.picklist(['metadata', 'kept']), 'metadata'),
+    }),
+    {},
+  ),
+  lifecycle: v.optional(
+    v.strictObject({
+      soak: v.optional(duration, '10 min'),
+      require: v.optional(v.array(v.string()), []),
+      ignore: v.optional(v.array(v.string()), []),
+      keep: v.optional(count, 2),
+      remove_images: v.optional(v.boolean(), true),
+      make_room: v.optional(v.boolean(), true),
+      protect: v.optional(v.array(release), []),
     }),
     {},
   ),

@@ -43,6 +43,8 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
       return { bundles, rejected };
     },
     activate: async (bundle) => started().engine.activate(bundle),
+    rollback: async (stream) => started().engine.rollback(stream === '' ? undefined : stream),
+    unpin: async (bundle, options) => started().engine.unpin(bundle, options),
     rescan: async (signal) => {
       await started().media.rescan(signal);
       started().engine.kick();

@@ -5,6 +5,7 @@ import { openBundle } from '../bundle/open-bundle.ts';
 import { readBundles } from '../bundle/read-bundles.ts';
 import { parseContents, parsePayload } from '../bundle/schema.ts';
 import type { Settings } from '../config/schema.ts';
+import { imagesEnv } from '../domain/images-env.ts';
 import type { StatusReport } from '../domain/report.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Policy } from '../domain/state.ts';
@@ -28,6 +29,7 @@ import { createBlobStore } from '../store/blob-store.ts';
 import { openDatabase } from '../store/database.ts';
 import { createLayerStore } from '../store/layer-store.ts';
 import { createStateStore } from '../store/state-store.ts';
+import { createPublishedFiles } from './published-files.ts';
 import { createRuntime, type RuntimeChoice } from './runtime.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust-keeper.ts';
 
@@ -74,6 +76,8 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       payload: parsePayload(Buffer.from(payload)),
       contents: parseContents(Buffer.from(contents)),
     }));
+    const published = createPublishedFiles(settings.paths.state_dir, settings.paths.run_dir, log);
+    disposal.defer('the published files', published.settled);
     const trust = await createTrustKeeper(settings.trust.keys_dir, settings.trust.threshold, log, signal);
     const media = mediaOf(options, trust);
     disposal.defer('the media', media.dispose);
@@ -105,6 +109,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       log,
       media,
       runtime,
+      containers: runtime,
       store,
       documents,
       layers,
@@ -117,7 +122,10 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       setCatalog: registry.setCatalog,
       random: Math.random,
       stallMs: settings.preload.stall,
-      onStatus: options.onStatus ?? (() => undefined),
+      onStatus: (report) => {
+        published.publish({ imagesEnv: imagesEnv(store.load().bundles), status: `${JSON.stringify(report)}\n` });
+        options.onStatus?.(report);
+      },
     });
     disposal.defer('the watch on the keys', watchKeys(settings, trust, engine, log));
     const observeRuntime = (inner: AbortSignal) => runtime.observe(inner);
@@ -129,8 +137,17 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
   }
 }
 
-function policyOf({ preload, retention }: Settings): Policy {
+function policyOf({ preload, retention, lifecycle }: Settings): Policy {
   return {
+    lifecycle: {
+      soakMs: lifecycle.soak,
+      require: lifecycle.require,
+      ignore: lifecycle.ignore,
+      keep: lifecycle.keep,
+      removeImages: lifecycle.remove_images,
+      makeRoom: lifecycle.make_room,
+      protect: lifecycle.protect,
+    },
     parallelPulls: preload.parallel,
     minFreePercent: preload.min_free_percent,
     keepBlobs: retention.blobs === 'kept',

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Settings } from '../config/schema.ts';
-import type { RuntimePort, UnitControl } from '../engine/ports.ts';
+import type { UnitControl } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
@@ -104,7 +104,7 @@ export function createDetectedRuntime(
     current = { candidate, adapter, unsubscribe };
     return adapter;
   };
-  const present = (): RuntimePort => {
+  const present = (): RuntimeAdapter => {
     if (current !== undefined) return current.adapter;
     throw new AppError({ code: 'runtime/unreachable', message: NONE_FOUND, disposition: 'retry' });
   };
@@ -130,6 +130,9 @@ export function createDetectedRuntime(
     applyMirrors: async (mirrors, signal) => present().applyMirrors(mirrors, signal),
     pull: async (reference, signal) => present().pull(reference, signal),
     removeTag: async (tag, signal) => present().removeTag(tag, signal),
+    containers: async (signal) => present().containers(signal),
+    removeContainer: async (containerId, signal) => present().removeContainer(containerId, signal),
+    removeImage: async (imageId, signal) => present().removeImage(imageId, signal),
   };
 }
 

@@ -5,6 +5,8 @@ import { troublesOf } from './degraded.ts';
 import type { BundleId, Digest } from './digest.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
 import { type BundleFacts, baseHold, imagesMissing, mediaHold, pinReason, runtimeHold } from './hold.ts';
+import { isRetired, isRolledBack, type ReachedPhase, reachedPhase } from './life.ts';
+import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import { missingLayersOf } from './missing-layers.ts';
 import type { PhaseOf } from './phase.ts';
@@ -58,6 +60,8 @@ export interface Assessment {
   readonly adoptions: readonly Adoption[];
   /** Digests of the layers that the runtime has, as far as our bundles tell. */
   readonly presentLayers: ReadonlySet<Digest>;
+  /** What comes after activation. */
+  readonly life: LifeAssessment;
 }
 
 interface FoundOn {
@@ -80,7 +84,20 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
   const bundles = stored.bundles.map((bundle) =>
     assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }),
   );
-  return { bundles, presentLayers, ...sortUnknown(found, known, observed, stored) };
+  const life = assessLife(observed, stored, shortOfSpace(bundles), policy);
+  return { bundles, presentLayers, life, ...sortUnknown(found, known, observed, stored) };
+}
+
+/** Bundles whose preload is held for lack of space. */
+export function shortOfSpace(bundles: readonly BundleAssessment[]): readonly ShortOfSpace[] {
+  return bundles.flatMap(({ bundle, disk, hold }) => {
+    if (hold !== 'space') return [];
+    const [shortage] = disk?.shortages ?? [];
+    // Where blobs are staged nothing gets free by removing images. Inodes, and a disk that filled up all the same, are not told in bytes.
+    if (shortage?.kind === 'staging') return [];
+    const lackingBytes = shortage?.kind === 'bytes' ? shortage.needed - shortage.free + shortage.reserved : 1;
+    return [{ bundle, lackingBytes }];
+  });
 }
 
 /** INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together. */
@@ -120,7 +137,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   );
   const absent = new Set(absentImages);
   const unpinnedImages = bundle.contents.images.filter(
-    (image) => image.pin && present?.get(image.reference)?.pinned === false && !absent.has(image),
+    (image) => image.pin && !isRetired(bundle) && present?.get(image.reference)?.pinned === false && !absent.has(image),
   );
   const { online } = context.policy;
   const sources = supplyImages(bundle, absentImages, { supply, presentLayers, online });
@@ -129,7 +146,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   );
   const disk = diskVerdict(bundle, absentImages, context);
   const due = activationDue(bundle, context.stored);
-  const failures = openFailures(bundle, absentImages, due, observed);
+  const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, observed);
   const baseFacts = {
     lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
     base: context.stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
@@ -146,7 +163,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     unpinnedImages,
     ...sources,
     disk,
-    ...troublesOf(bundle, failures, pinFaultOf(bundle, observed)),
+    ...troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed)),
     activationDue: due,
     ...phaseOf(facts, context),
   };
@@ -182,15 +199,16 @@ function isHeldByTagAlone(
   return pinnedInVain.includes(image.reference);
 }
 
-function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
+function phaseOf(facts: BundleFacts, { observed, stored }: BundleContext): PhaseOf {
   const { bundle, absentImages, unpinnedImages } = facts;
-  const reached = bundle.activatedAt !== undefined ? 'activated' : bundle.readyAt !== undefined ? 'ready' : undefined;
+  const reached = reachedPhase(bundle, stored.bundles);
+  if (reached === 'retired') return { phase: 'retired' };
   if (observed.runtime.kind === 'unreachable') {
     const reason = { code: 'runtime/unreachable', message: observed.runtime.reason };
     return reached === undefined ? { phase: 'held', hold: 'runtime', reason } : { phase: reached, reason };
   }
   if (absentImages.length === 0) {
-    if (unpinnedImages.length === 0) return { phase: reached ?? 'ready' };
+    if (unpinnedImages.length === 0) return settled(bundle, reached);
     const reason = pinReason(facts, observed);
     if (reached !== undefined) return { phase: reached, reason };
     return reason.code === 'runtime/pins-ignored'
@@ -201,9 +219,18 @@ function phaseOf(facts: BundleFacts, { observed }: BundleContext): PhaseOf {
   const held = isPulling
     ? undefined
     : (baseHold(facts) ?? spaceHold(facts, observed) ?? mediaHold(facts) ?? runtimeHold(observed));
-  return reached === 'activated'
-    ? { phase: 'activated', reason: held?.reason ?? imagesMissing(facts) }
-    : (held ?? { phase: 'preloading' });
+  return reached === undefined || reached === 'ready'
+    ? (held ?? { phase: 'preloading' })
+    : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };
+}
+
+/** All is there and pinned. */
+function settled(bundle: StoredBundle, reached: ReachedPhase | undefined): PhaseOf {
+  const { rolledBackReason } = bundle;
+  if (reached !== 'activated' || !isRolledBack(bundle) || rolledBackReason === undefined) {
+    return { phase: reached ?? 'ready' };
+  }
+  return { phase: reached, reason: { code: 'engine/rolled-back', message: rolledBackReason } };
 }
 
 /** What takes pins away although they are rendered, as far as the bundle has any. */
@@ -229,6 +256,7 @@ function openFailures(
  * higher sequence was activated before.
  */
 function activationDue(bundle: StoredBundle, stored: Stored): boolean {
+  if (isRetired(bundle)) return false;
   const others = stored.bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
   const latest = Math.max(0, ...others.map((other) => other.activatedAt ?? 0));
   if (bundle.activationRequestedAt !== undefined) {

@@ -47,8 +47,12 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       ...mirrors,
       ...starts,
       ...readyEffects(assessment),
+      ...assessment.life.effects,
     ],
-    wakeAt: earliest([pins.wakeAt, ...observed.failures.map((failure) => failure.retryAt)], observed.now),
+    wakeAt: earliest(
+      [pins.wakeAt, assessment.life.wakeAt, ...observed.failures.map((failure) => failure.retryAt)],
+      observed.now,
+    ),
   };
 }
 
@@ -63,8 +67,8 @@ function mediaEffects({ media, trustRevision }: Observed): Effect[] {
 
 function pinEffects(observed: Observed, { bundles }: Assessment): { effects: Effect[]; wakeAt: number | undefined } {
   const references = uniqueSorted(
-    bundles.flatMap(({ bundle }) =>
-      bundle.contents.images.filter((image) => image.pin).map((image) => image.reference),
+    bundles.flatMap(({ bundle, phase }) =>
+      phase === 'retired' ? [] : bundle.contents.images.filter((image) => image.pin).map((image) => image.reference),
     ),
   );
   const unpinned = uniqueSorted(bundles.flatMap((entry) => notHolding(entry, observed))).join('\n');
@@ -80,8 +84,11 @@ function pinEffects(observed: Observed, { bundles }: Assessment): { effects: Eff
 }
 
 /** Present images whose pin does not hold, or would not hold after the next start of the runtime, since it is not rendered any more. */
-function notHolding({ bundle, absentImages, unpinnedImages }: BundleAssessment, { runtime }: Observed): string[] {
-  if (runtime.kind !== 'reachable') return [];
+function notHolding(
+  { bundle, phase, absentImages, unpinnedImages }: BundleAssessment,
+  { runtime }: Observed,
+): string[] {
+  if (runtime.kind !== 'reachable' || phase === 'retired') return [];
   const absent = new Set(absentImages);
   const rendered = new Set(runtime.renderedPins);
   const unpinned = new Set(unpinnedImages);
@@ -122,7 +129,7 @@ function isPreloading({ phase, hold, disk }: BundleAssessment): boolean {
   if (disk?.fits === false) return false;
   // What the runtime did not allow in the last round is wanted on: that is how it is noticed that it was mended.
   if (phase === 'held') return hold === 'runtime';
-  return phase === 'preloading' || phase === 'activated' || phase === 'ready';
+  return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }
 
 /** A disk that is full stops every pull at once, also those of other bundles. */

@@ -1,5 +1,7 @@
 import type { BundleId } from './digest.ts';
 import type { MediumId } from './medium.ts';
+import type { Removal } from './retention.ts';
+import type { Soak } from './soak.ts';
 import type { RunningTask } from './state.ts';
 
 /** Something to do, as plain data. Each is idempotent: done twice, the result is the same. */
@@ -21,6 +23,23 @@ export type Effect =
   | { readonly kind: 'record-ready'; readonly bundleId: BundleId }
   /** Breaks off a long effect that runs. What it has done so far stays. */
   | { readonly kind: 'cancel'; readonly task: RunningTask }
+  /** Keep the soak clock, which has been started, disturbed or has lost a container. */
+  | { readonly kind: 'record-soak'; readonly bundleId: BundleId; readonly soak: Soak }
+  | { readonly kind: 'record-active'; readonly bundleId: BundleId }
+  | { readonly kind: 'record-proven'; readonly bundleId: BundleId }
+  /** It had been active, and `to` runs again. */
+  | { readonly kind: 'record-rolled-back'; readonly bundleId: BundleId; readonly to: BundleId }
+  /** A release with the very same images as `from` goes on where that one is; `from` is retired. */
+  | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }
+  /** Give up the pins of a release; `roomFor` names the one that needs the space. */
+  | {
+      readonly kind: 'retire';
+      readonly bundleId: BundleId;
+      readonly removeImages: boolean;
+      readonly roomFor?: BundleId;
+    }
+  /** Remove images of a retired release, exited containers that still hold them first. */
+  | { readonly kind: 'remove-images'; readonly bundleId: BundleId; readonly images: readonly Removal[] }
   /** Starts a long effect. */
   | { readonly kind: 'start'; readonly task: RunningTask };
 

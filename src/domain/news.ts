@@ -142,6 +142,7 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/config',
   'runtime/write',
   'runtime/pins-pending',
+  'engine/rolled-back',
 ]);
 
 /** The kind of message for a hold, so that its catalog entry says what to do about this very cause. */

@@ -4,7 +4,17 @@ import type { Reason } from './medium.ts';
 export type Hold = 'base' | 'space' | 'media' | 'runtime';
 
 /** The phase of a bundle, in the words that are shown everywhere. */
-export type Phase = 'detected' | 'rejected' | 'held' | 'preloading' | 'ready' | 'activated';
+export type Phase =
+  | 'detected'
+  | 'rejected'
+  | 'held'
+  | 'preloading'
+  | 'ready'
+  | 'activated'
+  | 'active'
+  | 'proven'
+  | 'superseded'
+  | 'retired';
 
 /** One row of the table of phases. */
 export interface PhaseRow {
@@ -26,15 +36,39 @@ export const PHASES: readonly PhaseRow[] = [
   {
     phase: 'held',
     meaning: 'trusted, but the preload must wait: base, space, media or runtime',
-    next: ['preloading', 'ready'],
+    next: ['preloading', 'ready', 'retired'],
   },
-  { phase: 'preloading', meaning: 'images are being pulled', next: ['held', 'ready'] },
+  { phase: 'preloading', meaning: 'images are being pulled', next: ['held', 'ready', 'retired'] },
   {
     phase: 'ready',
     meaning: 'every image is present by digest and reported pinned by the runtime',
-    next: ['held', 'preloading', 'activated'],
+    next: ['held', 'preloading', 'activated', 'retired'],
   },
-  { phase: 'activated', meaning: 'its tags name its images', next: [] },
+  {
+    phase: 'activated',
+    meaning: 'its tags name its images; no evidence of running containers, or it was rolled back',
+    next: ['active', 'proven', 'retired'],
+  },
+  {
+    phase: 'active',
+    meaning: 'containers run from the images that distinguish it',
+    next: ['activated', 'proven', 'retired'],
+  },
+  {
+    phase: 'proven',
+    meaning: 'it has been active for the soak time: the last known good release',
+    next: ['superseded', 'activated', 'retired'],
+  },
+  {
+    phase: 'superseded',
+    meaning: 'an older proven release, kept as the fallback',
+    next: ['activated', 'retired'],
+  },
+  {
+    phase: 'retired',
+    meaning: 'unpinned, its own images removed unless that is switched off',
+    next: ['preloading', 'ready', 'activated'],
+  },
 ];
 
 /** A phase with what explains it. */

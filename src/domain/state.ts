@@ -1,7 +1,9 @@
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
 import type { Medium, Reason } from './medium.ts';
+import type { BootTime, RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
+import type { Soak } from './soak.ts';
 
 /** A bundle that was adopted: trusted once, kept in the database from then on. Times are milliseconds since the epoch. */
 export interface StoredBundle extends VerifiedBundle {
@@ -12,12 +14,27 @@ export interface StoredBundle extends VerifiedBundle {
   readonly activationRequestedAt?: number;
   /** Activation was done. */
   readonly activatedAt?: number;
+  /** Containers of the present activation were seen running for the first time. */
+  readonly activeAt?: number;
+  /** It had run for the soak time. */
+  readonly provenAt?: number;
+  /** It was unpinned, by the rule or by a person. */
+  readonly retiredAt?: number;
+  /** Whether the images that it alone has are removed now that it is retired. */
+  readonly removeImages?: boolean;
+  /** It had been active and the release before runs again, or a person went back. */
+  readonly rolledBackAt?: number;
+  readonly rolledBackReason?: string;
+  /** The soak clock of its present activation. */
+  readonly soak?: Soak;
 }
 
 /** What can't be observed and is therefore stored. */
 export interface Stored {
   /** In the order of adoption. */
   readonly bundles: readonly StoredBundle[];
+  /** References that stickpin pulled when the runtime had no image of that digest: all that it may remove again. */
+  readonly brought?: ReadonlySet<string>;
 }
 
 /** A long effect that runs beside the loop. */
@@ -67,6 +84,9 @@ export interface Observed {
   /** Whether layers are being copied from a medium to the node's own disk. */
   readonly isCopying: boolean;
   readonly runtime: RuntimeObservation;
+  /** All containers, looked at only when something hangs on them; undefined when they were not, or could not be. */
+  readonly containers: readonly RuntimeContainer[] | undefined;
+  readonly boot: BootTime;
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
   readonly pinsRequested: PinsRequested | undefined;
@@ -74,6 +94,24 @@ export interface Observed {
   readonly pinnedInVain: readonly string[];
   /** What kept the last round from doing all that it wanted, if anything. */
   readonly obstacle: Reason | undefined;
+}
+
+/** The settings of a release's life after its activation. */
+export interface LifecyclePolicy {
+  /** How long each component must have run without restart before the release counts as proven. */
+  readonly soakMs: number;
+  /** Components that must be among those that run. */
+  readonly require: readonly string[];
+  /** Components that don't count. */
+  readonly ignore: readonly string[];
+  /** Proven releases of a stream that stay pinned, the present one included. At least 1. */
+  readonly keep: number;
+  /** Whether images of retired releases are removed. */
+  readonly removeImages: boolean;
+  /** Whether the fallback is given up early when the next release lacks space. */
+  readonly makeRoom: boolean;
+  /** `name@version` of releases that are never retired. */
+  readonly protect: readonly string[];
 }
 
 /** The settings that decisions depend on. */
@@ -86,4 +124,5 @@ export interface Policy {
   readonly keepBlobs: boolean;
   /** Pull the images of an envelope without blobs from their own registries. */
   readonly online: boolean;
+  readonly lifecycle: LifecyclePolicy;
 }

@@ -2,6 +2,7 @@ import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../plat
 import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
 import { bundleName, bundleTitle } from './bundle.ts';
 import { bundleInWork } from './focus.ts';
+import type { LifeAssessment } from './lifecycle.ts';
 import type { Medium, MediumId } from './medium.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
 import type { Observed } from './state.ts';
@@ -152,16 +153,30 @@ function failedMediaLine({ media }: Observed): string | undefined {
   return failed?.state.kind === 'failed' ? `Cannot read ${failed.label}: ${failed.state.reason.message}` : undefined;
 }
 
-function restLine(observed: Observed, { bundles }: Assessment): string {
+/** What runs, and what it still needs to count as proven. */
+function lifeLine({ bundle, phase }: BundleAssessment, { soaks }: LifeAssessment): string {
+  const title = bundleTitle(bundle.payload);
+  const images = formatCount(bundle.contents.images.length, 'image');
+  if (phase === 'proven') return `${title} proven (${images} pinned).`;
+  const soak = soaks.get(bundle.bundleId);
+  if (phase !== 'active' || soak?.kind !== 'soaking') return `${title} ${phase} (${images} present and pinned).`;
+  if (soak.lacking.length > 0)
+    return `${title} active (${images} pinned), waits for ${soak.lacking.join(', ')} to run.`;
+  if (soak.failing.length > 0) return `${title} active (${images} pinned), but ${soak.failing.join(', ')} failed.`;
+  return `${title} active (${images} pinned), proven in about ${formatDuration(soak.remainingMs ?? 0)}.`;
+}
+
+function restLine(observed: Observed, { bundles, life }: Assessment): string {
   const waiting = bundles.findLast((entry) => entry.phase === 'ready');
   if (waiting !== undefined) return readyLine(waiting);
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
     empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
-  const activated = [...bundles].sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
+  const activated = [...bundles]
+    .filter((entry) => entry.phase !== 'retired')
+    .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined) return `Idle. No bundle yet.${foreign} Waiting for media.`;
-  const images = activated.bundle.contents.images.length;
-  return `Idle. ${bundleTitle(activated.bundle.payload)} activated (${formatCount(images, 'image')} present and pinned).${foreign} Waiting for media.`;
+  return `Idle. ${lifeLine(activated, life)}${foreign} Waiting for media.`;
 }
 
 /** The drop folder is there all the time, and mostly empty. */
@@ -169,12 +184,14 @@ function isEmptyStick({ state, isDropFolder }: Medium): boolean {
   return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder;
 }
 
-function readyLine({ bundle, media, activationDue }: BundleAssessment): string {
+function readyLine({ bundle, phase, media, activationDue }: BundleAssessment): string {
   const images = bundle.contents.images.length;
   const title = bundleTitle(bundle.payload);
-  const isAwaited = bundle.activatedAt === undefined;
+  if (phase === 'retired')
+    return `${title} is retired. 'stickpin activate ${bundleName(bundle.payload)}' takes it again.`;
+  const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const next = isAwaited
     ? `'stickpin activate ${bundleName(bundle.payload)}' when you like.`
-    : `It is activated${media.length > 0 ? '; you may remove the stick.' : '.'}`;
+    : `It is ${phase}${media.length > 0 ? '; you may remove the stick.' : '.'}`;
   return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${activationDue ? 'Activating next.' : next}`;
 }

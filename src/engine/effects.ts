@@ -11,9 +11,11 @@ import type { Clock } from '../platform/clock.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
 import { activateBundle } from './activate-task.ts';
 import { type FailureLedger, SETTLING_TRIES } from './failures.ts';
+import { createLifeEffects } from './life-effects.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
 import type {
   ChangingBlobSource,
+  ContainersPort,
   DocumentStore,
   LayerStore,
   MediaPort,
@@ -33,6 +35,7 @@ export interface EffectDependencies extends NarratorDependencies {
   readonly clock: Clock;
   readonly media: MediaPort;
   readonly runtime: RuntimePort;
+  readonly containers: ContainersPort;
   readonly store: StateStore;
   /** Where manifests and configs of adopted bundles are kept. */
   readonly documents: DocumentStore;
@@ -78,6 +81,7 @@ const ATTEMPTS_IN_VAIN = 2;
 export function createEffects(deps: EffectDependencies & { readonly failures: FailureLedger }): Effects {
   const { clock, media, runtime, store, narrator, failures, tasks } = deps;
   const stalls = createStallWatch(deps);
+  const life = createLifeEffects(deps);
   let pinsRequested: PinsRequested | undefined;
   /** `true` once it was pulled: that is tried once. */
   const inVain = new Map<string, boolean>();
@@ -104,6 +108,14 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         return tasks.cancel(effect.task);
       case 'start':
         return start(effect.task, assessment);
+      case 'record-soak':
+      case 'record-active':
+      case 'record-proven':
+      case 'record-rolled-back':
+      case 'take-over':
+      case 'retire':
+      case 'remove-images':
+        return life.execute(effect, signal);
       default:
         return assertNever(effect);
     }
@@ -192,6 +204,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       if (image === undefined) return;
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
+      if (!assessment.life.foreign.has(image.digest)) noteBrought(image.reference, true);
       const fault = await pullImage(image, bundle, { ...deps, stalls, online: task.online === true }, signal);
       const before = failures.last(task);
       if (fault === undefined) {
@@ -203,6 +216,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         narrator.tell({ kind: 'imagePulled', level: 'info', message: `Pulled ${image.reference}`, ...about });
         return;
       }
+      noteBrought(image.reference, false);
       const failure = failures.note(task, fault.reason, fault.retry, clock.now());
       if (!isWorthTelling(fault, failure, before)) return;
       const again =
@@ -216,6 +230,15 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         ...about,
       });
     };
+  }
+
+  /** What can't be noted counts as not brought, and is never removed: that costs space, and nothing else. */
+  function noteBrought(reference: string, isBrought: boolean): void {
+    try {
+      store.setBrought(reference, isBrought);
+    } catch (error) {
+      deps.log.warn({ err: error }, `That ${reference} is ours to remove could not be noted: ${reasonOf(error)}`);
+    }
   }
 
   function activate(task: Extract<RunningTask, { kind: 'activate' }>, bundle: StoredBundle) {

@@ -1,5 +1,4 @@
-import { type Assessment, assess } from '../domain/assess.ts';
-import { bundleName, bundleTitle } from '../domain/bundle.ts';
+import { type Assessment, assess, shortOfSpace } from '../domain/assess.ts';
 import type { Catalog } from '../domain/catalog.ts';
 import { catalogOf, withheldImages } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
@@ -7,15 +6,16 @@ import type { Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import { activationTarget, bundleInWork } from '../domain/focus.ts';
 import { keepPlan } from '../domain/keep-plan.ts';
+import { needsContainers } from '../domain/lifecycle.ts';
 import type { Reason } from '../domain/medium.ts';
 import { newsBetween, type Snapshot } from '../domain/news.ts';
 import { oneLine } from '../domain/one-line.ts';
 import { bytesDone } from '../domain/progress.ts';
 import { reportOf, type StatusReport } from '../domain/report.ts';
-import { stampAfter } from '../domain/stamp.ts';
-import type { Observed, Policy, RunningTask, StoredBundle } from '../domain/state.ts';
+import type { Observed, Policy, RunningTask } from '../domain/state.ts';
 import type { Progress } from '../domain/status-line.ts';
-import { AppError, reasonOf } from '../platform/app-error.ts';
+import { reasonOf } from '../platform/app-error.ts';
+import { type Commands, createCommands, findBundle } from './commands.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
 import { createFailureLedger } from './failures.ts';
 import { createLayerKeeper } from './layer-keeper.ts';
@@ -44,7 +44,7 @@ export interface EngineDependencies extends Omit<EffectDependencies, 'tasks' | '
 }
 
 /** The daemon's heart: observes, decides, acts and records until it is told to stop. */
-export interface Engine {
+export interface Engine extends Commands {
   /** Runs until `signal` aborts; then cancels what runs and returns. */
   run(signal: AbortSignal): Promise<void>;
   /** Asks for a round now. */
@@ -53,8 +53,6 @@ export interface Engine {
   idleMs(): number;
   report(): StatusReport | undefined;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
-  /** Asks for activation of `name@version` or a bundle digest. @throws AppError `engine/no-bundle`, `engine/not-ready` (`reject`) */
-  activate(bundle: string): void;
 }
 
 /** A round at least this often, whether anything was signalled or not. */
@@ -80,6 +78,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   const rate = createRateGauge();
   const effects = createEffects({ ...deps, tasks, failures, narrator });
   let snapshot: Snapshot | undefined;
+  const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
   const pace = createPace();
   let obstacle: Reason | undefined;
   let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
@@ -92,6 +91,8 @@ export function createEngine(deps: EngineDependencies): Engine {
       { ...deps, failures, keeper },
       tasks.running(),
       { pinsRequested: effects.pinsRequested(), pinnedInVain: effects.pinnedInVain(), obstacle },
+      (runtime) =>
+        needsContainers(store.load(), runtime, policy, shortOfSpace(snapshot?.assessment.bundles ?? []).length > 0),
       signal,
     );
     const before = snapshot;
@@ -239,16 +240,17 @@ export function createEngine(deps: EngineDependencies): Engine {
     report,
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
-    activate: (name) => {
-      const bundle = findBundle(store.load().bundles, name);
-      const entry = snapshot?.assessment.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
-      requireReady(bundle, entry);
-      store.mark(bundle.bundleId, 'activationRequestedAt', {
-        at: stampAfter(store.load().bundles, clock.now()),
-        kind: 'activation-requested',
-        bundleId: bundle.bundleId,
-        message: `Activation of ${bundleTitle(bundle.payload)} was asked for`,
-      });
+    activate: (bundle) => {
+      commands.activate(bundle);
+      wake.kick();
+    },
+    rollback: (stream) => {
+      const to = commands.rollback(stream);
+      wake.kick();
+      return to;
+    },
+    unpin: (bundle, options) => {
+      commands.unpin(bundle, options);
       wake.kick();
     },
   };
@@ -264,25 +266,4 @@ function listedAmong({ failures, runtime }: Observed): readonly RunningTask[] {
   if (failures.length === 0 || runtime.kind !== 'reachable') return [];
   const listed = new Set(runtime.images.flatMap((image) => image.repoDigests));
   return failures.flatMap(({ task }) => (task.kind === 'pull' && listed.has(task.reference) ? [task] : []));
-}
-
-function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {
-  const found = bundles.filter((bundle) => bundle.bundleId === name || bundleName(bundle.payload) === name).at(-1);
-  if (found !== undefined) return found;
-  const known = bundles.map((bundle) => bundleName(bundle.payload)).join(', ');
-  throw new AppError({
-    code: 'engine/no-bundle',
-    message: `no bundle ${name} is known here; ${known === '' ? 'none is, plug in a stick' : `known are ${known}`}`,
-    disposition: 'reject',
-  });
-}
-
-function requireReady(bundle: StoredBundle, entry: Assessment['bundles'][number] | undefined): void {
-  if (entry !== undefined && entry.absentImages.length === 0 && entry.unpinnedImages.length === 0) return;
-  const why = entry?.reason?.message ?? `it is ${entry?.phase ?? 'not looked at yet'}`;
-  throw new AppError({
-    code: 'engine/not-ready',
-    message: `${bundleTitle(bundle.payload)} can't be activated yet: ${why}`,
-    disposition: 'reject',
-  });
 }

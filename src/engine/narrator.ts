@@ -94,6 +94,17 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Recording a bundle as ready';
     case 'cancel':
       return `Breaking off a ${effect.task.kind}`;
+    case 'record-soak':
+      return 'Recording how long a release has run';
+    case 'record-active':
+    case 'record-proven':
+    case 'record-rolled-back':
+    case 'take-over':
+      return 'Recording what became of a release';
+    case 'retire':
+      return 'Retiring a release';
+    case 'remove-images':
+      return 'Removing images of a retired release';
     case 'start':
       return `Starting a ${effect.task.kind}`;
   }

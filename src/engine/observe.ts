@@ -1,4 +1,5 @@
 import type { Digest } from '../domain/digest.ts';
+import type { RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Observed, RunningTask } from '../domain/state.ts';
 import { withDeadline } from '../platform/abort.ts';
@@ -6,13 +7,22 @@ import { reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { FailureLedger } from './failures.ts';
 import type { LayerKeeper } from './layer-keeper.ts';
-import type { DocumentStore, LayerStore, MediaPort, NodePort, RuntimePort, TrustPort } from './ports.ts';
+import type {
+  ContainersPort,
+  DocumentStore,
+  LayerStore,
+  MediaPort,
+  NodePort,
+  RuntimePort,
+  TrustPort,
+} from './ports.ts';
 
 /** What a round looks at. */
 export interface ObserveDependencies {
   readonly clock: Clock;
   readonly media: MediaPort;
   readonly runtime: RuntimePort;
+  readonly containers: ContainersPort;
   readonly trust: TrustPort;
   readonly node: NodePort;
   readonly failures: FailureLedger;
@@ -34,6 +44,7 @@ export async function observe(
   deps: ObserveDependencies,
   running: readonly RunningTask[],
   last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle'>,
+  needsContainers: (runtime: RuntimeObservation) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
   const [runtime, clockSynchronised, localBlobs] = await Promise.all([
@@ -41,6 +52,7 @@ export async function observe(
     observeClock(deps.node, signal),
     observeLocalBlobs(deps, signal),
   ]);
+  const containers = needsContainers(runtime) ? await observeContainers(deps.containers, signal) : undefined;
   return {
     now: deps.clock.now(),
     clockSynchronised,
@@ -50,6 +62,8 @@ export async function observe(
     localBlobs,
     isCopying: deps.keeper.isCopying(),
     runtime,
+    containers,
+    boot: deps.node.boot(),
     running,
     failures: deps.failures.list(),
     ...last,
@@ -62,6 +76,19 @@ async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promis
   } catch (error) {
     signal.throwIfAborted();
     return { kind: 'unreachable', reason: reasonOf(error) };
+  }
+}
+
+/** Not known is not none: what hangs on containers then waits. */
+async function observeContainers(
+  port: ContainersPort,
+  signal: AbortSignal,
+): Promise<readonly RuntimeContainer[] | undefined> {
+  try {
+    return await withDeadline('the container runtime', RUNTIME_DEADLINE_MS, signal, (inner) => port.containers(inner));
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
   }
 }
 

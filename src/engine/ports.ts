@@ -5,7 +5,9 @@
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { Medium, MediumId } from '../domain/medium.ts';
+import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
+import type { Soak } from '../domain/soak.ts';
 import type { Stored } from '../domain/state.ts';
 
 /** Stops a subscription. */
@@ -73,6 +75,16 @@ export interface RuntimePort {
   onChange(listener: () => void): Unsubscribe;
 }
 
+/** Containers of the runtime, and the removal of what is not needed any more. Every method is idempotent. */
+export interface ContainersPort {
+  /** Every container in whatever state. @throws AppError `runtime/unreachable` and others of the runtime room */
+  containers(signal: AbortSignal): Promise<readonly RuntimeContainer[]>;
+  /** Removes an exited container. */
+  removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
+  /** Removes the image of this id with all its names. */
+  removeImage(imageId: string, signal: AbortSignal): Promise<void>;
+}
+
 /** Why a pull failed, as far as the runtime's status tells. */
 export type PullErrorCode =
   | 'runtime/unreachable'
@@ -135,7 +147,7 @@ export interface EventRow {
 }
 
 /** What is recorded about an adopted bundle beside its contents. */
-export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt';
+export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | 'activeAt' | 'provenAt';
 
 /** The state that can't be observed. Every change is one transaction together with its line of history; all calls are synchronous. */
 export interface StateStore {
@@ -144,6 +156,14 @@ export interface StateStore {
   adopt(bundle: VerifiedBundle, event: EventRow): void;
   /** Sets a time of a bundle to that of `event`. */
   mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
+  /** Keeps the soak clock of a bundle; no line of history. */
+  setSoak(bundleId: BundleId, soak: Soak): void;
+  /** Retires a bundle at the time of `event`. */
+  retire(bundleId: BundleId, removeImages: boolean, event: EventRow): void;
+  /** Marks a bundle as rolled back at the time of `event`, whose message is the reason that is shown from then on. */
+  rollBack(bundleId: BundleId, event: EventRow): void;
+  /** Whether stickpin brings the image of this reference: said before it is pulled, so that a crash loses nothing, and taken back if it fails. */
+  setBrought(reference: string, isBrought: boolean): void;
   append(event: EventRow): void;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
@@ -195,6 +215,8 @@ export interface NodePort {
   readonly arch: string;
   /** Whether the clock is synchronised with an outside source; false when that can't be found out. */
   clockSynchronised(signal: AbortSignal): Promise<boolean>;
+  /** The time since the machine booted, sleep included. */
+  boot(): BootTime;
 }
 
 /** Tells systemd how it goes: sd_notify(3). Without `NOTIFY_SOCKET` every call does nothing. */

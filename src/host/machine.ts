@@ -1,4 +1,6 @@
-import { endianness } from 'node:os';
+import { readFileSync } from 'node:fs';
+import { endianness, uptime } from 'node:os';
+import type { BootTime } from '../domain/runtime-container.ts';
 import { unwrapVariant } from '../platform/message-bus.ts';
 import type { SystemBus } from './system-bus.ts';
 import { PROPERTIES } from './systemd-names.ts';
@@ -45,4 +47,9 @@ export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): 
     signal.throwIfAborted();
     return false;
   }
+}
+
+/** The machine's boot id (random(4)) and the time since it booted, sleep included. */
+export function bootTime(bootIdFile = '/proc/sys/kernel/random/boot_id'): BootTime {
+  return { bootId: readFileSync(bootIdFile, 'utf8').trim(), uptimeMs: Math.round(uptime() * 1000) };
 }

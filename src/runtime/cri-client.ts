@@ -1,4 +1,5 @@
 import type { RuntimeImage } from '../domain/runtime-image.ts';
+import { AppError } from '../platform/app-error.ts';
 import { createGrpcClient } from './grpc-client.ts';
 import { toRuntimeError } from './runtime-error.ts';
 
@@ -24,6 +25,12 @@ export interface CriClient {
   pullImage(reference: string, signal: AbortSignal): Promise<string>;
   /** `RemoveImage`; an image that isn't there is no error. */
   removeImage(reference: string, signal: AbortSignal): Promise<void>;
+  /** `ListContainers` without a filter. */
+  listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]>;
+  /** `ContainerStatus`, or undefined when the container is not there any more. */
+  containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined>;
+  /** `RemoveContainer`; one that isn't there is no error. */
+  removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
 
@@ -33,6 +40,27 @@ export interface CriClientOptions {
   readonly timeoutMs?: number;
   readonly protoRoot?: string;
 }
+
+/** What `ListContainers` tells of a container. */
+export interface ListedContainer {
+  readonly id: string;
+  readonly podSandboxId: string;
+  readonly metadata: { readonly name: string; readonly attempt: number } | null;
+  readonly image: { readonly image: string } | null;
+  readonly imageRef: string;
+  readonly imageId: string;
+  /** Name of a `ContainerState`. */
+  readonly state: string;
+}
+
+/** What `ContainerStatus` adds. */
+export interface ContainerTimes {
+  /** Milliseconds since the epoch; 0 when it has not started. */
+  readonly startedAt: number;
+  readonly exitCode: number;
+}
+
+const GRPC_NOT_FOUND = 5;
 
 interface WireImage extends RuntimeImage {
   readonly id: string;
@@ -86,6 +114,31 @@ export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: C
       const how = { what: `Pull of ${reference}`, deadline: false };
       return (await call<{ imageRef: string }>('PullImage', image(reference), signal, how)).imageRef;
     },
+    listContainers: async (signal) => {
+      const asked = { service: RUNTIME_SERVICE };
+      return (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, asked)).containers;
+    },
+    containerTimes: async (containerId, signal) => {
+      try {
+        const { status } = await call<{ status: { startedAt: number; exitCode: number } | null }>(
+          'ContainerStatus',
+          { containerId },
+          signal,
+          { service: RUNTIME_SERVICE },
+        );
+        if (status === null) return undefined;
+        return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode };
+      } catch (error) {
+        if (error instanceof AppError && isNotFound(error.cause)) return undefined;
+        throw error;
+      }
+    },
+    removeContainer: async (containerId, signal) => {
+      await call('RemoveContainer', { containerId }, signal, {
+        service: RUNTIME_SERVICE,
+        what: `Removal of container ${containerId}`,
+      });
+    },
     removeImage: async (reference, signal) => {
       await call('RemoveImage', image(reference), signal, { what: `Removal of ${reference}` });
     },
@@ -94,4 +147,8 @@ export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: C
 
 function toRuntimeImage({ id, repoTags, repoDigests, pinned }: WireImage): RuntimeImage {
   return { imageId: id, repoTags, repoDigests, pinned };
+}
+
+function isNotFound(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === GRPC_NOT_FOUND;
 }

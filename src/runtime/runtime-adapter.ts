@@ -1,7 +1,7 @@
-import type { RuntimePort } from '../engine/ports.ts';
+import type { ContainersPort, RuntimePort } from '../engine/ports.ts';
 
 /** A {@link RuntimePort} that holds connections. */
-export interface RuntimeAdapter extends RuntimePort {
+export interface RuntimeAdapter extends RuntimePort, ContainersPort {
   /** Closes them; running calls fail. */
   close(): void;
 }

@@ -25,4 +25,12 @@ export const MIGRATIONS: readonly string[] = [
      message TEXT NOT NULL
    ) STRICT;
    CREATE INDEX event_by_bundle ON event (bundle_id, event_id);`,
+  `ALTER TABLE bundle ADD COLUMN active_at INTEGER;
+   ALTER TABLE bundle ADD COLUMN proven_at INTEGER;
+   ALTER TABLE bundle ADD COLUMN retired_at INTEGER;
+   ALTER TABLE bundle ADD COLUMN remove_images INTEGER;
+   ALTER TABLE bundle ADD COLUMN rolled_back_at INTEGER;
+   ALTER TABLE bundle ADD COLUMN rolled_back_reason TEXT;
+   ALTER TABLE bundle ADD COLUMN soak TEXT;
+   CREATE TABLE brought_image (reference TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;`,
 ];

@@ -2,6 +2,7 @@ import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId } from '../domain/digest.ts';
+import type { Soak } from '../domain/soak.ts';
 import type { StoredBundle } from '../domain/state.ts';
 import type { EventRow, StateStore } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
@@ -15,6 +16,13 @@ interface BundleRow {
   readonly ready_at: number | null;
   readonly activation_requested_at: number | null;
   readonly activated_at: number | null;
+  readonly active_at: number | null;
+  readonly proven_at: number | null;
+  readonly retired_at: number | null;
+  readonly remove_images: number | null;
+  readonly rolled_back_at: number | null;
+  readonly rolled_back_reason: string | null;
+  readonly soak: string | null;
 }
 
 interface HistoryRow {
@@ -65,17 +73,32 @@ export function createStateStore(
     readyAt: database.prepare('UPDATE bundle SET ready_at = ? WHERE bundle_id = ?'),
     activationRequestedAt: database.prepare('UPDATE bundle SET activation_requested_at = ? WHERE bundle_id = ?'),
     activatedAt: database.prepare('UPDATE bundle SET activated_at = ? WHERE bundle_id = ?'),
+    activeAt: database.prepare('UPDATE bundle SET active_at = ? WHERE bundle_id = ?'),
+    provenAt: database.prepare('UPDATE bundle SET proven_at = ? WHERE bundle_id = ?'),
   };
+  const updateSoak = database.prepare('UPDATE bundle SET soak = ? WHERE bundle_id = ?');
+  const updateRetired = database.prepare('UPDATE bundle SET retired_at = ?, remove_images = ? WHERE bundle_id = ?');
+  const updateRolledBack = database.prepare(
+    'UPDATE bundle SET rolled_back_at = ?, rolled_back_reason = ? WHERE bundle_id = ?',
+  );
+  const insertBrought = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');
+  const deleteBrought = database.prepare('DELETE FROM brought_image WHERE reference = ?');
   let bundles = load(database, revive);
+  let brought: ReadonlySet<string> = new Set(
+    database.prepare<[], string>('SELECT reference FROM brought_image').pluck().all(),
+  );
+  const change = (bundleId: BundleId, fields: Partial<StoredBundle>) => {
+    bundles = bundles.map((bundle) => (bundle.bundleId === bundleId ? { ...bundle, ...fields } : bundle));
+  };
 
   const append = (event: EventRow) => {
     const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
     pruneEvents.run(Number(insertEvent.run(row).lastInsertRowid) - keptEvents);
   };
   /** One transaction; what it throws names the file. */
-  const write = (change: () => void): void => {
+  const write = (work: () => void): void => {
     try {
-      database.transaction(change)();
+      database.transaction(work)();
     } catch (error) {
       throw new AppError({
         code: 'store/write',
@@ -86,7 +109,7 @@ export function createStateStore(
     }
   };
   return {
-    load: () => ({ bundles }),
+    load: () => ({ bundles, brought }),
     append: (event) => write(() => append(event)),
     adopt: (bundle, event) => {
       if (bundles.some((known) => known.bundleId === bundle.bundleId)) return;
@@ -101,7 +124,31 @@ export function createStateStore(
         marks[what].run(event.at, bundleId);
         append(event);
       });
-      bundles = bundles.map((bundle) => (bundle.bundleId === bundleId ? { ...bundle, [what]: event.at } : bundle));
+      change(bundleId, { [what]: event.at });
+    },
+    setSoak: (bundleId, soak) => {
+      write(() => updateSoak.run(JSON.stringify(soak), bundleId));
+      change(bundleId, { soak });
+    },
+    retire: (bundleId, removeImages, event) => {
+      write(() => {
+        updateRetired.run(event.at, Number(removeImages), bundleId);
+        append(event);
+      });
+      change(bundleId, { retiredAt: event.at, removeImages });
+    },
+    rollBack: (bundleId, event) => {
+      write(() => {
+        updateRolledBack.run(event.at, event.message, bundleId);
+        append(event);
+      });
+      change(bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
+    },
+    setBrought: (reference, isBrought) => {
+      if (brought.has(reference) === isBrought) return;
+      write(() => (isBrought ? insertBrought : deleteBrought).run(reference));
+      const others = [...brought].filter((other) => other !== reference);
+      brought = new Set(isBrought ? [...others, reference] : others);
     },
     events: (bundleId, limit) =>
       selectEvents
@@ -131,6 +178,18 @@ function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, st
   };
 }
 
+function lifeOf(row: BundleRow): Partial<StoredBundle> {
+  return {
+    ...(row.active_at !== null && { activeAt: row.active_at }),
+    ...(row.proven_at !== null && { provenAt: row.proven_at }),
+    ...(row.retired_at !== null && { retiredAt: row.retired_at }),
+    ...(row.remove_images !== null && { removeImages: row.remove_images !== 0 }),
+    ...(row.rolled_back_at !== null && { rolledBackAt: row.rolled_back_at }),
+    ...(row.rolled_back_reason !== null && { rolledBackReason: row.rolled_back_reason }),
+    ...(row.soak !== null && { soak: JSON.parse(row.soak) as Soak }),
+  };
+}
+
 function load(database: Database, revive: BundleReviver): readonly StoredBundle[] {
   const rows = database.prepare<[], BundleRow>('SELECT * FROM bundle ORDER BY adopted_at, rowid').all();
   return rows.map((row) => {
@@ -143,6 +202,7 @@ function load(database: Database, revive: BundleReviver): readonly StoredBundle[
         ...(row.ready_at !== null && { readyAt: row.ready_at }),
         ...(row.activation_requested_at !== null && { activationRequestedAt: row.activation_requested_at }),
         ...(row.activated_at !== null && { activatedAt: row.activated_at }),
+        ...lifeOf(row),
       };
     } catch (error) {
       throw new AppError({

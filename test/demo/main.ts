@@ -11,7 +11,7 @@ import type { Settings } from '../../src/config/schema.ts';
 import { createDaemon } from '../../src/daemon/daemon.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { ServiceNotifier, UnitControl } from '../../src/engine/ports.ts';
-import { goArch } from '../../src/host/machine.ts';
+import { bootTime, goArch } from '../../src/host/machine.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Log } from '../../src/platform/log.ts';
 import { formatBytes } from '../../src/platform/sizes.ts';
@@ -85,7 +85,7 @@ async function demo(root: string, controller: AbortController): Promise<void> {
       settings: await demoSettings(root, controller.signal),
       log: quietLog,
       clock: systemClock,
-      node: { arch: goArch(), clockSynchronised: async () => false },
+      node: { arch: goArch(), clockSynchronised: async () => false, boot: () => bootTime() },
       notifier: noService,
       units: noUnits,
       providers: [],

@@ -7,6 +7,7 @@ import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { RuntimeImage } from '../../src/domain/runtime-image.ts';
 import type { ServiceNotifier, UnitControl } from '../../src/engine/ports.ts';
+import { bootTime } from '../../src/host/machine.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { eventually } from './eventually.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
@@ -100,7 +101,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           settings,
           log,
           clock: systemClock,
-          node: { arch: hostArch, clockSynchronised: async () => false },
+          node: { arch: hostArch, clockSynchronised: async () => false, boot: () => bootTime() },
           notifier: noService,
           units: options.units ?? noUnits,
           providers: [],
@@ -151,6 +152,7 @@ async function harnessSettings(at: (name: string) => string, over: SettingsOverr
     registry: { ...defaults.registry, listen: '127.0.0.1:0', ...over.registry },
     preload: { ...defaults.preload, ...over.preload },
     retention: { ...defaults.retention, ...over.retention },
+    lifecycle: { ...defaults.lifecycle, ...over.lifecycle },
     paths: { state_dir: at('state'), run_dir: at('run'), ...over.paths },
   };
 }

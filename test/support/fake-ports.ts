@@ -3,9 +3,10 @@ import type { Catalog } from '../../src/domain/catalog.ts';
 import type { Digest } from '../../src/domain/digest.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
-import type { StoredBundle } from '../../src/domain/state.ts';
+import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
+import type { Policy, StoredBundle } from '../../src/domain/state.ts';
 import { createEngine, type Engine } from '../../src/engine/engine.ts';
-import type { BlobFlow, EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
+import type { BlobFlow, ContainersPort, EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
@@ -71,7 +72,15 @@ export function createVirtualClock(work: () => number = () => 0): VirtualClock {
 }
 
 /** A runtime in memory. Fields may be set by a test; `onPull` decides how a pull ends. */
-export interface FakeRuntime extends RuntimePort {
+export interface FakeRuntime extends RuntimePort, ContainersPort {
+  /** What runs or ran, by id. A container runs from the image that {@link FakeRuntime.images} has for the name in it. */
+  readonly running: Map<string, RuntimeContainer>;
+  /** How often the containers were listed. */
+  looks(): number;
+  /** Starts a container of a pod from the image of this reference, in place of the one that was there. */
+  startContainer(pod: string, reference: string): void;
+  /** Ends the container of a pod. */
+  endContainer(pod: string, exitCode: number): void;
   isUp: boolean;
   /** References and tags by image; the image id of a tag is that of the reference it names. */
   readonly images: Map<string, string>;
@@ -89,16 +98,53 @@ export interface FakeRuntime extends RuntimePort {
   emit(): void;
 }
 
-function createFakeRuntime(idOfTag: (tag: string) => string): FakeRuntime {
+function createFakeRuntime(idOfTag: (tag: string) => string, now: () => number): FakeRuntime {
   const listeners = new Set<() => void>();
   let pins: readonly string[] = [];
   let mirrors: readonly string[] = [];
   let rounds = 0;
+  let looks = 0;
+  let started = 0;
+  const ofPod = (pod: string) => [...fake.running.values()].filter((one) => one.key === pod);
   const fake: FakeRuntime = {
     isUp: true,
     images: new Map(),
     pinsHold: true,
     failPins: undefined,
+    running: new Map(),
+    looks: () => looks,
+    startContainer: (pod, reference) => {
+      const before = ofPod(pod);
+      for (const { containerId } of before) fake.running.delete(containerId);
+      started += 1;
+      const containerId = `c${started}`;
+      const isSame = before.some(({ imageNames }) => imageNames.includes(reference));
+      const attempt = isSame ? (before[0]?.attempt ?? 0) + 1 : 0;
+      const times = { startedAt: now(), exitCode: 0 };
+      fake.running.set(containerId, {
+        containerId,
+        key: pod,
+        attempt,
+        imageNames: [reference],
+        state: 'running',
+        ...times,
+      });
+    },
+    endContainer: (pod, exitCode) => {
+      for (const one of ofPod(pod)) fake.running.set(one.containerId, { ...one, state: 'exited', exitCode });
+    },
+    containers: async () => {
+      looks += 1;
+      return [...fake.running.values()];
+    },
+    removeContainer: async (containerId) => {
+      fake.log.push(`remove container ${containerId}`);
+      fake.running.delete(containerId);
+    },
+    removeImage: async (imageId) => {
+      fake.log.push(`remove image ${imageId}`);
+      for (const [name, id] of fake.images) if (id === imageId) fake.images.delete(name);
+    },
     log: [],
     rounds: () => rounds,
     mirrors: () => mirrors,
@@ -113,12 +159,15 @@ function createFakeRuntime(idOfTag: (tag: string) => string): FakeRuntime {
       await turn(); // so that a hot loop can be seen from outside
       rounds += 1;
       if (!fake.isUp) return { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' };
-      const images = [...fake.images].map(([name, imageId]) => ({
-        imageId,
-        repoTags: name.includes('@') ? [] : [name],
-        repoDigests: name.includes('@') ? [name] : [],
-        pinned: fake.pinsHold && pins.includes(name),
-      }));
+      const images = [...new Set(fake.images.values())].map((imageId) => {
+        const names = [...fake.images].flatMap(([name, id]) => (id === imageId ? [name] : []));
+        return {
+          imageId,
+          repoTags: names.filter((name) => !name.includes('@')),
+          repoDigests: names.filter((name) => name.includes('@')),
+          pinned: fake.pinsHold && names.some((name) => pins.includes(name)),
+        };
+      });
       const filesystem = { path: '/var', totalBytes: 2 ** 40, freeBytes: 2 ** 39 };
       return { kind: 'reachable', name: 'fake 1', images, filesystem, renderedPins: pins, renderedMirrors: mirrors };
     },
@@ -203,6 +252,10 @@ export interface FakeStore extends StateStore {
 
 function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   let bundles = initial;
+  let brought: ReadonlySet<string> = new Set();
+  const change = (bundleId: string, fields: Partial<StoredBundle>) => {
+    bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
+  };
   const write = (event: EventRow) => {
     if (fake.fail !== undefined) throw fake.fail;
     fake.rows.push(event);
@@ -210,7 +263,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   const fake: FakeStore = {
     rows: [],
     fail: undefined,
-    load: () => ({ bundles }),
+    load: () => ({ bundles, brought }),
     append: write,
     adopt: (bundle: VerifiedBundle, event) => {
       write(event);
@@ -218,7 +271,24 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
     },
     mark: (bundleId, what, event) => {
       write(event);
-      bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, [what]: event.at } : one));
+      change(bundleId, { [what]: event.at });
+    },
+    setSoak: (bundleId, soak) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      change(bundleId, { soak });
+    },
+    retire: (bundleId, removeImages, event) => {
+      write(event);
+      change(bundleId, { retiredAt: event.at, removeImages });
+    },
+    rollBack: (bundleId, event) => {
+      write(event);
+      change(bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
+    },
+    setBrought: (reference, isBrought) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      const others = [...brought].filter((other) => other !== reference);
+      brought = new Set(isBrought ? [...others, reference] : others);
     },
     events: (bundleId, limit) =>
       fake.rows.filter((row) => bundleId === undefined || row.bundleId === bundleId).slice(-limit),
@@ -251,6 +321,8 @@ export interface FakeNode {
   onStatus: (report: StatusReport) => void;
   /** Whether the clock's synchronisation is answered. */
   clockSynchronised: () => Promise<boolean>;
+  /** Set anew for a reboot. */
+  boot: () => BootTime;
   /** Starts the engine and lets it come to rest. */
   start(): Promise<void>;
   /** Stops it and waits until it is done. */
@@ -261,7 +333,7 @@ export interface FakeNode {
 }
 
 /** Makes a {@link FakeNode}; nothing runs before `start`. */
-export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode {
+export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Partial<Policy> = {}): FakeNode {
   let trustRevision = 'keys-1';
   let catalog: Catalog = new Map();
   let stop: (() => Promise<void>) | undefined;
@@ -274,8 +346,8 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
     }
     throw new AppError({ code: 'runtime/not-found', message: `${tag} not found`, disposition: 'retry' });
   };
-  const runtime = createFakeRuntime(idOfTag);
-  const clock = createVirtualClock(runtime.rounds);
+  const runtime: FakeRuntime = createFakeRuntime(idOfTag, () => clock.now());
+  const clock: VirtualClock = createVirtualClock(runtime.rounds);
   const media = createFakeMedia(() => trustRevision);
   const blobs = new Map<Digest, Buffer>();
   const documents = new Map<Digest, Buffer>();
@@ -309,6 +381,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
     statuses,
     onStatus: () => undefined,
     clockSynchronised: async () => true,
+    boot: () => ({ bootId: 'boot-1', uptimeMs: clock.monotonic() }),
     catalog: () => catalog,
     setTrustRevision: (revision) => {
       trustRevision = revision;
@@ -319,7 +392,8 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
       store,
       media,
       runtime,
-      policy: POLICY,
+      containers: runtime,
+      policy: { ...POLICY, ...policy },
       random: () => 0,
       stallMs: 90_000,
       documents: {
@@ -348,7 +422,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = []): FakeNode 
         unknownRequests: () => ({ count: 0, last: undefined }),
       },
       trust: { revision: () => trustRevision },
-      node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised() },
+      node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised(), boot: () => node.boot() },
       notifier: {
         ready: () => undefined,
         reloading: () => undefined,

@@ -96,7 +96,7 @@ export function verified(spec: BundleSpec = {}): VerifiedBundle {
 /** A bundle that was adopted at noon. */
 export function stored(
   bundle: VerifiedBundle = verified(),
-  marks: Partial<Pick<StoredBundle, 'adoptedAt' | 'readyAt' | 'activationRequestedAt' | 'activatedAt'>> = {},
+  marks: Partial<Omit<StoredBundle, keyof VerifiedBundle>> = {},
 ): StoredBundle {
   return { ...bundle, adoptedAt: NOON, ...marks };
 }
@@ -167,12 +167,28 @@ export function observation(over: Partial<Observed> = {}): Observed {
     failures: [],
     pinsRequested: undefined,
     pinnedInVain: [],
+    containers: undefined,
+    boot: { bootId: 'boot-1', uptimeMs: 3_600_000 },
     obstacle: undefined,
     ...over,
   };
 }
 
-export const POLICY: Policy = { parallelPulls: 2, minFreePercent: 15, keepBlobs: false, online: true };
+export const POLICY: Policy = {
+  parallelPulls: 2,
+  minFreePercent: 15,
+  keepBlobs: false,
+  online: true,
+  lifecycle: {
+    soakMs: 600_000,
+    require: [],
+    ignore: [],
+    keep: 2,
+    removeImages: true,
+    makeRoom: true,
+    protect: [],
+  },
+};
 
 /** The references that are to be pinned for these bundles, as {@link decide} wants them rendered. */
 export function pinsOf(...bundles: readonly VerifiedBundle[]): string[] {

@@ -1,4 +1,5 @@
 import type { UnitControl } from '../../engine/ports.ts';
+import { createContainers } from '../containers.ts';
 import { createCriClient } from '../cri-client.ts';
 import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
@@ -46,6 +47,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     return createHostsDirectory(options.certsDirectory ?? directory, options.mirror);
   };
   return {
+    ...createContainers(cri),
     close: () => {
       cri.close();
       images.close();

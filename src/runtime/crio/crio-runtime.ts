@@ -2,6 +2,7 @@ import type { UnitControl } from '../../engine/ports.ts';
 import { withDeadline } from '../../platform/abort.ts';
 import type { Log } from '../../platform/log.ts';
 import { watchConfig } from '../config-watch.ts';
+import { createContainers } from '../containers.ts';
 import { type CriClient, createCriClient } from '../cri-client.ts';
 import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
@@ -58,6 +59,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     };
   });
   return {
+    ...createContainers(cri),
     close: cri.close,
     onChange: listeners.add,
     observe: (signal) =>

@@ -59,6 +59,9 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
       mirrored = new Set(mirrors.map(({ repository }) => repository));
     },
     removeTag: (tag) => layout.removeName(tag),
+    containers: async () => [], // it keeps images and runs nothing
+    removeContainer: async () => undefined,
+    removeImage: (imageId) => layout.removeImage(imageId),
     pull: async (name, signal) => {
       try {
         const reference = parseReference(name);

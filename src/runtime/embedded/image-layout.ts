@@ -27,6 +27,8 @@ export interface ImageLayout {
   /** Gives an image a name; the name leaves the image that had it. */
   setName(image: NamedImage): Promise<void>;
   removeName(name: string): Promise<void>;
+  /** Takes all names off the image of this id. Its blobs stay. */
+  removeImage(imageId: string): Promise<void>;
   pins(): Promise<readonly string[]>;
   setPins(names: readonly string[]): Promise<void>;
 }
@@ -48,8 +50,8 @@ export function createImageLayout(directory: string): ImageLayout {
   };
   const entries = async () => (await readJson<{ manifests: IndexEntry[] }>(indexPath))?.manifests ?? [];
   const pins = async () => (await readJson<string[]>(pinsPath)) ?? [];
-  const replace = async (name: string, added: readonly IndexEntry[]) => {
-    const others = (await entries()).filter(({ annotations }) => annotations[NAME] !== name);
+  const replace = async (isReplaced: (entry: IndexEntry) => boolean, added: readonly IndexEntry[]) => {
+    const others = (await entries()).filter((entry) => !isReplaced(entry));
     await writeDurably({ path: join(directory, 'oci-layout') }, JSON.stringify({ imageLayoutVersion: '1.0.0' }));
     const mediaType = 'application/vnd.oci.image.index.v1+json';
     await writeDurably(
@@ -60,13 +62,19 @@ export function createImageLayout(directory: string): ImageLayout {
   return {
     pins,
     list: async () => listImages(await entries(), new Set(await pins())),
-    setName: (image) => exclusively(() => replace(image.name, [entryOf(image)])),
-    removeName: (name) => exclusively(() => replace(name, [])),
+    setName: (image) => exclusively(() => replace(isNamed(image.name), [entryOf(image)])),
+    removeName: (name) => exclusively(() => replace(isNamed(name), [])),
+    removeImage: (imageId) =>
+      exclusively(() => replace(({ digest, annotations }) => (annotations[IMAGE_ID] ?? digest) === imageId, [])),
     setPins: (names) =>
       exclusively(async () => {
         await writeDurably({ path: pinsPath }, JSON.stringify([...new Set(names)].sort()));
       }),
   };
+}
+
+function isNamed(name: string): (entry: IndexEntry) => boolean {
+  return ({ annotations }) => annotations[NAME] === name;
 }
 
 function entryOf({ name, target, manifest, imageId }: NamedImage): IndexEntry {

@@ -38,6 +38,15 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
       if (refusal !== undefined) throw refusal;
       done.push(`activate ${bundle}`);
     },
+    rollback: async (stream) => {
+      if (refusal !== undefined) throw refusal;
+      done.push(`rollback ${stream}`);
+      return 'ocp@4.13.6';
+    },
+    unpin: async (bundle, options) => {
+      if (refusal !== undefined) throw refusal;
+      done.push(`unpin ${bundle} ${JSON.stringify(options)}`);
+    },
     rescan: async () => {
       done.push('rescan');
     },

@@ -33,6 +33,9 @@ function fakeAdapter(name: string, answers: () => boolean) {
     applyMirrors: async (mirrors) => void mirrored.push(mirrors.length),
     pull: async (reference) => void pulled.push(reference),
     removeTag: async () => undefined,
+    containers: async () => [],
+    removeContainer: async () => undefined,
+    removeImage: async () => undefined,
     onChange: (listener) => {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -17,6 +17,10 @@ function make() {
     load: () => ({ bundles: [] }),
     adopt: () => undefined,
     mark: () => undefined,
+    setSoak: () => undefined,
+    retire: () => undefined,
+    rollBack: () => undefined,
+    setBrought: () => undefined,
     append: (row) => {
       if (disk.isFull) throw new Error('database or disk is full');
       rows.push(row);

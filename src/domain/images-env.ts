@@ -1,0 +1,28 @@
+import { bundleName, type Image } from './bundle.ts';
+import { keptBundles, lastProven } from './life.ts';
+import type { StoredBundle } from './state.ts';
+
+/**
+ * The text of `images.env`: `STICKPIN_<COMPONENT>=<reference by digest>` for each component of the last known good release of each stream, in the
+ * syntax of systemd's `EnvironmentFile=`. The component is upper-cased, every character but letters and digits becomes `_`. Images without a component are
+ * left out. Where two images come to the same name, the first one counts (streams in alphabetical order, images in load order) and a comment
+ * names the other one.
+ */
+export function imagesEnv(bundles: readonly StoredBundle[]): string {
+  const streams = [...new Set(keptBundles(bundles).map((bundle) => bundle.payload.name))].sort();
+  const taken = new Set<string>();
+  const lines = streams.flatMap((stream) => {
+    const good = lastProven(bundles, stream);
+    if (good === undefined) return [];
+    return [`# ${bundleName(good.payload)}`, ...good.contents.images.flatMap((image) => lineOf(image, taken))];
+  });
+  return ['# Last known good releases, written by stickpin.', ...lines, ''].join('\n');
+}
+
+function lineOf({ component, reference }: Image, taken: Set<string>): string[] {
+  if (component === undefined) return [];
+  const name = `STICKPIN_${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
+  if (taken.has(name)) return [`# ${name} is taken; ${component} is ${reference}`];
+  taken.add(name);
+  return [`${name}=${reference}`];
+}

@@ -1,0 +1,218 @@
+import type { BundleId } from './digest.ts';
+import type { Effect } from './effect.ts';
+import { componentsById, distinguishingIds, type ImageIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
+import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './life.ts';
+import { isProtected, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
+import type { RuntimeContainer } from './runtime-container.ts';
+import type { RuntimeObservation } from './runtime-image.ts';
+import { judgeSoak, type Soak, type SoakVerdict, soakAfter, type Witness } from './soak.ts';
+import type { Observed, Policy, Stored, StoredBundle } from './state.ts';
+
+/** How long the release before must run again, and nothing of the newer one, before it is called rolled back; the soak time if that is shorter. */
+const BACK_MS = 60_000;
+
+/** What one round concludes about what comes after activation. */
+export interface LifeAssessment {
+  readonly effects: readonly Effect[];
+  /** When the soak of a component ends, in milliseconds since the epoch. */
+  readonly wakeAt: number | undefined;
+  /** How the soak of each release that is not proven yet stands, as far as containers were looked at. */
+  readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
+  /** Digests of images that the runtime has and that did not come with us. */
+  readonly foreign: ReadonlySet<string>;
+}
+
+/** A bundle that can't be preloaded for lack of space. */
+export interface ShortOfSpace {
+  readonly bundle: StoredBundle;
+  /** What it lacks; at least that much is to be freed. */
+  readonly lackingBytes: number;
+}
+
+/** Whether anything hangs on containers: a release that must prove itself, one that is to be retired, images that are to be removed. */
+export function needsContainers(
+  stored: Stored,
+  runtime: RuntimeObservation,
+  policy: Policy,
+  isShort: boolean,
+): boolean {
+  if (runtime.kind === 'unreachable') return false;
+  if (isShort || unprovenReleases(stored).length > 0) return true;
+  if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
+  const context = { images: runtime.images, ids: imageIds(runtime.images), stored };
+  return stored.bundles.some((bundle) => removableIds(bundle, context).length > 0);
+}
+
+/** Concludes about evidence, soak, retirement and removal. `short`: bundles that lack space. */
+export function assessLife(
+  observed: Observed,
+  stored: Stored,
+  short: readonly ShortOfSpace[],
+  policy: Policy,
+): LifeAssessment {
+  const { runtime, containers } = observed;
+  const foreign = foreignDigests(runtime, stored);
+  const nothing = { effects: [], wakeAt: undefined, soaks: new Map(), foreign };
+  if (runtime.kind === 'unreachable') return nothing;
+  const takeOvers = takeOverEffects(stored, policy);
+  if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
+  if (containers === undefined) return nothing;
+  const look: Look = { observed, stored, policy, containers, ids: imageIds(runtime.images) };
+  const followed = unprovenReleases(stored).map((bundle) => follow(bundle, look));
+  const due = followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)]));
+  return {
+    effects: [...followed.flatMap((entry) => entry.effects), ...retirements(look, short), ...removals(look)],
+    wakeAt: due.length === 0 ? undefined : Math.min(...due),
+    foreign,
+    soaks: new Map(followed.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
+  };
+}
+
+/** An image that goes by one name that we brought came with us, whatever its other names. */
+function foreignDigests(runtime: RuntimeObservation, { brought = new Set() }: Stored): ReadonlySet<string> {
+  const images = runtime.kind === 'reachable' ? runtime.images : [];
+  const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => brought.has(name)));
+  return new Set(foreign.flatMap(({ repoDigests }) => repoDigests.map((name) => name.slice(name.indexOf('@') + 1))));
+}
+
+interface Look {
+  readonly observed: Observed;
+  readonly stored: Stored;
+  readonly policy: Policy;
+  readonly containers: readonly RuntimeContainer[];
+  readonly ids: ImageIds;
+}
+
+/** Of each stream the release that was activated last, unless it is proven or went back. */
+function unprovenReleases({ bundles }: Stored): readonly StoredBundle[] {
+  const current = currentIds(bundles);
+  return bundles.filter((bundle) => current.has(bundle.bundleId) && !isProven(bundle) && !isRolledBack(bundle));
+}
+
+/** Same images, new metadata: nothing could tell it from the other one, so it goes on where that one is. */
+function takeOverEffects(stored: Stored, policy: Policy): Effect[] {
+  return unprovenReleases(stored)
+    .filter((bundle) => !wasActive(bundle))
+    .flatMap((bundle): Effect[] => {
+      const twin = keptBundles(stored.bundles).find(
+        (other) =>
+          other.payload.name === bundle.payload.name &&
+          isTwin(bundle, other) &&
+          !isRolledBack(other) &&
+          (other.provenAt !== undefined || wasActive(other)),
+      );
+      return twin === undefined
+        ? []
+        : [
+            {
+              kind: 'take-over',
+              bundleId: bundle.bundleId,
+              from: twin.bundleId,
+              retireFrom: !isProtected(twin, policy.lifecycle),
+            },
+          ];
+    });
+}
+
+interface Followed {
+  readonly bundle: StoredBundle;
+  readonly verdict: SoakVerdict;
+  readonly effects: readonly Effect[];
+  readonly dueInMs: number | undefined;
+}
+
+function follow(bundle: StoredBundle, look: Look): Followed {
+  const { observed, stored, policy } = look;
+  const { bundleId, activatedAt = 0 } = bundle;
+  const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
+  const seen = soakAfter(bundle.soak, witnesses, observed.boot, activatedAt);
+  const older = wasActive(bundle) && !isAnyLeft(seen) ? runningAgain(bundle, seen, look) : undefined;
+  const soak = withBack(seen, older !== undefined, observed.boot.uptimeMs);
+  const verdict = judgeSoak(soak, observed.boot, policy.lifecycle);
+  const isChanged = JSON.stringify(soak) !== JSON.stringify(bundle.soak);
+  const effects: Effect[] = isChanged ? [{ kind: 'record-soak', bundleId, soak }] : [];
+  if (verdict.kind !== 'none' && !wasActive(bundle)) effects.push({ kind: 'record-active', bundleId });
+  if (verdict.kind === 'done') effects.push({ kind: 'record-proven', bundleId });
+  if (older === undefined || soak.backSinceMs === undefined) {
+    return { bundle, verdict, effects, dueInMs: verdict.kind === 'soaking' ? verdict.remainingMs : undefined };
+  }
+  const dueInMs = soak.backSinceMs + Math.min(BACK_MS, policy.lifecycle.soakMs) - observed.boot.uptimeMs;
+  if (dueInMs > 0) return { bundle, verdict, effects, dueInMs };
+  return {
+    bundle,
+    verdict,
+    effects: [...effects, { kind: 'record-rolled-back', bundleId, to: older.bundleId }],
+    dueInMs: undefined,
+  };
+}
+
+function isAnyLeft({ components }: Soak): boolean {
+  return components.some((entry) => entry.counts && entry.runs.length + entry.failed.length > 0);
+}
+
+function withBack({ backSinceMs, ...soak }: Soak, isBack: boolean, uptimeMs: number): Soak {
+  return isBack ? { ...soak, backSinceMs: backSinceMs ?? uptimeMs } : soak;
+}
+
+/**
+ * The older release that runs again in place of `bundle`: a component that ran from the newer one has a container from an image of the older one
+ * that started after it. That containers vanish is not enough: a job that has ended does so too, and so does a node that is drained.
+ */
+function runningAgain(bundle: StoredBundle, soak: Soak, { stored, containers, ids }: Look): StoredBundle | undefined {
+  const own = new Set(componentsById(bundle, ids).keys());
+  const startedAt = new Map(soak.components.map((entry) => [entry.component, entry.startedAt]));
+  const isAgain = (older: StoredBundle) => {
+    const components = componentsById(older, ids);
+    return containers.some((container: Witness['container']) => {
+      const id = imageIdOf(container, ids);
+      if (container.state !== 'running' || id === undefined || own.has(id)) return false;
+      const before = startedAt.get(components.get(id) ?? '');
+      return before !== undefined && container.startedAt > before;
+    });
+  };
+  return keptBundles(stored.bundles)
+    .filter((older) => older.bundleId !== bundle.bundleId && older.payload.name === bundle.payload.name)
+    .filter((older) => older.activatedAt !== undefined && !isTwin(bundle, older))
+    .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0))
+    .find(isAgain);
+}
+
+function retirements(look: Look, short: readonly ShortOfSpace[]): Effect[] {
+  const { observed, stored, policy } = look;
+  const isFree = (bundle: StoredBundle) =>
+    !isRunning(bundle, look) &&
+    !observed.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
+  const { removeImages } = policy.lifecycle;
+  const surplus = surplusBundles(stored.bundles, policy.lifecycle)
+    .filter(isFree)
+    .map((bundle): Effect => ({ kind: 'retire', bundleId: bundle.bundleId, removeImages }));
+  // One at a time: what the last one freed has to be seen first.
+  const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, look).length > 0);
+  if (surplus.length > 0 || isFreeing) return surplus;
+  for (const { bundle, lackingBytes } of short) {
+    const given = roomFor(bundle, lackingBytes, stored, policy.lifecycle);
+    if (given !== undefined && isFree(given)) {
+      return [{ kind: 'retire', bundleId: given.bundleId, removeImages, roomFor: bundle.bundleId }];
+    }
+  }
+  return [];
+}
+
+function isRunning(bundle: StoredBundle, { stored, containers, ids }: Look): boolean {
+  const own = distinguishingIds(bundle, stored.bundles, ids);
+  return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
+}
+
+function withRemovals(bundle: StoredBundle, { observed: { runtime }, stored, containers, ids }: Look) {
+  if (runtime.kind === 'unreachable') return [];
+  return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored }), containers, ids);
+}
+
+function removals(look: Look): Effect[] {
+  const taken = new Set<string>();
+  return look.stored.bundles.flatMap((bundle): Effect[] => {
+    const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));
+    for (const { imageId } of images) taken.add(imageId);
+    return images.length === 0 ? [] : [{ kind: 'remove-images', bundleId: bundle.bundleId, images }];
+  });
+}

@@ -1,0 +1,144 @@
+import type { Assessment } from '../domain/assess.ts';
+import { bundleName, bundleTitle } from '../domain/bundle.ts';
+import type { BundleId } from '../domain/digest.ts';
+import { currentRelease, isRetired, keptBundles, lastProven } from '../domain/life.ts';
+import { isProtected } from '../domain/retention.ts';
+import { stampAfter } from '../domain/stamp.ts';
+import type { LifecyclePolicy, StoredBundle } from '../domain/state.ts';
+import { AppError } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { StateStore } from './ports.ts';
+
+/** What a person may ask of releases. Each refusal is an AppError `engine/…` (`reject`); each success is in the history. */
+export interface Commands {
+  /** Asks for activation of `name@version` or a bundle digest. @throws `engine/no-bundle`, `engine/not-ready` */
+  activate(bundle: string): void;
+  /** Asks for activation of the fallback of a stream; which one may be left out while there is only one. Returns `name@version`. @throws `engine/no-fallback` */
+  rollback(stream: string | undefined): string;
+  /** Takes the pins off a release. @throws `engine/no-bundle`, `engine/running` without `force`, `engine/protected` */
+  unpin(bundle: string, options: UnpinOptions): void;
+}
+
+/** How {@link Commands.unpin} goes about it. */
+export interface UnpinOptions {
+  /** Also remove the images that only this release has. */
+  readonly removeImages: boolean;
+  /** Even if it is the release that runs, or the last known good one. */
+  readonly force: boolean;
+}
+
+/** What {@link createCommands} needs. `assessment`: of the last round. */
+export interface CommandDependencies {
+  readonly clock: Clock;
+  readonly store: StateStore;
+  readonly policy: Pick<LifecyclePolicy, 'protect'>;
+  readonly assessment: () => Assessment | undefined;
+}
+
+/** Commands over the state. They only record; the next round does what follows. */
+export function createCommands({ clock, store, policy, assessment }: CommandDependencies): Commands {
+  const now = () => stampAfter(store.load().bundles, clock.now());
+  const request = (bundle: StoredBundle, message: string): void => {
+    requireReady(bundle, entryOf(bundle.bundleId));
+    const event = { at: now(), kind: 'activation-requested', bundleId: bundle.bundleId, message };
+    store.mark(bundle.bundleId, 'activationRequestedAt', event);
+  };
+  const entryOf = (bundleId: BundleId) => assessment()?.bundles.find((other) => other.bundle.bundleId === bundleId);
+  return {
+    activate: (name) => {
+      const bundle = findBundle(store.load().bundles, name);
+      request(bundle, `Activation of ${bundleTitle(bundle.payload)} was asked for`);
+    },
+    rollback: (stream) => {
+      const { bundles } = store.load();
+      const name = stream ?? onlyStream(bundles);
+      const from = currentRelease(bundles, name);
+      const to = fallbackOf(bundles, name, from);
+      request(to, `Rollback to ${bundleTitle(to.payload)} was asked for`);
+      if (from !== undefined) {
+        const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again by itself; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
+        store.rollBack(from.bundleId, { at: now(), kind: 'bundleRolledBack', bundleId: from.bundleId, message });
+      }
+      return bundleName(to.payload);
+    },
+    unpin: (name, { removeImages, force }) => {
+      const { bundles } = store.load();
+      const bundle = findBundle(bundles, name);
+      if (isRetired(bundle) && (bundle.removeImages === true || !removeImages)) return;
+      if (isProtected(bundle, policy)) {
+        throw refuse(
+          'engine/protected',
+          `${bundleName(bundle.payload)} is in lifecycle.protect; take it out there first`,
+        );
+      }
+      if (!force) requireIdle(bundle, bundles);
+      const what = removeImages ? ', with the images that only it has' : '';
+      const message = `${bundleTitle(bundle.payload)} was unpinned by hand${what}`;
+      store.retire(bundle.bundleId, removeImages, {
+        at: now(),
+        kind: 'bundleRetired',
+        bundleId: bundle.bundleId,
+        message,
+      });
+    },
+  };
+}
+
+/** The bundle of this `name@version` or digest. @throws AppError `engine/no-bundle` (`reject`) */
+export function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {
+  const found = bundles.filter((bundle) => bundle.bundleId === name || bundleName(bundle.payload) === name).at(-1);
+  if (found !== undefined) return found;
+  const known = bundles.map((bundle) => bundleName(bundle.payload)).join(', ');
+  throw refuse(
+    'engine/no-bundle',
+    `no bundle ${name} is known here; ${known === '' ? 'none is, plug in a stick' : `known are ${known}`}`,
+  );
+}
+
+function refuse(code: string, message: string): AppError {
+  return new AppError({ code, message, disposition: 'reject' });
+}
+
+function onlyStream(bundles: readonly StoredBundle[]): string {
+  const streams = [...new Set(keptBundles(bundles).map((bundle) => bundle.payload.name))];
+  const [only] = streams;
+  if (only !== undefined && streams.length === 1) return only;
+  if (only === undefined)
+    throw refuse('engine/no-fallback', 'no release is known here, so there is none to go back to');
+  throw refuse('engine/no-fallback', `several streams are known here; say which: ${streams.join(', ')}`);
+}
+
+/** The last known good release, or the one before it when that is the one that is activated. */
+function fallbackOf(bundles: readonly StoredBundle[], name: string, from: StoredBundle | undefined): StoredBundle {
+  const others = bundles.filter((bundle) => bundle.bundleId !== from?.bundleId);
+  const to = lastProven(others, name);
+  if (to !== undefined) return to;
+  throw refuse(
+    'engine/no-fallback',
+    `${name} has no earlier proven release here that is still pinned; 'stickpin list' shows what there is, 'stickpin activate' takes any that is ready`,
+  );
+}
+
+function requireReady(bundle: StoredBundle, entry: Assessment['bundles'][number] | undefined): void {
+  const absent = entry?.absentImages.length ?? 0;
+  // A retired release is pinned and pulled again once it is asked for, if there is something to pull it from.
+  if (entry?.phase === 'retired' && entry.pullableImages.length >= absent) return;
+  if (entry !== undefined && absent === 0 && entry.unpinnedImages.length === 0) return;
+  const why =
+    entry?.phase === 'retired'
+      ? `it is retired and ${absent} of its images are gone; plug in its stick`
+      : (entry?.reason?.message ?? `it is ${entry?.phase ?? 'not looked at yet'}`);
+  throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${why}`);
+}
+
+function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+  const { name } = bundle.payload;
+  const isCurrent = currentRelease(bundles, name)?.bundleId === bundle.bundleId;
+  const isGood = lastProven(bundles, name)?.bundleId === bundle.bundleId;
+  if (!isCurrent && !isGood) return;
+  const what = isCurrent ? 'the release that was activated last' : 'the last known good release';
+  throw refuse(
+    'engine/running',
+    `${bundleName(bundle.payload)} is ${what} of ${name}, and the node may be running it; nothing was changed. Say --force if you mean it`,
+  );
+}
