@@ -85,6 +85,15 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(await pinned(reference)).toBe(false);
   });
 
+  test('pulls an index of which only its own platform is there (fact 19)', async () => {
+    const image = sampleImage({ seed: 'indexed', withIndex: true });
+    const reference = offer('ocp/indexed', image);
+    await cri.pullImage(reference, unstopped);
+    expect((await cri.imageStatus(reference, unstopped))?.repoDigests).toContain(reference);
+    const asked = new Set(registry.requests.map(({ digest, status }) => `${status} ${digest}`));
+    expect(asked).toEqual(new Set(image.blobs.map(({ digest }) => `200 ${digest}`)));
+  });
+
   test('keeps pins over a restart', async () => {
     const reference = offer('ocp/restarted', sampleImage({ seed: 'restarted' }));
     await cri.pullImage(reference, unstopped);

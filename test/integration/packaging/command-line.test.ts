@@ -69,7 +69,7 @@ describe('the bundled command line', () => {
     );
     child.kill('SIGINT');
     expect(await closed).toEqual([1, null]);
-    expect(said).toEqual({ stdout: '', stderr: '' });
+    expect(said).toEqual({ stdout: '', stderr: 'stickpin: interrupted\n' });
   });
 
   function inspectArgs(path: string): string[] {
