@@ -34,7 +34,7 @@ export function openBundleTar(path: string): BundleReader {
 }
 
 /** The members that are kept in mind: others may have names of any length. */
-const OURS = /^(?:bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a-f]{64})$/;
+const OURS = /^(?:oci-layout|bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a-f]{64})$/;
 
 type Members = ReadonlyMap<string, TarMember>;
 
