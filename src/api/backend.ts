@@ -37,7 +37,9 @@ export interface ApiBackend {
   rollback(stream: string, signal: AbortSignal): Promise<string>;
   /** Takes the pins off a bundle. @throws AppError `engine/running` when it may be what runs and `force` is false */
   unpin(bundle: string, options: { readonly removeImages: boolean; readonly force: boolean }): Promise<void>;
-  /** Looks at all media and the runtime again. */
+  /** Breaks off every preload. @throws AppError when there is none */
+  cancel(signal: AbortSignal): Promise<void>;
+  /** Looks at all media and the runtime again, and goes on with what was cancelled. */
   rescan(signal: AbortSignal): Promise<void>;
   /** Takes the medium at an absolute path, which is not detected by itself, and returns what it is called. @throws AppError with why not */
   load(path: string, signal: AbortSignal): Promise<string>;

@@ -20,6 +20,7 @@ export interface ApiClient {
     options: { readonly removeImages: boolean; readonly force: boolean },
     signal: AbortSignal,
   ): Promise<void>;
+  cancel(signal: AbortSignal): Promise<void>;
   rescan(signal: AbortSignal): Promise<void>;
   /** Takes the medium at an absolute path; resolves to what it is called. */
   load(path: string, signal: AbortSignal): Promise<string>;
@@ -78,6 +79,9 @@ export async function connectApi(
     rollback: async (stream, on) => String((await call('Rollback', on, stream))[0]),
     unpin: async (bundle, { removeImages, force }, on) => {
       await call('Unpin', on, bundle, removeImages, force);
+    },
+    cancel: async (on) => {
+      await ask('Cancel', on);
     },
     rescan: async (on) => {
       await ask('Rescan', on);

@@ -21,6 +21,7 @@ export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BU
       <arg name="removeImages" type="b" direction="in"/>
       <arg name="force" type="b" direction="in"/>
     </method>
+    <method name="Cancel"/>
     <method name="Rescan"/>
     <method name="Load">
       <arg name="path" type="s" direction="in"/>

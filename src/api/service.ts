@@ -139,6 +139,9 @@ async function dispatch(call: IncomingCall, backend: ApiBackend, signal: AbortSi
     case `${INTERFACE}.Unpin(sbb)`:
       await backend.unpin(String(first), { removeImages: call.body[1] === true, force: call.body[2] === true });
       return nothing;
+    case `${INTERFACE}.Cancel()`:
+      await backend.cancel(signal);
+      return nothing;
     case `${INTERFACE}.Rescan()`:
       await backend.rescan(signal);
       return nothing;

@@ -9,6 +9,7 @@ import { registerBundleInspect } from './commands/bundle-inspect.ts';
 import { registerBundleServe } from './commands/bundle-serve.ts';
 import { registerBundleSign } from './commands/bundle-sign.ts';
 import { registerBundleVerify } from './commands/bundle-verify.ts';
+import { registerCancel } from './commands/cancel.ts';
 import { registerConfig } from './commands/config.ts';
 import { registerKeygen } from './commands/keygen.ts';
 import { registerList } from './commands/list.ts';
@@ -60,6 +61,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerActivate(program, context);
   registerRollback(program, context);
   registerUnpin(program, context);
+  registerCancel(program, context);
   registerRescan(program, context);
   registerLoad(program, context);
   registerConfig(program, context);

@@ -42,12 +42,13 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
       const { bundles, rejected } = await report();
       return { bundles, rejected };
     },
+    cancel: async () => started().engine.cancel(),
     activate: async (bundle) => started().engine.activate(bundle),
     rollback: async (stream) => started().engine.rollback(stream === '' ? undefined : stream),
     unpin: async (bundle, options) => started().engine.unpin(bundle, options),
     rescan: async (signal) => {
       await started().media.rescan(signal);
-      started().engine.kick();
+      started().engine.resume();
     },
     load: (path, signal) => started().media.load(path, signal),
     onChange: (listener) => {

@@ -4,7 +4,7 @@ import { bundleName } from './bundle.ts';
 import { troublesOf } from './degraded.ts';
 import type { BundleId, Digest } from './digest.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
-import { type BundleFacts, baseHold, imagesMissing, mediaHold, pinReason, runtimeHold } from './hold.ts';
+import { type BundleFacts, baseHold, cancelHold, imagesMissing, mediaHold, pinReason, runtimeHold } from './hold.ts';
 import { isRetired, isRolledBack, type ReachedPhase, reachedPhase } from './life.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
@@ -216,9 +216,10 @@ function phaseOf(facts: BundleFacts, { observed, stored }: BundleContext): Phase
       : { phase: 'preloading', reason };
   }
   const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
-  const held = isPulling
+  const waiting = isPulling
     ? undefined
     : (baseHold(facts) ?? spaceHold(facts, observed) ?? mediaHold(facts) ?? runtimeHold(observed));
+  const held = cancelHold(facts) ?? waiting;
   return reached === undefined || reached === 'ready'
     ? (held ?? { phase: 'preloading' })
     : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };

@@ -1,5 +1,6 @@
 import type { Assessment, BundleAssessment } from './assess.ts';
 import type { Image } from './bundle.ts';
+import { cancelledPulls, resumptions } from './cancellation.ts';
 import type { Decision, Effect } from './effect.ts';
 import { activationTarget, failedTasks, isReadyToActivate } from './focus.ts';
 import { missingLayersOf } from './missing-layers.ts';
@@ -40,7 +41,8 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
     : [];
   return {
     effects: [
-      ...cancellations(observed),
+      ...cancellations(observed, assessment),
+      ...resumptions(observed, assessment),
       ...media,
       ...adoptions,
       ...pins.effects,
@@ -125,16 +127,17 @@ function repositoriesWanted(entry: BundleAssessment, { running, failures }: Obse
   return [];
 }
 
-function isPreloading({ phase, hold, disk }: BundleAssessment): boolean {
+function isPreloading({ bundle, phase, hold, disk }: BundleAssessment): boolean {
+  if (bundle.cancelled !== undefined) return false;
   if (disk?.fits === false) return false;
   // What the runtime did not allow in the last round is wanted on: that is how it is noticed that it was mended.
   if (phase === 'held') return hold === 'runtime';
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }
 
-/** A disk that is full stops every pull at once, also those of other bundles. */
-function cancellations(observed: Observed): Effect[] {
-  if (diskFull(observed) === undefined) return [];
+/** A disk that is full stops every pull at once, also those of other bundles; a person stops those of a bundle. */
+function cancellations(observed: Observed, assessment: Assessment): Effect[] {
+  if (diskFull(observed) === undefined) return cancelledPulls(observed, assessment);
   return observed.running.filter((task) => task.kind === 'pull').map((task) => ({ kind: 'cancel', task }));
 }
 

@@ -21,6 +21,8 @@ export type Effect =
   /** Make our registry the first source of exactly these repositories. */
   | { readonly kind: 'apply-mirrors'; readonly repositories: readonly string[] }
   | { readonly kind: 'record-ready'; readonly bundleId: BundleId }
+  /** Take back that a preload was cancelled. */
+  | { readonly kind: 'resume-preload'; readonly bundleId: BundleId }
   /** Breaks off a long effect that runs. What it has done so far stays. */
   | { readonly kind: 'cancel'; readonly task: RunningTask }
   /** Keep the soak clock, which has been started, disturbed or has lost a container. */

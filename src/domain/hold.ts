@@ -66,6 +66,15 @@ export function baseHold({ bundle, lackingOfBase, base }: BundleFacts): PhaseOf 
   return { phase: 'held', hold: 'base', reason: { code: 'engine/no-base', message } };
 }
 
+/** `held (cancelled)` when a person stopped the preload. */
+export function cancelHold({ bundle, absentImages }: BundleFacts): PhaseOf | undefined {
+  if (bundle.cancelled === undefined) return undefined;
+  const total = bundle.contents.images.length;
+  const progress = `${total - absentImages.length}/${total} images`;
+  const message = `The preload of ${bundleTitle(bundle.payload)} was cancelled (${progress}). Plug its stick in again, or run 'stickpin rescan', to go on.`;
+  return { phase: 'held', hold: 'cancelled', reason: { code: 'engine/cancelled', message } };
+}
+
 /** `held (runtime)` when the runtime's own configuration does not allow what is to be done; that is tried on all the same. */
 export function runtimeHold({ obstacle }: Observed): PhaseOf | undefined {
   if (obstacle === undefined || !RUNTIME_OBSTACLES.has(obstacle.code)) return undefined;

@@ -150,6 +150,8 @@ function heldKind({ code }: Reason): MessageKind {
   switch (code) {
     case 'engine/no-space':
       return 'noSpace';
+    case 'engine/cancelled':
+      return 'preloadCancelled';
     case 'engine/no-source':
       return 'preloadPaused';
     case 'bundle/blob-missing':

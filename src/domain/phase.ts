@@ -1,7 +1,7 @@
 import type { Reason } from './medium.ts';
 
 /** What a preload waits for. */
-export type Hold = 'base' | 'space' | 'media' | 'runtime';
+export type Hold = 'base' | 'space' | 'media' | 'runtime' | 'cancelled';
 
 /** The phase of a bundle, in the words that are shown everywhere. */
 export type Phase =
@@ -35,7 +35,7 @@ export const PHASES: readonly PhaseRow[] = [
   },
   {
     phase: 'held',
-    meaning: 'trusted, but the preload must wait: base, space, media or runtime',
+    meaning: 'trusted, but the preload must wait: base, space, media or runtime, or was cancelled',
     next: ['preloading', 'ready', 'retired'],
   },
   { phase: 'preloading', meaning: 'images are being pulled', next: ['held', 'ready', 'retired'] },

@@ -1,6 +1,6 @@
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
-import type { Medium, Reason } from './medium.ts';
+import type { Medium, MediumId, Reason } from './medium.ts';
 import type { BootTime, RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
 import type { Soak } from './soak.ts';
@@ -27,6 +27,14 @@ export interface StoredBundle extends VerifiedBundle {
   readonly rolledBackReason?: string;
   /** The soak clock of its present activation. */
   readonly soak?: Soak;
+  /** A person cancelled its preload (`stickpin cancel`). */
+  readonly cancelled?: Cancellation;
+}
+
+/** When a preload was cancelled, and the media that were plugged in then: another one makes it go on. */
+export interface Cancellation {
+  readonly at: number;
+  readonly media: readonly MediumId[];
 }
 
 /** What can't be observed and is therefore stored. */

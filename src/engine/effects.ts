@@ -23,6 +23,7 @@ import type {
   StateStore,
   TransferMeter,
 } from './ports.ts';
+import { resumePreloads } from './preload-control.ts';
 import { type PullFault, pullImage } from './pull-task.ts';
 import { createStallWatch } from './stall-watch.ts';
 import type { Tasks } from './tasks.ts';
@@ -104,6 +105,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         );
       case 'record-ready':
         return recordReady(effect.bundleId);
+      case 'resume-preload':
+        return resumePreloads([effect.bundleId], store, clock.now());
       case 'cancel':
         return tasks.cancel(effect.task);
       case 'start':

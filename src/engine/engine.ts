@@ -23,6 +23,7 @@ import { createNarrator } from './narrator.ts';
 import { observe } from './observe.ts';
 import { createPace, type Pause } from './pace.ts';
 import type { EventRow, MediaPort, NodePort, ServiceNotifier, TrustPort } from './ports.ts';
+import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRateGauge } from './rate.ts';
 import { createRefusals } from './refusals.ts';
 import { createTasks } from './tasks.ts';
@@ -53,6 +54,14 @@ export interface Engine extends Commands {
   idleMs(): number;
   report(): StatusReport | undefined;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
+  /**
+   * Breaks off every preload; it stays so, over restarts, until a medium with its bundle is plugged in or {@link Engine.resume}.
+   *
+   * @throws AppError `engine/nothing-to-cancel` (`reject`)
+   */
+  cancel(): void;
+  /** Takes back what was cancelled, and asks for a round now. */
+  resume(): void;
 }
 
 /** A round at least this often, whether anything was signalled or not. */
@@ -240,6 +249,22 @@ export function createEngine(deps: EngineDependencies): Engine {
     report,
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
+    cancel: () => {
+      const plugged = media.list().map(({ mediumId }) => mediumId);
+      const bundleIds = cancelPreloads(snapshot?.assessment, plugged, store, clock.now());
+      for (const task of tasks.running()) {
+        if (task.kind === 'pull' && bundleIds.includes(task.bundleId)) tasks.cancel(task);
+      }
+      wake.kick();
+    },
+    resume: () => {
+      resumePreloads(
+        store.load().bundles.map(({ bundleId }) => bundleId),
+        store,
+        clock.now(),
+      );
+      wake.kick();
+    },
     activate: (bundle) => {
       commands.activate(bundle);
       wake.kick();

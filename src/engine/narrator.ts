@@ -92,6 +92,8 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Rendering the mirrors';
     case 'record-ready':
       return 'Recording a bundle as ready';
+    case 'resume-preload':
+      return 'Going on with a preload';
     case 'cancel':
       return `Breaking off a ${effect.task.kind}`;
     case 'record-soak':

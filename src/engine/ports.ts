@@ -164,6 +164,8 @@ export interface StateStore {
   rollBack(bundleId: BundleId, event: EventRow): void;
   /** Whether stickpin brings the image of this reference: said before it is pulled, so that a crash loses nothing, and taken back if it fails. */
   setBrought(reference: string, isBrought: boolean): void;
+  /** Marks preloads as cancelled while `media` were plugged in; with `media` undefined they go on. */
+  cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
   append(event: EventRow): void;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];

@@ -21,6 +21,7 @@ export const messageIds = {
   bundleRejected: 'c2f01b0f85bf450f82a7a7664010b4b3',
   bundleHeld: 'b7e73b92cb194c4b9030ef7b0cfeb76b',
   preloadStarted: 'c3447dd7186c477d9b8c2703986037ee',
+  preloadCancelled: 'e07385366dc849a8a2876b501e78c9e8',
   preloadPaused: '7bfb8a1fd3924903b5ecf87fecb87a01',
   imagePulled: '227f23fce6b84b66b343350b8db83017',
   pullFailed: '723b4776f8b649c3b5bb7aeee860a019',

@@ -33,4 +33,9 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE bundle ADD COLUMN rolled_back_reason TEXT;
    ALTER TABLE bundle ADD COLUMN soak TEXT;
    CREATE TABLE brought_image (reference TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;`,
+  `CREATE TABLE cancellation (
+     bundle_id TEXT PRIMARY KEY,
+     at INTEGER NOT NULL,
+     media TEXT NOT NULL
+   ) STRICT;`,
 ];

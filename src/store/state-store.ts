@@ -23,6 +23,8 @@ interface BundleRow {
   readonly rolled_back_at: number | null;
   readonly rolled_back_reason: string | null;
   readonly soak: string | null;
+  readonly cancelled_at: number | null;
+  readonly cancelled_media: string | null;
 }
 
 interface HistoryRow {
@@ -39,7 +41,7 @@ export type BundleReviver = (row: {
   readonly contents: string;
 }) => Pick<VerifiedBundle, 'payload' | 'contents'>;
 
-const signers = v.array(v.string());
+const names = v.array(v.string());
 
 /** Lines of the history that are kept: a fault that lasts adds one for each image every few minutes. */
 const KEPT_EVENTS = 20_000;
@@ -83,6 +85,8 @@ export function createStateStore(
   );
   const insertBrought = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');
   const deleteBrought = database.prepare('DELETE FROM brought_image WHERE reference = ?');
+  const deleteCancellation = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
+  const insertCancellation = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
   let bundles = load(database, revive);
   let brought: ReadonlySet<string> = new Set(
     database.prepare<[], string>('SELECT reference FROM brought_image').pluck().all(),
@@ -150,6 +154,20 @@ export function createStateStore(
       const others = [...brought].filter((other) => other !== reference);
       brought = new Set(isBrought ? [...others, reference] : others);
     },
+    cancel: (bundleIds, media, event) => {
+      write(() => {
+        for (const bundleId of bundleIds) {
+          deleteCancellation.run(bundleId);
+          if (media !== undefined) insertCancellation.run(bundleId, event.at, JSON.stringify(media));
+        }
+        append(event);
+      });
+      bundles = bundles.map((bundle) => {
+        if (!bundleIds.includes(bundle.bundleId)) return bundle;
+        const { cancelled: _, ...others } = bundle;
+        return media === undefined ? others : { ...others, cancelled: { at: event.at, media } };
+      });
+    },
     events: (bundleId, limit) =>
       selectEvents
         .all(bundleId ?? null, bundleId ?? null, limit)
@@ -191,18 +209,26 @@ function lifeOf(row: BundleRow): Partial<StoredBundle> {
 }
 
 function load(database: Database, revive: BundleReviver): readonly StoredBundle[] {
-  const rows = database.prepare<[], BundleRow>('SELECT * FROM bundle ORDER BY adopted_at, rowid').all();
+  const rows = database
+    .prepare<[], BundleRow>(
+      `SELECT bundle.*, cancellation.at AS cancelled_at, cancellation.media AS cancelled_media
+       FROM bundle LEFT JOIN cancellation USING (bundle_id) ORDER BY adopted_at, bundle.rowid`,
+    )
+    .all();
   return rows.map((row) => {
     try {
       return {
         bundleId: row.bundle_id as BundleId,
         ...revive(row),
-        signedBy: v.parse(signers, JSON.parse(row.signed_by)),
+        signedBy: v.parse(names, JSON.parse(row.signed_by)),
         adoptedAt: row.adopted_at,
         ...(row.ready_at !== null && { readyAt: row.ready_at }),
         ...(row.activation_requested_at !== null && { activationRequestedAt: row.activation_requested_at }),
         ...(row.activated_at !== null && { activatedAt: row.activated_at }),
         ...lifeOf(row),
+        ...(row.cancelled_at !== null && {
+          cancelled: { at: row.cancelled_at, media: v.parse(names, JSON.parse(row.cancelled_media ?? '[]')) },
+        }),
       };
     } catch (error) {
       throw new AppError({

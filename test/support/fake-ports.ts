@@ -290,6 +290,14 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       const others = [...brought].filter((other) => other !== reference);
       brought = new Set(isBrought ? [...others, reference] : others);
     },
+    cancel: (bundleIds, during, event) => {
+      write(event);
+      bundles = bundles.map((one) => {
+        if (!bundleIds.includes(one.bundleId)) return one;
+        const { cancelled: _, ...others } = one;
+        return during === undefined ? others : { ...others, cancelled: { at: event.at, media: during } };
+      });
+    },
     events: (bundleId, limit) =>
       fake.rows.filter((row) => bundleId === undefined || row.bundleId === bundleId).slice(-limit),
   };

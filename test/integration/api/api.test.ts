@@ -47,6 +47,9 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
       if (refusal !== undefined) throw refusal;
       done.push(`unpin ${bundle} ${JSON.stringify(options)}`);
     },
+    cancel: async () => {
+      done.push('cancel');
+    },
     rescan: async () => {
       done.push('rescan');
     },
@@ -121,10 +124,11 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     });
   });
 
-  it('activates and rescans', async () => {
+  it('activates, cancels and rescans', async () => {
     await client.activate('ocp@4.13.7', never);
+    await client.cancel(never);
     await client.rescan(never);
-    expect(done).toEqual(['activate ocp@4.13.7', 'rescan']);
+    expect(done).toEqual(['activate ocp@4.13.7', 'cancel', 'rescan']);
   });
 
   it('carries the code and the message of an error to the client', async () => {

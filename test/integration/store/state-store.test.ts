@@ -66,7 +66,9 @@ describe('openDatabase', () => {
         code: 'store/newer',
         disposition: 'fatal',
         message: expect.stringMatching(
-          /deep\/state\.db was written by a newer stickpin \(schema 2, this one knows 1\)/,
+          new RegExp(
+            `deep/state\\.db was written by a newer stickpin \\(schema ${MIGRATIONS.length + 1}, this one knows ${MIGRATIONS.length}\\)`,
+          ),
         ),
       }),
     );
@@ -189,5 +191,23 @@ describe('state store', () => {
         message: expect.stringContaining(bundle.bundleId),
       }),
     );
+  });
+});
+
+describe('cancelled preloads', () => {
+  it('outlive a restart, are taken back, and leave a line of history each', () => {
+    const { store } = openStore();
+    for (const one of [bundle, other]) store.adopt(one, event(NOON, 'adopted'));
+    store.cancel([bundle.bundleId, other.bundleId], ['7-sdb1'], event(NOON + 1, 'cancel-requested'));
+    const cancelled = { at: NOON + 1, media: ['7-sdb1'] };
+    expect(
+      openStore()
+        .store.load()
+        .bundles.map((one) => one.cancelled),
+    ).toEqual([cancelled, cancelled]);
+    store.cancel([bundle.bundleId], undefined, event(NOON + 2, 'preload-resumed'));
+    expect(store.load().bundles.map((one) => one.cancelled)).toEqual([undefined, cancelled]);
+    expect(openStore().store.load()).toEqual(store.load());
+    expect(store.events(undefined, 2).map(({ kind }) => kind)).toEqual(['cancel-requested', 'preload-resumed']);
   });
 });

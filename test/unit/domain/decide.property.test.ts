@@ -72,6 +72,8 @@ function createNode() {
       case 'record-ready':
         kept = kept.map((one) => (one.bundleId === effect.bundleId ? { ...one, readyAt: now } : one));
         return;
+      case 'resume-preload':
+        return;
       case 'cancel':
         running = running.filter((task) => task !== effect.task);
         return;

@@ -467,6 +467,69 @@ describe('engine: activation', () => {
   });
 });
 
+describe('engine: cancel', () => {
+  const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'] }, schedule: 'manual' });
+  const ended: string[] = [];
+  let isSlow = true;
+  const begin = async (initial: readonly StoredBundle[] = []) => {
+    ended.length = 0;
+    isSlow = true;
+    await start(initial, ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        if (isSlow && reference !== referenceOf('a')) {
+          await clock.sleep(3_600_000, signal).finally(() => ended.push(reference));
+        }
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.meter.flow = { opened: 1, open: 1, awaitingMedium: 1 };
+  };
+
+  it('breaks off the pulls, says so and how to go on, and keeps bundle, images and pins', async () => {
+    await begin();
+    node.plug('sdb1', wide);
+    await node.clock.advance(0);
+    node.engine.cancel();
+    await node.clock.advance(600_000);
+    expect(ended.sort()).toEqual([referenceOf('b'), referenceOf('c')].sort());
+    expect([...node.runtime.images.keys()]).toEqual([referenceOf('a')]);
+    expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'cancelled' });
+    expect(node.statuses.at(-1)).toBe(
+      "The preload of ocp 4.13.7 was cancelled (1/3 images). Plug its stick in again, or run 'stickpin rescan', to go on.",
+    );
+    expect(kinds().filter((kind) => kind === 'preloadCancelled')).toHaveLength(1);
+    expect(node.runtime.pins()).toHaveLength(3);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(() => node.engine.cancel()).toThrow(expect.objectContaining({ code: 'engine/nothing-to-cancel' }));
+    isSlow = false;
+    node.engine.resume();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('stays cancelled over a restart with the stick left in, and goes on with one that is plugged in', async () => {
+    await begin([stored(wide, { cancelled: { at: NOON, media: ['sdb1'] } })]);
+    isSlow = false;
+    node.plug('sdb1', wide);
+    node.plug('sdc1', verified({ name: 'tools', images: { shell: ['shell'] } }));
+    await node.clock.advance(60_000);
+    expect(node.engine.report()?.bundles[0]).toMatchObject({ hold: 'cancelled', images: { present: 0 } });
+    node.media.unplug('sdb1');
+    node.plug('sdd1', wide);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(node.store.load().bundles[0]?.cancelled).toBeUndefined();
+  });
+
+  it('is over when all images are there, whoever brought them, so that a wipe is mended later', async () => {
+    await begin([stored(wide, { cancelled: { at: NOON, media: [] } })]);
+    for (const name of ['a', 'b', 'c']) node.runtime.images.set(referenceOf(name), referenceOf(name));
+    await node.clock.advance(60_000);
+    expect(node.store.load().bundles[0]?.cancelled).toBeUndefined();
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+});
+
 describe('engine: what must not end it', () => {
   it('tells an effect that throws once, in STATUS too, tries it again with a pause, and goes on with the rest', async () => {
     await start([], ({ runtime }) => {

@@ -16,6 +16,7 @@ function make() {
   const store: StateStore = {
     load: () => ({ bundles: [] }),
     adopt: () => undefined,
+    cancel: () => undefined,
     mark: () => undefined,
     setSoak: () => undefined,
     retire: () => undefined,
