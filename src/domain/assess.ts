@@ -152,7 +152,17 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     base: context.stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
   };
   const images = { absentImages, unpinnedImages, ...sources };
-  const facts = { bundle, ...images, ...baseFacts, presentLayers, disk, carriers, failures };
+  const facts = {
+    bundle,
+    ...images,
+    ...baseFacts,
+    presentLayers,
+    atHand: supply.atHand,
+    isSpent: observed.spentBundles.includes(bundle.bundleId),
+    disk,
+    carriers,
+    failures,
+  };
   return {
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],

@@ -1,4 +1,4 @@
-import { formatCount } from '../platform/sizes.ts';
+import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Image } from './bundle.ts';
 import { BASE_ANNOTATION, bundleName, bundleTitle } from './bundle.ts';
 import { type Digest, shortDigest } from './digest.ts';
@@ -20,6 +20,8 @@ export interface BundleFacts {
   readonly unpinnedImages: readonly Image[];
   readonly pullableImages: readonly Image[];
   readonly presentLayers: ReadonlySet<Digest>;
+  /** What any medium or the node's own disk has. */
+  readonly atHand: ReadonlySet<Digest>;
   /** How many layers that absent images need are left to the base and neither present nor offered by a medium. */
   readonly lackingOfBase: number;
   /** The base, if it was adopted. */
@@ -27,6 +29,8 @@ export interface BundleFacts {
   readonly disk: DiskVerdict | undefined;
   readonly carriers: readonly Carrier[];
   readonly failures: readonly TaskFailure[];
+  /** Its media had no more to give in the last round. */
+  readonly isSpent: boolean;
 }
 
 /** Codes of the runtime room for what a person has to change. */
@@ -98,6 +102,8 @@ function sourceReason(facts: BundleFacts): Reason {
   }
   if (carriers.length > 0) return { code: 'bundle/blob-missing', message: missingMessage(facts) };
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
+  const rest = restMessage(facts);
+  if (rest !== undefined) return { code: 'bundle/blob-missing', message: rest };
   const total = bundle.contents.images.length;
   const progress = `${total - absentImages.length}/${total} images`;
   const message = `Stick removed while preloading ${bundleTitle(bundle.payload)} (${progress}). Plug it in again to continue.`;
@@ -120,12 +126,24 @@ function missingMessage(facts: BundleFacts): string {
   return `${bundleTitle(bundle.payload)} on ${labels} lacks ${lacks}, first ${which}; ${total - absentImages.length}/${total} images present. Plug in the stick that carries the rest, or copy the bundle again.`;
 }
 
+/** What is wanted of the stick with the rest, once one gave all it had, or a part of what is missing lies on this node. */
+function restMessage({ bundle, absentImages, presentLayers, atHand, isSpent }: BundleFacts): string | undefined {
+  const indexes = new Set(absentImages.flatMap((image) => image.layers));
+  const needed = bundle.contents.layers.filter(({ digest }, at) => indexes.has(at) && !presentLayers.has(digest));
+  const lacking = needed.filter(({ digest }) => !atHand.has(digest));
+  if (lacking.length === 0 || (lacking.length === needed.length && !isSpent)) return undefined;
+  const sizeBytes = lacking.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+  const total = bundle.contents.images.length;
+  return `${bundleTitle(bundle.payload)} still lacks ${formatCount(lacking.length, 'layer')} (${formatBytes(sizeBytes)}), first ${lacking[0]?.digest}; ${total - absentImages.length}/${total} images present. Plug in the stick that carries the rest.`;
+}
+
 /** What none of the media has and the runtime has not got either. */
-function missingOnAll({ carriers, presentLayers }: BundleFacts): readonly MissingBlob[] {
+function missingOnAll({ carriers, presentLayers, atHand }: BundleFacts): readonly MissingBlob[] {
+  const isHere = (digest: Digest) => presentLayers.has(digest) || atHand.has(digest);
   const [first, ...others] = carriers.map(({ found }) => found.missing);
   const lackingElsewhere = others.map((missing) => new Set(missing.map((blob) => blob.digest)));
   const lacksToo = (digest: Digest) => lackingElsewhere.every((missing) => missing.has(digest));
-  return (first ?? []).filter((blob) => isFaulty(blob) && lacksToo(blob.digest) && !presentLayers.has(blob.digest));
+  return (first ?? []).filter((blob) => isFaulty(blob) && lacksToo(blob.digest) && !isHere(blob.digest));
 }
 
 /** Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's storage. */

@@ -35,10 +35,12 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
 
 /** Layers of absent images that can't be pulled yet, since a part of them lies elsewhere; and what was copied of one until it is present. */
 function awaited(
-  { bundle, absentImages, pullableImages }: BundleAssessment,
+  { bundle, absentImages, pullableImages, hold }: BundleAssessment,
   { presentLayers }: Assessment,
   localBlobs: ReadonlySet<Digest>,
 ): Layer[] {
+  // What a delta lacks comes with its base, not with another volume.
+  if (hold === 'base') return [];
   const pullable = new Set(pullableImages);
   return absentImages.flatMap((image) =>
     missingLayersOf(image, bundle, presentLayers).filter(

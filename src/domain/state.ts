@@ -89,8 +89,10 @@ export interface Observed {
   readonly media: readonly Medium[];
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;
-  /** Whether layers are being copied from a medium to the node's own disk. */
-  readonly isCopying: boolean;
+  /** Bundles whose media had no more to give in the last round: another stick is wanted, not the same one again. */
+  readonly spentBundles: readonly BundleId[];
+  /** Bytes left to copy from media to the node's own disk; undefined while nothing is being copied. */
+  readonly copyingBytes: number | undefined;
   readonly runtime: RuntimeObservation;
   /** All containers, looked at only when something hangs on them; undefined when they were not, or could not be. */
   readonly containers: readonly RuntimeContainer[] | undefined;

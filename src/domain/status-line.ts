@@ -1,6 +1,7 @@
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
 import { bundleName, bundleTitle } from './bundle.ts';
+import { copyLine } from './copy-line.ts';
 import { bundleInWork } from './focus.ts';
 import type { LifeAssessment } from './lifecycle.ts';
 import type { Medium, MediumId } from './medium.ts';
@@ -36,6 +37,7 @@ export function statusLine(observed: Observed, assessment: Assessment, progress:
   const line =
     (isStuck ? undefined : workLine(observed, assessment, progress)) ??
     blockedLine(observed, assessment) ??
+    copyLine(observed, assessment) ??
     mediaLine(observed, assessment) ??
     bundleTrouble(assessment.bundles) ??
     failedMediaLine(observed) ??

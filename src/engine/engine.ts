@@ -2,7 +2,7 @@ import { type Assessment, assess, shortOfSpace } from '../domain/assess.ts';
 import type { Catalog } from '../domain/catalog.ts';
 import { catalogOf, withheldImages } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
-import type { Digest } from '../domain/digest.ts';
+import type { BundleId, Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import { activationTarget, bundleInWork } from '../domain/focus.ts';
 import { keepPlan } from '../domain/keep-plan.ts';
@@ -99,7 +99,12 @@ export function createEngine(deps: EngineDependencies): Engine {
     const observed = await observe(
       { ...deps, failures, keeper },
       tasks.running(),
-      { pinsRequested: effects.pinsRequested(), pinnedInVain: effects.pinnedInVain(), obstacle },
+      {
+        pinsRequested: effects.pinsRequested(),
+        pinnedInVain: effects.pinnedInVain(),
+        obstacle,
+        spentBundles: spentIn(snapshot),
+      },
       (runtime) =>
         needsContainers(store.load(), runtime, policy, shortOfSpace(snapshot?.assessment.bundles ?? []).length > 0),
       signal,
@@ -109,11 +114,11 @@ export function createEngine(deps: EngineDependencies): Engine {
     const { assessment } = snapshot;
     deps.setCatalog(catalog(snapshot), withheldImages(snapshot.observed, assessment));
     for (const news of [...newsBetween(before, snapshot), ...refusals.newsOf(snapshot)]) narrator.tell(news);
-    publish();
     const decision = decide(snapshot.observed, assessment, policy);
     const plan = keepPlan(snapshot.observed, assessment, policy);
     const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
     if (plan !== undefined) keeper.follow(plan, isIdle);
+    publish();
     obstacle = await act(decision.effects, assessment, signal);
     const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;
     return pace(decision, { failed: obstacle !== undefined, latestMs: latest, now: clock.now() });
@@ -188,7 +193,8 @@ export function createEngine(deps: EngineDependencies): Engine {
 
   function report(): StatusReport | undefined {
     if (snapshot === undefined) return undefined;
-    return reportOf({ ...snapshot.observed, running: tasks.running() }, snapshot.assessment, progress());
+    const now = { ...snapshot.observed, running: tasks.running(), copyingBytes: keeper.copyingBytes() };
+    return reportOf(now, snapshot.assessment, progress());
   }
 
   /** Whoever listens must not stop the work, nor the process: this also runs from a timer. */
@@ -213,7 +219,7 @@ export function createEngine(deps: EngineDependencies): Engine {
 
   async function run(signal: AbortSignal): Promise<void> {
     const ticker = setInterval(() => {
-      if (tasks.running().length > 0) publish();
+      if (tasks.running().length > 0 || keeper.copyingBytes() !== undefined) publish();
     }, STATUS_MS);
     const unsubscribe = [media.onChange(wake.kick), deps.runtime.onChange(wake.kick)];
     try {
@@ -279,6 +285,11 @@ export function createEngine(deps: EngineDependencies): Engine {
       wake.kick();
     },
   };
+}
+
+function spentIn(snapshot: Snapshot | undefined): readonly BundleId[] {
+  const spent = snapshot?.assessment.bundles.filter(({ reason }) => reason?.code === 'bundle/blob-missing') ?? [];
+  return spent.map(({ bundle }) => bundle.bundleId);
 }
 
 function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {

@@ -19,8 +19,8 @@ export interface LayerKeeperDependencies {
 export interface LayerKeeper {
   /** Follows a new plan. While `isIdle` is false nothing is copied: pulls have the medium for themselves. */
   follow(plan: KeepPlan, isIdle: boolean): void;
-  /** Whether layers are being copied from a medium. */
-  isCopying(): boolean;
+  /** Bytes that were left to copy when the layer that is being copied was begun; undefined while none is. */
+  copyingBytes(): number | undefined;
   /** Ends what is under way. */
   stop(): Promise<void>;
 }
@@ -33,6 +33,7 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
   const { layers, clock, log } = deps;
   const failedAt = new Map<Digest, number>();
   let copy: { digest: Digest; controller: AbortController; ended: Promise<void> } | undefined;
+  let leftBytes = 0;
   let removal: Promise<void> = Promise.resolve();
 
   const copyOne = async ({ digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> => {
@@ -68,7 +69,7 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
   };
 
   return {
-    isCopying: () => copy !== undefined,
+    copyingBytes: () => (copy === undefined ? undefined : leftBytes),
     follow: (plan, isIdle) => {
       layers.want(plan.wanted);
       removal = removal.then(async () => {
@@ -83,7 +84,9 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
         if (!isIdle || plan.copy.every((layer) => layer.digest !== digest)) controller.abort();
         return;
       }
-      const next = isIdle ? plan.copy.find(isDue) : undefined;
+      const due = plan.copy.filter(isDue);
+      leftBytes = due.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+      const next = isIdle ? due[0] : undefined;
       if (next !== undefined) start(next);
     },
     stop: async () => {

@@ -28,7 +28,7 @@ export interface ObserveDependencies {
   readonly failures: FailureLedger;
   readonly documents: Pick<DocumentStore, 'list'>;
   readonly layers: Pick<LayerStore, 'list'>;
-  readonly keeper: Pick<LayerKeeper, 'isCopying'>;
+  readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
 }
 
 /** How long the runtime may take to answer before it counts as unreachable. */
@@ -43,7 +43,7 @@ const CLOCK_DEADLINE_MS = 2_000;
 export async function observe(
   deps: ObserveDependencies,
   running: readonly RunningTask[],
-  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle'>,
+  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle' | 'spentBundles'>,
   needsContainers: (runtime: RuntimeObservation) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
@@ -60,7 +60,7 @@ export async function observe(
     trustRevision: deps.trust.revision(),
     media: deps.media.list(),
     localBlobs,
-    isCopying: deps.keeper.isCopying(),
+    copyingBytes: deps.keeper.copyingBytes(),
     runtime,
     containers,
     boot: deps.node.boot(),
