@@ -15,7 +15,19 @@ const rooms = {
   host: ['engine', 'bundle', 'config', 'domain', 'platform'],
   api: ['engine', 'bundle', 'config', 'domain', 'platform'],
   cli: ['api', 'engine', 'bundle', 'config', 'domain', 'platform'],
-  factory: ['cli', 'daemon', 'media', 'registry', 'runtime', 'engine', 'bundle', 'config', 'domain', 'platform'],
+  factory: [
+    'cli',
+    'daemon',
+    'host',
+    'media',
+    'registry',
+    'runtime',
+    'engine',
+    'bundle',
+    'config',
+    'domain',
+    'platform',
+  ],
 };
 
 /** Adapters reach the engine through its ports alone. */

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { FoundBundle } from '../domain/medium.ts';
 import { AppError } from '../platform/app-error.ts';
+import type { BundleReader } from './bundle-reader.ts';
 import { type BundleLayout, findBundles } from './find-bundles.ts';
 import { judgeBundle } from './judge-bundle.ts';
 import { openBundle } from './open-bundle.ts';
@@ -14,7 +15,12 @@ import type { Trust } from './trust.ts';
  */
 export async function readBundles(
   root: string,
-  options: { readonly trust: Trust; readonly layout: BundleLayout },
+  options: {
+    readonly trust: Trust;
+    readonly layout: BundleLayout;
+    /** Default `openBundle()`. */
+    readonly open?: (path: string) => BundleReader;
+  },
   signal: AbortSignal,
 ): Promise<FoundBundle[]> {
   const found: FoundBundle[] = [];
@@ -22,16 +28,16 @@ export async function readBundles(
     const { path } = candidate;
     found.push(
       candidate.kind === 'bundle'
-        ? await judgeAt(root, path, options.trust, signal)
+        ? await judgeAt((options.open ?? openBundle)(join(root, path)), path, options.trust, signal)
         : { kind: 'rejected', path, reason: candidate.reason },
     );
   }
   return found;
 }
 
-async function judgeAt(root: string, path: string, trust: Trust, signal: AbortSignal): Promise<FoundBundle> {
+async function judgeAt(reader: BundleReader, path: string, trust: Trust, signal: AbortSignal): Promise<FoundBundle> {
   try {
-    const { bundle, documents, missing, isEnvelope } = await judgeBundle(openBundle(join(root, path)), trust, signal);
+    const { bundle, documents, missing, isEnvelope } = await judgeBundle(reader, trust, signal);
     return { kind: 'verified', path, bundle, documents, missing, ...(isEnvelope && { isEnvelope }) };
   } catch (error) {
     signal.throwIfAborted();

@@ -20,7 +20,7 @@ export async function openNamedBundle(path: string, signal: AbortSignal): Promis
  *
  * @throws AppError `cli/no-bundle` (`reject`)
  */
-async function volumesOfNamed(path: string): Promise<[string, ...string[]]> {
+export async function volumesOfNamed(path: string): Promise<[string, ...string[]]> {
   const names = await readdir(path).catch((error: unknown) => {
     switch (systemCodeOf(error)) {
       case 'ENOENT':

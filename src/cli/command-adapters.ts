@@ -1,5 +1,7 @@
 import type { BundleReader } from '../bundle/bundle-reader.ts';
 import type { BundleRepository } from '../bundle/list-repositories.ts';
+import type { VerifiedBundle } from '../domain/bundle.ts';
+import type { Reason } from '../domain/medium.ts';
 
 /** A bundle to be served, and where. */
 export interface ServeRequest {
@@ -22,8 +24,41 @@ export interface ServedBundle {
   close(): Promise<void>;
 }
 
+/** A bundle whose preload is to be tried. */
+export interface RehearsalRequest {
+  /** Where it lies, as absolute paths: one, or all its volumes. */
+  readonly volumes: readonly string[];
+  readonly bundle: VerifiedBundle;
+  /** By whom it has to be signed; undefined: whoever signed it. `folder` is absolute. */
+  readonly keys: { readonly folder: string; readonly threshold: number } | undefined;
+  /** The folder in which a throw-away one is made. */
+  readonly temporary: string;
+  /** Told when an image was pulled, in the order in which that happens. */
+  readonly onImage: (image: RehearsedImage) => void;
+}
+
+/** How the pull of one image went. */
+export interface RehearsedImage {
+  readonly reference: string;
+  /** Bytes of its layers that no image before it had brought. */
+  readonly newBytes: number;
+  readonly durationMs: number;
+  /** Why it failed, in the words of the runtime. */
+  readonly fault?: string;
+}
+
+/** How a rehearsal ended. */
+export interface Rehearsal {
+  readonly images: readonly RehearsedImage[];
+  readonly durationMs: number;
+  /** Why a node would not get it ready; undefined when it would. */
+  readonly fault: Reason | undefined;
+}
+
 /** What the commands need of the rooms that they do not know: adapters that only a composition root puts together. */
 export interface CommandAdapters {
   /** Serves until it is closed. @throws AppError `registry/listen` */
   serveBundle(request: ServeRequest): Promise<ServedBundle>;
+  /** Has the whole daemon load a bundle into an embedded runtime, below a folder of which nothing is left in the end. */
+  rehearseBundle(request: RehearsalRequest, signal: AbortSignal): Promise<Rehearsal>;
 }

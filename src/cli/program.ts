@@ -6,6 +6,7 @@ import type { CommandContext } from './command-context.ts';
 import { registerActivate } from './commands/activate.ts';
 import { registerBundleCreate } from './commands/bundle-create.ts';
 import { registerBundleInspect } from './commands/bundle-inspect.ts';
+import { registerBundleRehearse } from './commands/bundle-rehearse.ts';
 import { registerBundleServe } from './commands/bundle-serve.ts';
 import { registerBundleSign } from './commands/bundle-sign.ts';
 import { registerBundleVerify } from './commands/bundle-verify.ts';
@@ -72,6 +73,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerBundleInspect(bundle, context);
   registerBundleVerify(bundle, context);
   registerBundleServe(bundle, context);
+  registerBundleRehearse(bundle, context);
   return program;
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { BundleReader } from '../bundle/bundle-reader.ts';
 import { openBundle } from '../bundle/open-bundle.ts';
 import { readBundles } from '../bundle/read-bundles.ts';
 import { parseContents, parsePayload } from '../bundle/schema.ts';
@@ -46,6 +47,10 @@ export interface DaemonOptions {
   /** An inherited socket for the registry; without one it listens by itself. */
   readonly registryFd?: number | undefined;
   readonly onStatus?: (report: StatusReport) => void;
+  /** How bundles on media are opened; default `openBundle()`. */
+  readonly openBundle?: (path: string) => BundleReader;
+  /** Stands between the daemon and its runtime, for who wants to watch; default nothing does. */
+  readonly watchRuntime?: (runtime: RuntimeAdapter) => RuntimeAdapter;
 }
 
 /** The daemon, built and not yet running. */
@@ -102,7 +107,8 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     disposal.defer('the registry', registry.close);
     const authority = await registry.listen(listenTarget(options));
     const mirror = { authority, token };
-    const runtime = createRuntime({ settings, units: options.units, mirror, arch: node.arch, clock, log });
+    const ownRuntime = createRuntime({ settings, units: options.units, mirror, arch: node.arch, clock, log });
+    const runtime = options.watchRuntime?.(ownRuntime) ?? ownRuntime;
     disposal.defer('the runtime client', runtime.close);
     const engine = createEngine({
       clock,
@@ -193,7 +199,8 @@ async function withdrawMirrors(runtime: RuntimeAdapter, log: Log): Promise<void>
 
 const WITHDRAW_MS = 5_000;
 
-function mediaOf({ settings, clock, log, providers }: DaemonOptions, trust: TrustKeeper): Media {
+function mediaOf(options: DaemonOptions, trust: TrustKeeper): Media {
+  const { settings, clock, log, providers, openBundle: open = openBundle } = options;
   const directories = [
     ...settings.media.directories.map((path) => ({ path, layout: 'medium' as const })),
     { path: settings.media.incoming, layout: 'folder' as const },
@@ -201,10 +208,10 @@ function mediaOf({ settings, clock, log, providers }: DaemonOptions, trust: Trus
   return createMedia({
     providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers],
     log,
-    openBundle,
+    openBundle: open,
     judge: async (root, layout, signal) => {
       const trustRevision = trust.revision();
-      return { bundles: await readBundles(root, { trust: trust.trust(), layout }, signal), trustRevision };
+      return { bundles: await readBundles(root, { trust: trust.trust(), layout, open }, signal), trustRevision };
     },
   });
 }

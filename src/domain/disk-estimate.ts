@@ -90,7 +90,7 @@ function bytesOf({ diskBytes, sizeBytes }: LayerNeed, storage: LayerStorage): nu
 }
 
 /** The most that is staged at once: the largest images, as many as are pulled together, which share no missing layer then. */
-function stagedBytes({ images, parallel }: DiskNeed): number {
+export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'parallel'>): number {
   const staged = new Set<Digest>();
   let sum = 0;
   for (let slot = 0; slot < Math.min(parallel, images.length); slot += 1) {

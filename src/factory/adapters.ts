@@ -1,5 +1,6 @@
 import type { CommandAdapters } from '../cli/command-adapters.ts';
+import { rehearseBundle } from './rehearse-bundle.ts';
 import { serveBundle } from './serve-bundle.ts';
 
 /** The adapters of the command line, put together. */
-export const commandAdapters: CommandAdapters = { serveBundle };
+export const commandAdapters: CommandAdapters = { serveBundle, rehearseBundle };
