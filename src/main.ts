@@ -19,8 +19,8 @@ import { systemClock } from './platform/clock.ts';
 import { messageIds } from './platform/message-ids.ts';
 
 /**
- * A single effect that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. It is that long because reading a
- * stick with bad sectors is one effect: a restart would only begin it anew.
+ * A single effect that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. Media are mounted and read beside
+ * the loop; it is that long because manifests of a new bundle are kept within it, and those may lie on bad sectors.
  */
 const STUCK_MS = 15 * 60_000;
 

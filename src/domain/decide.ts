@@ -59,7 +59,8 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
 }
 
 function mediaEffects({ media, trustRevision }: Observed): Effect[] {
-  return media.flatMap(({ mediumId, state }): Effect[] => {
+  return media.flatMap(({ mediumId, state, isBusy }): Effect[] => {
+    if (isBusy) return [];
     if (state.kind === 'attached') return [{ kind: 'mount-medium', mediumId }];
     if (state.kind === 'mounted') return [{ kind: 'read-medium', mediumId }];
     if (state.kind === 'read' && state.trustRevision !== trustRevision) return [{ kind: 'read-medium', mediumId }];

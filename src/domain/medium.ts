@@ -55,4 +55,6 @@ export interface Medium {
   /** The drop folder is always there; that it is empty is no news. */
   readonly isDropFolder: boolean;
   readonly state: MediumState;
+  /** It is being mounted or read now, or waits after that failed. What it was before holds until that is over. */
+  readonly isBusy?: boolean;
 }

@@ -49,9 +49,9 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
       runtime.kind === 'reachable'
         ? { reachable: true, name: runtime.name }
         : { reachable: false, reason: runtime.reason },
-    media: observed.media.map(({ label, state }) => ({
+    media: observed.media.map(({ label, state, isBusy }) => ({
       medium: label,
-      state: state.kind,
+      state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
       bundles: state.kind === 'read' ? state.bundles.length : 0,
     })),
     bundles: assessment.bundles.map(bundleReport),

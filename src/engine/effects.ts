@@ -12,6 +12,7 @@ import { formatBytes, formatCount } from '../platform/sizes.ts';
 import { activateBundle } from './activate-task.ts';
 import { type FailureLedger, SETTLING_TRIES } from './failures.ts';
 import { createLifeEffects } from './life-effects.ts';
+import type { MediaJobs } from './media-jobs.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
 import type {
   ChangingBlobSource,
@@ -48,6 +49,7 @@ export interface EffectDependencies extends NarratorDependencies {
   /** How long nothing may move of a pull before it is broken off: `preload.stall`. */
   readonly stallMs: number;
   readonly tasks: Tasks;
+  readonly mediaJobs: MediaJobs;
   readonly narrator: Narrator;
 }
 
@@ -90,10 +92,12 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   async function execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void> {
     switch (effect.kind) {
       case 'mount-medium':
-        return media.mount(effect.mediumId, signal);
+        return beside(effect, assessment, (inner) => media.mount(effect.mediumId, inner));
       case 'read-medium':
-        await media.read(effect.mediumId, signal);
-        return keepDocumentsOn(effect.mediumId, signal);
+        return beside(effect, assessment, async (inner) => {
+          await media.read(effect.mediumId, inner);
+          await keepDocumentsOn(effect.mediumId, inner);
+        });
       case 'adopt-bundle':
         return adopt(effect.bundleId, assessment, signal);
       case 'apply-pins':
@@ -122,6 +126,14 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       default:
         return assertNever(effect);
     }
+  }
+
+  function beside(
+    effect: Extract<Effect, { kind: 'mount-medium' | 'read-medium' }>,
+    assessment: Assessment,
+    work: (signal: AbortSignal) => Promise<void>,
+  ): void {
+    deps.mediaJobs.start(effect.mediumId, work, (error) => narrator.tellFailure(effect, assessment, error));
   }
 
   async function adopt(bundleId: BundleId, assessment: Assessment, signal: AbortSignal): Promise<void> {

@@ -19,6 +19,7 @@ import { type Commands, createCommands, findBundle } from './commands.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
 import { createFailureLedger } from './failures.ts';
 import { createLayerKeeper } from './layer-keeper.ts';
+import { createMediaJobs } from './media-jobs.ts';
 import { createNarrator } from './narrator.ts';
 import { observe } from './observe.ts';
 import { createPace, type Pause } from './pace.ts';
@@ -30,7 +31,8 @@ import { createTasks } from './tasks.ts';
 import { createWake } from './wake.ts';
 
 /** What the engine is wired to. */
-export interface EngineDependencies extends Omit<EffectDependencies, 'tasks' | 'narrator' | 'assessment'> {
+export interface EngineDependencies
+  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'narrator' | 'assessment'> {
   readonly media: MediaPort;
   readonly trust: TrustPort;
   readonly node: NodePort;
@@ -83,9 +85,10 @@ export function createEngine(deps: EngineDependencies): Engine {
   const narrator = createNarrator(deps);
   const tasks = createTasks(wake.kick);
   const keeper = createLayerKeeper(deps, wake.kick);
+  const mediaJobs = createMediaJobs(clock, wake.kick);
   const refusals = createRefusals();
   const rate = createRateGauge();
-  const effects = createEffects({ ...deps, tasks, failures, narrator });
+  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator });
   let snapshot: Snapshot | undefined;
   const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
   const pace = createPace();
@@ -97,12 +100,12 @@ export function createEngine(deps: EngineDependencies): Engine {
 
   async function round(signal: AbortSignal): Promise<Pause> {
     const observed = await observe(
-      { ...deps, failures, keeper },
+      { ...deps, failures, keeper, mediaJobs },
       tasks.running(),
       {
         pinsRequested: effects.pinsRequested(),
         pinnedInVain: effects.pinnedInVain(),
-        obstacle,
+        obstacle: obstacle ?? mediaJobs.obstacle(),
         spentBundles: spentIn(snapshot),
       },
       (runtime) =>
@@ -232,7 +235,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     } finally {
       clearInterval(ticker);
       for (const stop of unsubscribe) stop();
-      await Promise.all([tasks.cancelAll(), keeper.stop()]);
+      await Promise.all([tasks.cancelAll(), mediaJobs.stop(), keeper.stop()]);
     }
   }
 

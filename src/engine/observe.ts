@@ -1,4 +1,5 @@
 import type { Digest } from '../domain/digest.ts';
+import type { Medium } from '../domain/medium.ts';
 import type { RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Observed, RunningTask } from '../domain/state.ts';
@@ -7,6 +8,7 @@ import { reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { FailureLedger } from './failures.ts';
 import type { LayerKeeper } from './layer-keeper.ts';
+import type { MediaJobs } from './media-jobs.ts';
 import type {
   ContainersPort,
   DocumentStore,
@@ -29,6 +31,7 @@ export interface ObserveDependencies {
   readonly documents: Pick<DocumentStore, 'list'>;
   readonly layers: Pick<LayerStore, 'list'>;
   readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
+  readonly mediaJobs: Pick<MediaJobs, 'busy'>;
 }
 
 /** How long the runtime may take to answer before it counts as unreachable. */
@@ -58,7 +61,7 @@ export async function observe(
     clockSynchronised,
     arch: deps.node.arch,
     trustRevision: deps.trust.revision(),
-    media: deps.media.list(),
+    media: mediaOf(deps),
     localBlobs,
     copyingBytes: deps.keeper.copyingBytes(),
     runtime,
@@ -68,6 +71,11 @@ export async function observe(
     failures: deps.failures.list(),
     ...last,
   };
+}
+
+function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
+  const busy = mediaJobs.busy();
+  return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
 }
 
 async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promise<RuntimeObservation> {

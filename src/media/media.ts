@@ -48,6 +48,8 @@ interface Slot {
   readonly gone: AbortController;
   state: MediumState;
   root: string | undefined;
+  /** How often what is on it has changed: what was read meanwhile is out of date. */
+  changes: number;
   /** Failures since it last worked. */
   failures: number;
 }
@@ -94,6 +96,7 @@ export function createMedia(deps: MediaDeps): Media {
         gone: new AbortController(),
         state: { kind: 'attached' },
         root: undefined,
+        changes: 0,
         failures: 0,
       });
       deps.log.debug({ medium: plugged.label }, 'Medium found');
@@ -101,7 +104,9 @@ export function createMedia(deps: MediaDeps): Media {
     },
     changed: (mediumId: MediumId) => {
       const slot = slots.get(mediumId);
-      if (slot !== undefined) move(slot, { kind: slot.root === undefined ? 'attached' : 'mounted' });
+      if (slot === undefined) return;
+      slot.changes += 1;
+      move(slot, { kind: slot.root === undefined ? 'attached' : 'mounted' });
     },
     left: (mediumId: MediumId) => {
       const slot = slots.get(mediumId);
@@ -135,8 +140,10 @@ export function createMedia(deps: MediaDeps): Media {
   };
   const readSlot = (slot: Slot, root: string, signal: AbortSignal): Promise<void> =>
     step(slot, signal, async (both) => {
+      const { changes } = slot;
       const { bundles, trustRevision } = await deps.judge(root, slot.plugged.layout, both);
       both.throwIfAborted();
+      if (slot.changes !== changes) return; // it is `mounted` again, and so read anew
       blobs.set(slot.plugged, slot.gone.signal, root, bundles);
       slot.failures = 0;
       move(slot, { kind: 'read', bundles, trustRevision });

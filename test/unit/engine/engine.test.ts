@@ -561,6 +561,27 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
+  it('is not held up by a stick that can hardly be read, and reads it only once', async () => {
+    await start();
+    const { read } = node.media;
+    const reads: string[] = [];
+    node.media.read = async (mediumId, signal) => {
+      reads.push(mediumId);
+      if (mediumId === 'sdb1') await node.clock.sleep(600_000, signal);
+      await read(mediumId, signal);
+    };
+    node.plug('sdb1', verified({ name: 'tools', images: { shell: ['shell'] } }));
+    await node.clock.advance(0);
+    node.plug('sdc1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.engine.report()?.media.map(({ state }) => state)).toEqual(['reading', 'read']);
+    expect(node.engine.idleMs()).toBeLessThan(60_000);
+    await node.clock.advance(600_000);
+    expect(reads.filter((mediumId) => mediumId === 'sdb1')).toHaveLength(1);
+    expect(node.engine.report()?.bundles.map(({ name, phase }) => `${name} ${phase}`)).toContain('tools activated');
+  });
+
   it('does not let one medium that fails keep the others from being read', async () => {
     await start();
     node.media.failRead = fault('media/read', 'input/output error');

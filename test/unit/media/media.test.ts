@@ -95,6 +95,25 @@ describe('media', () => {
   };
   const states = (): string[] => media.list().map(({ mediumId, state }) => `${mediumId} ${state.kind}`);
 
+  it('reads again what changed while it was read', async () => {
+    let finish: () => void = () => undefined;
+    judge = () =>
+      new Promise((resolve) => {
+        finish = () => resolve({ bundles: [], trustRevision: 'r1' });
+      });
+    sink.arrived(mediumOf('1-sdb1'));
+    await media.mount('1-sdb1', never);
+    const reading = media.read('1-sdb1', never);
+    sink.changed('1-sdb1');
+    finish();
+    await reading;
+    expect(states()).toEqual(['1-sdb1 mounted']);
+    const again = media.read('1-sdb1', never);
+    finish();
+    await again;
+    expect(states()).toEqual(['1-sdb1 read']);
+  });
+
   it('mounts what comes back under the same id when the last one is put away, not before', async () => {
     let putAway: () => void = () => undefined;
     const story: string[] = [];
