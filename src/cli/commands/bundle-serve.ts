@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { listRepositories } from '../../bundle/list-repositories.ts';
 import { bundleTitle } from '../../domain/bundle.ts';
 import { oneLine } from '../../domain/one-line.ts';
@@ -27,10 +27,11 @@ export function registerBundleServe(bundle: Command, context: CommandContext): v
     .command('serve')
     .description('a read-only OCI registry over a bundle, until interrupted')
     .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
-    .option('--listen <address>', 'where to listen; port 0 takes any free one', address, {
-      host: '127.0.0.1',
-      port: 5000,
-    })
+    .addOption(
+      new Option('--listen <address>', 'where to listen; port 0 takes any free one')
+        .argParser(address)
+        .default(address('127.0.0.1:5000'), '127.0.0.1:5000'),
+    )
     .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not judged')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--json', 'print what is served as JSON')

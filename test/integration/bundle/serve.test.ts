@@ -436,6 +436,10 @@ describe('bundle serve: from start to end', () => {
     });
   });
 
+  it('tells in its help where it listens', async () => {
+    expect((await runCommand(['bundle', 'serve', '--help'])).stdout).toMatch(/\(default:\s+127\.0\.0\.1:5000\)/);
+  });
+
   it.each(['5000', '127.0.0.1', '127.0.0.1:x', '127.0.0.1:70000', '::1:5000'])(
     'takes %s for no address',
     async (listen) => {
