@@ -22,13 +22,12 @@ export type Catalog = ReadonlyMap<string, CatalogEntry>;
  * from us, would look for them nowhere else (fact 12). What is being pulled from us has its manifest already, and waits for its medium.
  */
 export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles }: Assessment): ReadonlySet<Digest> {
-  const begun = new Set(running.map((task) => (task.kind === 'pull' && task.online !== true ? task.reference : '')));
   const withheld = new Set<Digest>();
   for (const { absentImages, pullableImages, onlineImages } of bundles) {
     const online = new Set(onlineImages);
     const atHand = new Set(pullableImages.filter((image) => !online.has(image)));
     for (const image of absentImages) {
-      if (!atHand.has(image) && !begun.has(image.reference)) withheld.add(image.digest);
+      if (!atHand.has(image) && !isBegunHere(image.reference, { running })) withheld.add(image.digest);
     }
   }
   return withheld;
@@ -40,7 +39,8 @@ export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles
  */
 export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
   const catalog = new Map<string, GrowingEntry>();
-  for (const { bundle } of assessment.bundles) {
+  for (const { bundle, onlineImages } of assessment.bundles) {
+    const elsewhere = new Set(onlineImages.filter((image) => !isBegunHere(image.reference, observed)));
     for (const image of bundle.contents.images) {
       const entry = entryOf(catalog, parseReference(image.reference).repository);
       entry.manifests.add(image.digest);
@@ -48,6 +48,8 @@ export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
         entry.manifests.add(digest);
         entry.tags.set(tag, digest);
       }
+      // Nothing is promised that may never come: containerd asks the image's own registry for what is answered 404 here.
+      if (elsewhere.has(image)) continue;
       for (const index of image.layers) {
         const layer = bundle.contents.layers[index];
         if (layer !== undefined) entry.layers.set(layer.digest, layer.sizeBytes);
@@ -64,6 +66,11 @@ export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
     }
   }
   return catalog;
+}
+
+/** Whether the image is being pulled from our registry: it waits for its medium, should that go away. */
+function isBegunHere(reference: string, { running }: Pick<Observed, 'running'>): boolean {
+  return running.some((task) => task.kind === 'pull' && task.reference === reference && task.online !== true);
 }
 
 interface GrowingEntry {

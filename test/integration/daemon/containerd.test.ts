@@ -1,11 +1,22 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { hexOf } from '../../../src/domain/digest.ts';
 import { type Containerd, startContainerd } from '../../support/containerd.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
 import { have } from '../../support/requirements.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
+import { startSourceRegistry } from '../../support/source-registry.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
   let containerd: Containerd;
@@ -50,12 +61,52 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     harness.unplug();
     const reference = bundle.contents.images[0]?.reference ?? '';
     await containerd.ctr('images', 'label', reference, 'io.cri-containerd.pinned=');
-    expect((await harness.images()).find((image) => image.repoDigests.includes(reference))?.pinned).toBe(false);
     harness.daemon().engine.kick();
     await expect
       .poll(async () => (await harness.images()).find((image) => image.repoDigests.includes(reference))?.pinned, {
         timeout: 10_000,
       })
       .toBe(true);
+  });
+
+  it('fills an envelope without blobs from the registries of its references, and takes from the stick what is there', async () => {
+    const remote = await startSourceRegistry();
+    // Content that no other test has left in this containerd.
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key], version: '4.14.0' });
+    try {
+      for (const { reference, image } of bundle.images) {
+        const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
+        remote.add(repository, image, [tag]);
+      }
+      const configured = `server = "http://${remote.host}"\n\n[host."http://${remote.host}"]\n  capabilities = ["pull", "resolve"]\n`;
+      mkdirSync(join(containerd.certsDirectory, 'quay.example.com'));
+      writeFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), configured);
+      const envelope = join(harness.base, 'envelope');
+      mkdirSync(envelope);
+      for (const file of ['bundle.dsse.json', 'index.json'])
+        copyFileSync(join(bundle.path, file), join(envelope, file));
+      const contents = hexOf(bundle.payload.contents.digest);
+      copyFileSync(join(bundle.path, 'blobs/sha256', contents), join(envelope, 'contents.json'));
+      const [etcd, api] = bundle.images;
+      for (const layer of api?.image.layers ?? []) rmSync(join(bundle.path, 'blobs/sha256', layer.digest.slice(7)));
+      harness.plug(bundle.path);
+      renameSync(envelope, join(harness.incoming, 'ocp'));
+      await harness.start();
+      const done = await harness.until(
+        (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
+        30_000,
+      );
+      expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+      expect(remote.bytesSent(etcd?.image.layers[0]?.digest)).toBe(0);
+      expect(remote.bytesSent(api?.image.layers[0]?.digest)).toBeGreaterThan(0);
+      await expect
+        .poll(() => readFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), 'utf8'), {
+          timeout: 10_000,
+        })
+        .toBe(configured);
+    } finally {
+      rmSync(join(containerd.certsDirectory, 'quay.example.com'), { recursive: true, force: true });
+      await remote.close();
+    }
   });
 });
