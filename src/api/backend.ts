@@ -37,6 +37,10 @@ export interface ApiBackend {
   rollback(stream: string, signal: AbortSignal): Promise<string>;
   /** Takes the pins off a bundle. @throws AppError `engine/running` when it may be what runs and `force` is false */
   unpin(bundle: string, options: { readonly removeImages: boolean; readonly force: boolean }): Promise<void>;
+  /** Approves a bundle by its digest, or one that is known by `name@version`. Gives a sentence about what that does. */
+  approve(bundle: string, signal: AbortSignal): Promise<string>;
+  /** Rejects a bundle; see {@link ApiBackend.approve}. */
+  reject(bundle: string, signal: AbortSignal): Promise<string>;
   /** Breaks off every preload. @throws AppError when there is none */
   cancel(signal: AbortSignal): Promise<void>;
   /** Looks at all media and the runtime again, and goes on with what was cancelled. */

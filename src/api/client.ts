@@ -21,6 +21,10 @@ export interface ApiClient {
     signal: AbortSignal,
   ): Promise<void>;
   cancel(signal: AbortSignal): Promise<void>;
+  /** Approves a bundle. @returns what that does, in a sentence. */
+  approve(bundle: string, signal: AbortSignal): Promise<string>;
+  /** Rejects a bundle. @returns what that does, in a sentence. */
+  reject(bundle: string, signal: AbortSignal): Promise<string>;
   rescan(signal: AbortSignal): Promise<void>;
   /** Takes the medium at an absolute path; resolves to what it is called. */
   load(path: string, signal: AbortSignal): Promise<string>;
@@ -65,8 +69,8 @@ export async function connectApi(
       },
       on,
     );
-  const ask = (member: string, parent: AbortSignal) =>
-    withDeadline('The daemon', answerMs, parent, (on) => call(member, on)).catch((error: unknown) => {
+  const ask = (member: string, parent: AbortSignal, ...args: readonly string[]) =>
+    withDeadline('The daemon', answerMs, parent, (on) => call(member, on, ...args)).catch((error: unknown) => {
       parent.throwIfAborted();
       throw error instanceof AppError && error.code === 'platform/deadline' ? unreachable(error) : error;
     });
@@ -83,6 +87,8 @@ export async function connectApi(
     cancel: async (on) => {
       await ask('Cancel', on);
     },
+    approve: async (bundle, on) => String((await ask('Approve', on, bundle))[0]),
+    reject: async (bundle, on) => String((await ask('Reject', on, bundle))[0]),
     rescan: async (on) => {
       await ask('Rescan', on);
     },

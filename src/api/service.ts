@@ -142,6 +142,10 @@ async function dispatch(call: IncomingCall, backend: ApiBackend, signal: AbortSi
     case `${INTERFACE}.Cancel()`:
       await backend.cancel(signal);
       return nothing;
+    case `${INTERFACE}.Approve(s)`:
+      return { signature: 's', body: [await backend.approve(String(first), signal)] };
+    case `${INTERFACE}.Reject(s)`:
+      return { signature: 's', body: [await backend.reject(String(first), signal)] };
     case `${INTERFACE}.Rescan()`:
       await backend.rescan(signal);
       return nothing;

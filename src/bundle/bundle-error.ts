@@ -25,6 +25,7 @@ export type BundleErrorCode =
   | 'bundle/unknown-key'
   | 'bundle/bad-signature'
   | 'bundle/threshold'
+  | 'bundle/revoked-key'
   | 'bundle/key-file'
   | 'bundle/option'
   | 'bundle/source'

@@ -37,9 +37,9 @@ export async function judgeBundle(reader: BundleReader, trust: Trust, signal: Ab
   const payload = parsePayload(verified.payload);
   const tree = await readTree(reader, payload, signal);
   const walked = await walkImages(reader, { payload, ...tree }, signal);
-  const { bundleId, signedBy } = verified;
+  const { bundleId, signedBy, signerKeyIds } = verified;
   const isEnvelope = tree.isBeside && lacksAllLayers(tree.contents, walked);
-  const bundle = { bundleId, payload, contents: tree.contents, signedBy };
+  const bundle = { bundleId, payload, contents: tree.contents, signedBy, signerKeyIds };
   return { bundle, index: tree.index, isEnvelope, ...walked };
 }
 

@@ -37,6 +37,22 @@ export function parsePublicKey(pem: string, name: string): PublicKey {
 }
 
 /**
+ * The key ids that a `*.revoked` file means: that of the public key in PEM that it holds, or those that it names, one a line, with `#` comments.
+ * Upper-case digits are taken as well.
+ *
+ * @throws AppError `bundle/key-file` (`reject`) when it is neither, or names none.
+ */
+export function parseRevocations(text: string, name: string): string[] {
+  if (text.includes('-----BEGIN ')) return [parsePublicKey(text, name).keyId];
+  const lines = text.split(/\r?\n/).map((line) => line.replace(/#.*/, '').trim().toLowerCase());
+  const keyIds = lines.filter((line) => line !== '');
+  const foreign = keyIds.findIndex((line) => !KEY_ID.test(line));
+  if (keyIds.length > 0 && foreign === -1) return keyIds;
+  const why = keyIds.length === 0 ? 'names no key' : `${JSON.stringify(keyIds[foreign]?.slice(0, 80))} is no key id`;
+  throw badKey(name, `${why}: it must hold a public key in PEM, or key ids (64 hex digits), one a line`);
+}
+
+/**
  * Reads an unencrypted private key from PEM (PKCS#8, as `stickpin keygen` and `openssl genpkey` write it).
  *
  * @throws AppError `bundle/key-file` (`reject`)
@@ -52,9 +68,11 @@ export function parsePrivateKey(pem: string, name: string): PrivateKey {
   return { keyId: keyIdOf(createPublicKey(key)), algorithm: algorithmOf(key, name), key };
 }
 
+const KEY_ID = /^[0-9a-f]{64}$/;
+
 /** A key id shortened for people: `5f0c8a12e9b4…`. Foreign text that is no key id is shown as `(none)`. */
 export function shortKeyId(keyId: string): string {
-  return /^[0-9a-f]{64}$/.test(keyId) ? `${keyId.slice(0, 12)}…` : '(none)';
+  return KEY_ID.test(keyId) ? `${keyId.slice(0, 12)}…` : '(none)';
 }
 
 function keyIdOf(key: KeyObject): string {

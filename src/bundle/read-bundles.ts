@@ -3,13 +3,14 @@ import type { FoundBundle } from '../domain/medium.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
 import { type BundleLayout, findBundles } from './find-bundles.ts';
-import { judgeBundle } from './judge-bundle.ts';
+import { judgeBundle, readEnvelope } from './judge-bundle.ts';
 import { openBundle } from './open-bundle.ts';
 import type { Trust } from './trust.ts';
+import { bundleIdOf } from './verify-envelope.ts';
 
 /**
  * Finds and judges every bundle below `root`: the root of a mounted medium, or the drop folder. A bundle that may not be trusted, is malformed
- * or can't be read is `rejected` with its reason and hides no other one.
+ * or can't be read is `rejected` with its reason and hides no other one; where approval is enough, one that nobody trusted signed is `unapproved`.
  *
  * @throws AppError `media/gone` (`wait`) when the medium went away meanwhile; `media/read` (`retry`) when its folders can't be listed.
  */
@@ -35,6 +36,15 @@ export async function readBundles(
   return found;
 }
 
+/** Signatures that are lacking may be made up for by an approval. One that does not match means a damaged or altered bundle. */
+const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
+  'bundle/no-key',
+  'bundle/unsigned',
+  'bundle/unknown-key',
+  'bundle/revoked-key',
+  'bundle/threshold',
+]);
+
 async function judgeAt(reader: BundleReader, path: string, trust: Trust, signal: AbortSignal): Promise<FoundBundle> {
   try {
     const { bundle, documents, missing, isEnvelope } = await judgeBundle(reader, trust, signal);
@@ -42,6 +52,10 @@ async function judgeAt(reader: BundleReader, path: string, trust: Trust, signal:
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof AppError) || error.code === 'media/gone') throw error;
+    if (trust.isApprovalEnough === true && MAY_BE_APPROVED.has(error.code)) {
+      const { payload } = await readEnvelope(reader, signal);
+      return { kind: 'unapproved', path, bundleId: bundleIdOf(payload) };
+    }
     return { kind: 'rejected', path, reason: { code: error.code, message: error.message } };
   }
 }

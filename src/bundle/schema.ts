@@ -4,6 +4,7 @@ import { type Digest, isDigest } from '../domain/digest.ts';
 import { isVersion, isVersionRange } from '../domain/version.ts';
 import { bundleError } from './bundle-error.ts';
 import { decodeJson, parseJson, validateJson } from './json.ts';
+import { parsePublicKey } from './keys.ts';
 import { limits } from './limits.ts';
 
 /** Architectures of bundles, as Go names them. */
@@ -85,6 +86,22 @@ function haveDistinctNames(attachments: readonly { readonly name: string }[]): b
   return new Set(attachments.map(({ name }) => name.toLowerCase())).size === attachments.length;
 }
 
+/** SPKI in PEM. A key that can't be read would be found out when it is too late to refuse the bundle. */
+const publicKey = v.pipe(
+  v.string(),
+  v.maxLength(limits.textLength),
+  v.check(isPublicKey, 'must be an Ed25519 or ECDSA P-256 public key in PEM'),
+);
+
+function isPublicKey(pem: string): boolean {
+  try {
+    parsePublicKey(pem, '');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const advisory = v.strictObject({
   version,
   deadend: v.exactOptional(v.boolean()),
@@ -114,7 +131,7 @@ const payload = v.strictObject({
   advisories: v.exactOptional(items(advisory)),
   trust: v.exactOptional(
     v.strictObject({
-      keys: v.exactOptional(items(v.pipe(v.string(), v.maxLength(limits.textLength)))),
+      keys: v.exactOptional(items(publicKey)),
       revoked: v.exactOptional(
         items(v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits'))),
       ),

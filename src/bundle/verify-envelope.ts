@@ -9,8 +9,10 @@ import type { Trust, TrustedKey } from './trust.ts';
 export interface VerifiedPayload {
   readonly bundleId: BundleId;
   readonly payload: Buffer;
-  /** Names of the distinct trusted keys that signed, sorted. */
+  /** Names of the distinct trusted keys that signed, sorted; may be empty for a bundle that is vouched for. */
   readonly signedBy: readonly string[];
+  /** Their key ids, sorted. */
+  readonly signerKeyIds: readonly string[];
 }
 
 /** The identity of a bundle: SHA-256 of its decoded payload. */
@@ -20,31 +22,39 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
 
 /**
  * Decides whether an envelope may be trusted (DSSE protocol.md). Pure. Every trusted key is tried on every signature, the one that `keyid`
- * hints at first; each key counts once.
+ * hints at first; each key counts once. A payload that is vouched for by its digest needs no signature.
  *
  * @throws AppError
  *   `bundle/no-key` (`wait`) nothing is trusted here; `bundle/unsigned` no signature at all;
  *   `bundle/bad-signature` a signature of a trusted key does not match; `bundle/unknown-key` signed by others only;
- *   `bundle/threshold` signed by too few.
+ *   `bundle/revoked-key` signed with a revoked key; `bundle/threshold` signed by too few.
  */
 export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayload {
   const { keys } = trust.keys;
-  if (keys.length === 0) throw noKey(trust);
-  if (envelope.signatures.length === 0) {
+  const bundleId = bundleIdOf(envelope.payload);
+  const isVouched = trust.vouched?.has(bundleId) === true;
+  if (keys.length === 0 && !isVouched) throw noKey(trust);
+  if (envelope.signatures.length === 0 && !isVouched) {
     throw bundleError('bundle/unsigned', 'bundle.dsse.json carries no signature: sign it with stickpin bundle sign');
   }
+  const signers = signersOf(envelope, keys);
+  if (signers.length < trust.threshold && !isVouched) throw tooFew(envelope, trust, signers);
+  return {
+    bundleId,
+    payload: envelope.payload,
+    signedBy: signers.map((key) => key.name).sort(),
+    signerKeyIds: signers.map((key) => key.keyId).sort(),
+  };
+}
+
+function signersOf(envelope: Envelope, keys: readonly TrustedKey[]): readonly TrustedKey[] {
   const covered = preAuthenticationEncoding(envelope.payloadType, envelope.payload);
   const signers = new Map<string, TrustedKey>();
   for (const signature of envelope.signatures) {
     const signer = signerOf(signature, keys, covered);
     if (signer !== undefined) signers.set(signer.keyId, signer);
   }
-  if (signers.size < trust.threshold) throw tooFew(envelope, trust, [...signers.values()]);
-  return {
-    bundleId: bundleIdOf(envelope.payload),
-    payload: envelope.payload,
-    signedBy: [...signers.values()].map((key) => key.name).sort(),
-  };
+  return [...signers.values()];
 }
 
 /** Whether `signature` is `key`'s over `covered`. A signature that can't even be read is none. */
@@ -81,6 +91,13 @@ function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonl
     return bundleError(
       'bundle/bad-signature',
       `signature by ${known.name} (${shortKeyId(keyId)}) does not match bundle.dsse.json: it was altered or damaged after signing; copy the bundle again from its origin`,
+    );
+  }
+  const revoked = claimed.find(({ keyId }) => keys.revoked.includes(keyId));
+  if (revoked !== undefined) {
+    return bundleError(
+      'bundle/revoked-key',
+      `signature by revoked key ${shortKeyId(revoked.keyId)}, which does not count: bring a bundle signed by a key that is still trusted`,
     );
   }
   if (signers.length === 0) {

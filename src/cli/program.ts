@@ -19,6 +19,7 @@ import { registerRescan } from './commands/rescan.ts';
 import { registerRollback } from './commands/rollback.ts';
 import { registerStatus } from './commands/status.ts';
 import { registerUnpin } from './commands/unpin.ts';
+import { registerVerdicts } from './commands/verdicts.ts';
 import { exitCodeOf, exitCodes } from './exit-code.ts';
 
 /** Runs one command line, without the program's own name, and returns its exit code. Never throws. */
@@ -63,6 +64,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerRollback(program, context);
   registerUnpin(program, context);
   registerCancel(program, context);
+  registerVerdicts(program, context);
   registerRescan(program, context);
   registerLoad(program, context);
   registerConfig(program, context);

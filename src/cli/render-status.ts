@@ -1,5 +1,5 @@
 import { oneLine } from '../domain/one-line.ts';
-import type { StatusReport } from '../domain/report.ts';
+import type { BundleReport, StatusReport } from '../domain/report.ts';
 import { formatBytes, formatBytesOf, formatDuration } from '../platform/sizes.ts';
 import { formatTable } from './output.ts';
 import { progressBar } from './progress-bar.ts';
@@ -20,14 +20,14 @@ export function renderStatus(report: StatusReport): string {
 export function renderList(report: StatusReport): string {
   if (report.bundles.length + report.rejected.length === 0) return 'No bundle is known and none is plugged in.\n';
   const rows = [
-    ...report.bundles.map(({ name, version, phase, hold, images, sizeBytes, media, signedBy }) => [
-      `${name}@${version}`,
+    ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
+      shownName(bundle),
       hold === undefined ? phase : `${phase} (${hold})`,
       `${images.present}/${images.total}`,
       `${images.pinned}`,
       formatBytes(sizeBytes),
       media.join(', ') || '-',
-      signedBy.join(', '),
+      signedBy.join(', ') || '-',
     ]),
     ...report.rejected.map(({ name, path, medium }) => [
       oneLine(name ?? path),
@@ -41,10 +41,15 @@ export function renderList(report: StatusReport): string {
   ];
   const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
   const reasons = [
-    ...report.bundles.flatMap(({ name, version, reason }) => (reason ? [`${name}@${version}: ${reason.message}`] : [])),
+    ...report.bundles.flatMap(({ reason, ...bundle }) => (reason ? [`${shownName(bundle)}: ${reason.message}`] : [])),
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];
   return reasons.length === 0 ? table : `${table}\n${reasons.map(oneLine).join('\n')}\n`;
+}
+
+/** What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that may be believed. */
+function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'version' | 'bundleId'>): string {
+  return name === '' ? bundleId : `${name}@${version}`;
 }
 
 function progressLine({ progress }: StatusReport): string[] {

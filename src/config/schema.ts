@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { type BundleId, isDigest } from '../domain/digest.ts';
 
 const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)?$/;
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -18,6 +19,10 @@ const listenAddress = v.pipe(
   v.string(),
   v.check(isLoopbackWithPort, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
 );
+const bundleDigest = v.custom<BundleId>(
+  (value) => typeof value === 'string' && isDigest(value),
+  'must be a bundle digest, sha256:<64 lower-case hex digits>',
+);
 const count = v.pipe(v.number(), v.integer(), v.minValue(1));
 const release = v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'));
 const percent = v.pipe(v.number(), v.minValue(0), v.maxValue(90));
@@ -33,6 +38,11 @@ export const settingsSchema = v.strictObject({
     v.strictObject({
       keys_dir: v.optional(absolutePath, '/etc/stickpin/keys.d'),
       threshold: v.optional(count, 1),
+      require: v.optional(
+        v.picklist(['signature', 'approval', 'both'], 'must be "signature", "approval" or "both"'),
+        'signature',
+      ),
+      approved: v.optional(v.array(bundleDigest), []),
     }),
     {},
   ),

@@ -46,6 +46,8 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
     activate: async (bundle) => started().engine.activate(bundle),
     rollback: async (stream) => started().engine.rollback(stream === '' ? undefined : stream),
     unpin: async (bundle, options) => started().engine.unpin(bundle, options),
+    approve: async (bundle) => started().engine.verdicts.approve(bundle),
+    reject: async (bundle) => started().engine.verdicts.reject(bundle),
     rescan: async (signal) => {
       await started().media.rescan(signal);
       started().engine.resume();

@@ -83,7 +83,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     }));
     const published = createPublishedFiles(settings.paths.state_dir, settings.paths.run_dir, log);
     disposal.defer('the published files', published.settled);
-    const trust = await createTrustKeeper(settings.trust.keys_dir, settings.trust.threshold, log, signal);
+    const trust = await createTrustKeeper({ settings: settings.trust, store, log }, signal);
     const media = mediaOf(options, trust);
     disposal.defer('the media', media.dispose);
     const documents = createBlobStore(join(settings.paths.state_dir, 'blobs'));
@@ -143,7 +143,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
   }
 }
 
-function policyOf({ preload, retention, lifecycle }: Settings): Policy {
+function policyOf({ preload, retention, lifecycle, trust }: Settings): Policy {
   return {
     lifecycle: {
       soakMs: lifecycle.soak,
@@ -154,6 +154,7 @@ function policyOf({ preload, retention, lifecycle }: Settings): Policy {
       makeRoom: lifecycle.make_room,
       protect: lifecycle.protect,
     },
+    trust: { require: trust.require, threshold: trust.threshold, approved: trust.approved },
     parallelPulls: preload.parallel,
     minFreePercent: preload.min_free_percent,
     keepBlobs: retention.blobs === 'kept',

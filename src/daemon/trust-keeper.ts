@@ -1,24 +1,44 @@
-import { loadTrustedKeys, type Trust } from '../bundle/trust.ts';
-import type { TrustPort } from '../engine/ports.ts';
+import { createHash } from 'node:crypto';
+import { loadTrustedKeys, type Trust, type TrustedKeys, withRotation } from '../bundle/trust.ts';
+import type { Settings } from '../config/schema.ts';
+import { type Approvals, isApproved } from '../domain/approval.ts';
+import type { BundleId } from '../domain/digest.ts';
+import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
+import { withdrawalOf } from '../domain/standing.ts';
+import type { StateStore, TrustPort } from '../engine/ports.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 
-/** The trusted keys as they lie in the folder now. */
+/** The trusted keys as they are now: those of the folder and those that came by rotation. */
 export interface TrustKeeper extends TrustPort {
   trust(): Trust;
   /** Reads the keys again; tells what changed and what is wrong with a file. */
   reload(signal: AbortSignal): Promise<void>;
 }
 
-/** Loads the keys of `folder` for the first time. */
+/** What {@link createTrustKeeper} needs. */
+export interface TrustKeeperDependencies {
+  readonly settings: Settings['trust'];
+  readonly store: Pick<StateStore, 'load'>;
+  readonly log: Log;
+}
+
+/** Loads the keys of `keys_dir` for the first time. */
 export async function createTrustKeeper(
-  folder: string,
-  threshold: number,
-  log: Log,
+  { settings, store, log }: TrustKeeperDependencies,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
-  let keys = await loadTrustedKeys(folder, signal);
+  const { keys_dir: folder, threshold, require } = settings;
+  let own = await loadTrustedKeys(folder, signal);
+  let last: { own: TrustedKeys; rotation: KeyRotation; keys: TrustedKeys } | undefined;
+  /** Made anew when the folder or the rotation is another. */
+  const keysNow = (): TrustedKeys => {
+    const { rotation } = store.load();
+    if (last?.own !== own || last.rotation !== rotation) last = { own, rotation, keys: withRotation(own, rotation) };
+    return last.keys;
+  };
   const tell = () => {
+    const keys = keysNow();
     for (const { message } of keys.problems) log.warn({ messageId: messageIds.keysChanged }, message);
     const names = keys.keys.map((key) => key.name).join(', ');
     if (names === '') {
@@ -27,14 +47,41 @@ export async function createTrustKeeper(
       log.info({ messageId: messageIds.keysChanged }, `Trusted keys: ${names}`);
     }
   };
+  const approvals = (): Approvals => ({
+    policy: { require, threshold, approved: settings.approved },
+    verdicts: store.load().verdicts,
+  });
+  const approved = (): readonly BundleId[] => {
+    if (require !== 'approval') return [];
+    const known = approvals();
+    const named = [...settings.approved, ...known.verdicts.map(({ bundleId }) => bundleId)];
+    return [...new Set(named)].filter((bundleId) => isApproved(bundleId, known)).sort();
+  };
+  const revocations = (): Revocations => ({ keyIds: keysNow().revoked, isBlind: keysNow().isBlind });
+  /** Architecture, "Adoption": a bundle once adopted stays a source of blobs, unless its key is revoked. */
+  const adopted = (): readonly BundleId[] => {
+    const [known, revoked] = [approvals(), revocations()];
+    const inForce = store.load().bundles.filter((bundle) => withdrawalOf(bundle, revoked, known) === undefined);
+    return inForce.map(({ bundleId }) => bundleId);
+  };
   tell();
   return {
-    trust: () => ({ keys, threshold }),
-    revision: () => `${threshold} ${keys.revision}`,
+    trust: () => ({
+      keys: keysNow(),
+      threshold,
+      vouched: new Set([...approved(), ...adopted()]),
+      isApprovalEnough: require === 'approval',
+    }),
+    // Without the adopted bundles: what was adopted was judged good, so that its adoption changes no judgement.
+    revision: () => {
+      const content = JSON.stringify([threshold, require, keysNow().revision, approved()]);
+      return createHash('sha256').update(content).digest('hex');
+    },
+    revocations,
     reload: async (inner) => {
-      const before = keys.revision;
-      keys = await loadTrustedKeys(folder, inner);
-      if (keys.revision !== before) tell();
+      const before = keysNow().revision;
+      own = await loadTrustedKeys(folder, inner);
+      if (keysNow().revision !== before) tell();
     },
   };
 }

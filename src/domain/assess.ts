@@ -1,5 +1,6 @@
-import { refuseAdoption } from './adoption.ts';
-import type { Image } from './bundle.ts';
+import { assertNever } from '../platform/app-error.ts';
+import { admit, admitUnapproved } from './admission.ts';
+import type { Image, VerifiedBundle } from './bundle.ts';
 import { bundleName } from './bundle.ts';
 import { troublesOf } from './degraded.ts';
 import type { BundleId, Digest } from './digest.ts';
@@ -9,9 +10,11 @@ import { isRetired, isRolledBack, type ReachedPhase, reachedPhase } from './life
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import { missingLayersOf } from './missing-layers.ts';
+import { isRelease } from './notice.ts';
 import type { PhaseOf } from './phase.ts';
 import type { RuntimeImage } from './runtime-image.ts';
 import { diskVerdict, spaceHold } from './space.ts';
+import { type Withdrawal, withdrawalOf } from './standing.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
 import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
 
@@ -33,6 +36,24 @@ export interface BundleAssessment extends PhaseOf, ImageSupply {
   readonly degraded: Reason | undefined;
   /** Whether activation is due: asked for, or by itself. */
   readonly activationDue: boolean;
+  /** Why it is not trusted any more, if so: it is neither pulled nor served nor activated then. */
+  readonly withdrawn: Reason | undefined;
+  /** Who signed it, as far as plugged media show more than is stored. */
+  readonly newSigners: Signers | undefined;
+}
+
+/** Who signed a bundle: names and key ids, each sorted. */
+export type Signers = Required<Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds'>>;
+
+/** A bundle on a plugged medium that waits for the approval of its digest, and is not adopted before. */
+export interface Awaiting {
+  readonly mediumId: MediumId;
+  readonly label: string;
+  readonly path: string;
+  readonly bundleId: BundleId;
+  /** Undefined when no trusted key signed it: then nothing of it was read but its envelope. */
+  readonly bundle: VerifiedBundle | undefined;
+  readonly reason: Reason;
 }
 
 /** A bundle on a plugged medium that is not taken. */
@@ -43,6 +64,8 @@ export interface Rejection {
   /** `ocp@4.13.7` once it is known that a trusted key says so. */
   readonly name: string | undefined;
   readonly bundleId: BundleId | undefined;
+  /** Set once its signature was found good. */
+  readonly bundle?: VerifiedBundle;
   readonly reason: Reason;
 }
 
@@ -55,7 +78,11 @@ export interface Adoption {
 
 /** All that one round concludes. */
 export interface Assessment {
+  /** Adopted releases. */
   readonly bundles: readonly BundleAssessment[];
+  /** Adopted bundles without images: there is nothing to preload or activate. */
+  readonly notices: readonly StoredBundle[];
+  readonly awaiting: readonly Awaiting[];
   readonly rejections: readonly Rejection[];
   readonly adoptions: readonly Adoption[];
   /** Digests of the layers that the runtime has, as far as our bundles tell. */
@@ -81,11 +108,13 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     found.map((entry) => entry.found),
     observed.localBlobs,
   );
-  const bundles = stored.bundles.map((bundle) =>
-    assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }),
-  );
-  const life = assessLife(observed, stored, shortOfSpace(bundles), policy);
-  return { bundles, presentLayers, life, ...sortUnknown(found, known, observed, stored) };
+  const bundles = stored.bundles
+    .filter(isRelease)
+    .map((bundle) => assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }));
+  const notices = stored.bundles.filter((bundle) => !isRelease(bundle));
+  const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
+  const life = assessLife(observed, releases, shortOfSpace(bundles), policy);
+  return { bundles, notices, presentLayers, life, ...sortUnknown(found, known, observed, stored, policy) };
 }
 
 /** Bundles whose preload is held for lack of space. */
@@ -101,23 +130,60 @@ export function shortOfSpace(bundles: readonly BundleAssessment[]): readonly Sho
 }
 
 /** INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together. */
-function sortUnknown(found: readonly FoundOn[], known: ReadonlySet<BundleId>, observed: Observed, stored: Stored) {
+function sortUnknown(
+  found: readonly FoundOn[],
+  known: ReadonlySet<BundleId>,
+  observed: Observed,
+  stored: Stored,
+  policy: Policy,
+) {
   const rejections: Rejection[] = [];
   const adoptions: Adoption[] = [];
+  const awaiting: Awaiting[] = [];
+  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
   for (const { medium, found: bundle } of found) {
     const where = { mediumId: medium.mediumId, label: medium.label };
     if (bundle.kind === 'rejected') {
       rejections.push({ ...where, path: bundle.path, name: undefined, bundleId: undefined, reason: bundle.reason });
       continue;
     }
+    const { path } = bundle;
+    if (bundle.kind === 'unapproved') {
+      const { bundleId } = bundle;
+      if (known.has(bundleId)) continue;
+      const admission = admitUnapproved(bundleId, approvals, medium.label);
+      const { reason } = admission;
+      if (admission.kind === 'refuse') rejections.push({ ...where, path, name: undefined, bundleId, reason });
+      else awaiting.push({ ...where, path, bundleId, bundle: undefined, reason });
+      continue;
+    }
     const { bundleId, payload } = bundle.bundle;
     if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
-    const reason = refuseAdoption(bundle.bundle, { ...observed, bundles: [...stored.bundles, ...adopting] });
-    if (reason === undefined) adoptions.push({ ...where, found: bundle });
-    else rejections.push({ ...where, path: bundle.path, name: bundleName(payload), bundleId, reason });
+    const context = { ...observed, bundles: [...stored.bundles, ...adopting] };
+    const admission = admit(bundle.bundle, context, approvals, medium.label);
+    switch (admission.kind) {
+      case 'adopt':
+        adoptions.push({ ...where, found: bundle });
+        break;
+      case 'refuse':
+        rejections.push({
+          ...where,
+          path,
+          name: bundleName(payload),
+          bundleId,
+          bundle: bundle.bundle,
+          reason: admission.reason,
+        });
+        break;
+      case 'await-approval':
+        awaiting.push({ ...where, path, bundleId, bundle: bundle.bundle, reason: admission.reason });
+        break;
+      default:
+        assertNever(admission);
+    }
   }
-  return { rejections, adoptions };
+  return { rejections, adoptions, awaiting };
 }
 
 interface BundleContext {
@@ -140,12 +206,15 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     (image) => image.pin && !isRetired(bundle) && present?.get(image.reference)?.pinned === false && !absent.has(image),
   );
   const { online } = context.policy;
-  const sources = supplyImages(bundle, absentImages, { supply, presentLayers, online });
+  const approvals = { policy: context.policy.trust, verdicts: context.stored.verdicts };
+  const withdrawal = withdrawalOf(bundle, observed.revocations, approvals);
+  const supplied = supplyImages(bundle, absentImages, { supply, presentLayers, online });
+  const sources = withdrawal === undefined ? supplied : NO_SUPPLY;
   const carriers = context.found.flatMap(({ medium, found }) =>
     found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId ? [{ medium, found }] : [],
   );
   const disk = diskVerdict(bundle, absentImages, context);
-  const due = activationDue(bundle, context.stored);
+  const due = withdrawal === undefined && activationDue(bundle, context.stored);
   const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, observed);
   const baseFacts = {
     lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
@@ -174,8 +243,11 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     ...sources,
     disk,
     ...troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed)),
+    ...(withdrawal !== undefined && { degraded: withdrawal.reason }),
     activationDue: due,
-    ...phaseOf(facts, context),
+    withdrawn: withdrawal?.reason,
+    newSigners: newSignersOf(bundle, carriers),
+    ...withdrawnPhase(bundle, withdrawal, phaseOf(facts, context)),
   };
 }
 
@@ -193,6 +265,27 @@ function lackingOfBaseIn(
     .flatMap((image) => missingLayersOf(image, bundle, presentLayers));
   const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.atHand.has(digest));
   return new Set(lacking.map(({ digest }) => digest));
+}
+
+/** A bundle that is not trusted any more is pulled from nowhere. */
+const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredImages: [] };
+
+/** What a withdrawal makes of a phase: what was never ready falls back, what was stays what it is, with the reason. */
+function withdrawnPhase({ readyAt }: StoredBundle, withdrawal: Withdrawal | undefined, phase: PhaseOf): PhaseOf {
+  if (withdrawal === undefined || phase.phase === 'retired') return phase;
+  return readyAt === undefined ? withdrawal : { ...phase, reason: withdrawal.reason };
+}
+
+/** Signers add up: a key that is not there any more, and is not revoked, still has signed. */
+function newSignersOf(
+  { signedBy, signerKeyIds }: StoredBundle,
+  carriers: readonly { readonly found: { readonly bundle: VerifiedBundle } }[],
+): Signers | undefined {
+  const seen = carriers.map(({ found }) => found.bundle);
+  const ids = new Set([...(signerKeyIds ?? []), ...seen.flatMap((bundle) => bundle.signerKeyIds ?? [])]);
+  if (ids.size === (signerKeyIds ?? []).length) return undefined;
+  const names = new Set([...signedBy, ...seen.flatMap((bundle) => bundle.signedBy)]);
+  return { signedBy: [...names].sort(), signerKeyIds: [...ids].sort() };
 }
 
 /**

@@ -114,8 +114,10 @@ export interface VerifiedBundle {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
-  /** Names (file names without `.pub`) of the distinct trusted keys that signed. */
+  /** Names (file names without `.pub`) of the distinct trusted keys that signed; none when it was approved by its digest alone. */
   readonly signedBy: readonly string[];
+  /** Key ids of these keys, sorted. Absent for a bundle that was adopted before they were recorded, until its medium is read again. */
+  readonly signerKeyIds?: readonly string[];
 }
 
 /** What people call a bundle: `ocp@4.13.7`. */
@@ -126,4 +128,9 @@ export function bundleName(bundle: { readonly name: string; readonly version: st
 /** What STATUS lines call a bundle: `ocp 4.13.7`. */
 export function bundleTitle(bundle: { readonly name: string; readonly version: string }): string {
   return `${bundle.name} ${bundle.version}`;
+}
+
+/** Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`. */
+export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
+  return signedBy.length === 0 ? 'approved by its digest' : `signature by ${signedBy.join(', ')} ok`;
 }

@@ -35,11 +35,12 @@ export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles
 
 /**
  * The catalog of all adopted bundles. Tags are offered of the one bundle that is being activated, since a tag names one image and an earlier
- * move would be an upgrade that nobody asked for. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
+ * move would be an upgrade that nobody asked for. Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
  */
 export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
   const catalog = new Map<string, GrowingEntry>();
-  for (const { bundle, onlineImages } of assessment.bundles) {
+  for (const { bundle, onlineImages, withdrawn } of assessment.bundles) {
+    if (withdrawn !== undefined) continue;
     const elsewhere = new Set(onlineImages.filter((image) => !isBegunHere(image.reference, observed)));
     for (const image of bundle.contents.images) {
       const entry = entryOf(catalog, parseReference(image.reference).repository);

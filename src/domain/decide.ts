@@ -30,8 +30,9 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       mediumId: adoption.mediumId,
     }),
   );
+  const signers = signerEffects(assessment);
   if (observed.runtime.kind === 'unreachable') {
-    return { effects: [...media, ...adoptions], wakeAt: observed.now + RUNTIME_RETRY_MS };
+    return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
   }
   const pins = pinEffects(observed, assessment);
   const mirrors = mirrorEffects(observed, assessment);
@@ -45,6 +46,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       ...resumptions(observed, assessment),
       ...media,
       ...adoptions,
+      ...signers,
       ...pins.effects,
       ...mirrors,
       ...starts,
@@ -56,6 +58,12 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       observed.now,
     ),
   };
+}
+
+function signerEffects({ bundles }: Assessment): Effect[] {
+  return bundles.flatMap(({ bundle, newSigners }): Effect[] =>
+    newSigners === undefined ? [] : [{ kind: 'record-signers', bundleId: bundle.bundleId, ...newSigners }],
+  );
 }
 
 function mediaEffects({ media, trustRevision }: Observed): Effect[] {
@@ -128,18 +136,27 @@ function repositoriesWanted(entry: BundleAssessment, { running, failures }: Obse
   return [];
 }
 
-function isPreloading({ bundle, phase, hold, disk }: BundleAssessment): boolean {
-  if (bundle.cancelled !== undefined) return false;
+function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAssessment): boolean {
+  if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
   if (disk?.fits === false) return false;
   // What the runtime did not allow in the last round is wanted on: that is how it is noticed that it was mended.
   if (phase === 'held') return hold === 'runtime';
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }
 
-/** A disk that is full stops every pull at once, also those of other bundles; a person stops those of a bundle. */
+/**
+ * A disk that is full stops every pull at once, also those of other bundles; a person stops those of a bundle, and what is not trusted any more goes
+ * on with nothing.
+ */
 function cancellations(observed: Observed, assessment: Assessment): Effect[] {
-  if (diskFull(observed) === undefined) return cancelledPulls(observed, assessment);
-  return observed.running.filter((task) => task.kind === 'pull').map((task) => ({ kind: 'cancel', task }));
+  const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));
+  const lost = observed.running.filter((task) => withdrawn.has(task.bundleId));
+  const running = observed.running.filter((task) => !withdrawn.has(task.bundleId));
+  const stopped =
+    diskFull(observed) === undefined
+      ? cancelledPulls({ running }, assessment)
+      : running.filter((task) => task.kind === 'pull').map((task): Effect => ({ kind: 'cancel', task }));
+  return [...lost.map((task): Effect => ({ kind: 'cancel', task })), ...stopped];
 }
 
 function pullEffects(observed: Observed, assessment: Assessment, policy: Policy): Effect[] {

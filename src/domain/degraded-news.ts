@@ -11,9 +11,14 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'bundle/blob-missing',
 ]);
 
+/** A withdrawn trust is told as the reason of the bundle. */
+function isToldElsewhere(code: string): boolean {
+  return TOLD_ELSEWHERE.has(code) || code.startsWith('trust/');
+}
+
 /** A bundle some of whose images could not be pulled by quick tries: told once, until it is mended. */
 export function degradedNews(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): News[] {
-  if (degraded === undefined || was?.degraded !== undefined || TOLD_ELSEWHERE.has(degraded.code)) return [];
+  if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
   const message = `${bundleTitle(bundle.payload)} is degraded: ${degraded.message}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;
   return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message }];
 }

@@ -42,6 +42,13 @@ export type Effect =
     }
   /** Remove images of a retired release, exited containers that still hold them first. */
   | { readonly kind: 'remove-images'; readonly bundleId: BundleId; readonly images: readonly Removal[] }
+  /** Keep who signed an adopted bundle, as its medium shows: a signature was added, or its key is trusted only now. */
+  | {
+      readonly kind: 'record-signers';
+      readonly bundleId: BundleId;
+      readonly signedBy: readonly string[];
+      readonly signerKeyIds: readonly string[];
+    }
   /** Starts a long effect. */
   | { readonly kind: 'start'; readonly task: RunningTask };
 

@@ -25,7 +25,8 @@ export function isReadyToActivate({ activationDue, absentImages, unpinnedImages 
  */
 export function activationTarget(observed: Observed, { bundles }: Assessment): BundleAssessment | undefined {
   const running = observed.running.find((task) => task.kind === 'activate');
-  if (running !== undefined) return bundles.find((entry) => entry.bundle.bundleId === running.bundleId);
+  if (running !== undefined)
+    return bundles.find((entry) => entry.bundle.bundleId === running.bundleId && entry.withdrawn === undefined);
   const waiting = failedTasks(observed, 'activate');
   return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
 }

@@ -22,7 +22,7 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
   if (observed.runtime.kind === 'unreachable') return undefined;
   const layers = new Map<Digest, Layer>();
   for (const entry of assessment.bundles) {
-    if (entry.phase === 'retired') continue;
+    if (entry.phase === 'retired' || entry.withdrawn !== undefined) continue;
     const kept = policy.keepBlobs ? entry.bundle.contents.layers : awaited(entry, assessment, observed.localBlobs);
     for (const layer of kept) layers.set(layer.digest, layer);
   }

@@ -1,5 +1,5 @@
 import type { VerifiedBundle } from './bundle.ts';
-import type { Digest } from './digest.ts';
+import type { BundleId, Digest } from './digest.ts';
 
 /** Identifies one plugging-in of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path` for a directory. */
 export type MediumId = string;
@@ -38,6 +38,8 @@ export type FoundBundle =
       /** It is an envelope: made to carry no layers, whose images come from their own registries. */
       readonly isEnvelope?: boolean;
     }
+  /** No trusted key signed it, and its digest may still be approved. Nothing of it was parsed but the envelope, so it has no name. */
+  | { readonly kind: 'unapproved'; readonly path: string; readonly bundleId: BundleId }
   | { readonly kind: 'rejected'; readonly path: string; readonly reason: Reason };
 
 /** How far a medium has come. */

@@ -1,7 +1,7 @@
 import type { MessageKind } from '../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment } from './assess.ts';
-import { bundleTitle } from './bundle.ts';
+import { bundleTitle, trustedBy } from './bundle.ts';
 import { degradedNews } from './degraded-news.ts';
 import type { News } from './event.ts';
 import type { Medium, Reason } from './medium.ts';
@@ -24,6 +24,7 @@ export function newsBetween(before: Snapshot | undefined, after: Snapshot): News
     ...pinNews(before, after),
     ...mediaNews(before, after),
     ...rejectionNews(before, after),
+    ...approvalNews(before, after),
     ...(before === undefined ? [] : bundleNews(before, after)),
   ];
 }
@@ -111,6 +112,16 @@ function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): 
     }));
 }
 
+/** A bundle that waits for approval is told once while it is plugged in, on however many media. */
+function approvalNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
+  const told = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
+  return assessment.awaiting.flatMap(({ bundleId, label, reason }): News[] => {
+    if (told.has(bundleId)) return [];
+    told.add(bundleId);
+    return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, message: reason.message }];
+  });
+}
+
 /** A failure that now holds its bundle was told when it came. */
 function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[] {
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
@@ -118,11 +129,17 @@ function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[
     const old = was.get(entry.bundle.bundleId);
     const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
     const isKnown = old !== undefined && before.observed.runtime.kind === 'reachable';
+    if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredNews(entry);
     if (isKnown && !isComplete(old) && isComplete(entry)) return completionNews(entry);
     const degraded = degradedNews(old, entry);
     const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
     return isSame || isTold ? degraded : [...degraded, ...phaseNews(entry)];
   });
+}
+
+function restoredNews({ bundle }: BundleAssessment): News[] {
+  const message = `${bundleTitle(bundle.payload)} is trusted again: ${trustedBy(bundle)}`;
+  return [{ kind: 'trustRestored', level: 'info', bundleId: bundle.bundleId, message }];
 }
 
 function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean {
@@ -147,6 +164,8 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
 
 /** The kind of message for a hold, so that its catalog entry says what to do about this very cause. */
 function heldKind({ code }: Reason): MessageKind {
+  if (code === 'trust/approval') return 'approvalAwaited';
+  if (code.startsWith('trust/')) return 'trustWithdrawn';
   switch (code) {
     case 'engine/no-space':
       return 'noSpace';

@@ -1,7 +1,7 @@
 import type { Reason } from './medium.ts';
 
 /** What a preload waits for. */
-export type Hold = 'base' | 'space' | 'media' | 'runtime' | 'cancelled';
+export type Hold = 'approval' | 'base' | 'space' | 'media' | 'runtime' | 'cancelled';
 
 /** The phase of a bundle, in the words that are shown everywhere. */
 export type Phase =
@@ -31,14 +31,14 @@ export const PHASES: readonly PhaseRow[] = [
   {
     phase: 'rejected',
     meaning: 'may not be trusted or is malformed; the reason names the file, the field, the digest',
-    next: ['detected'],
+    next: ['detected', 'held', 'preloading'],
   },
   {
     phase: 'held',
-    meaning: 'trusted, but the preload must wait: base, space, media or runtime, or was cancelled',
-    next: ['preloading', 'ready', 'retired'],
+    meaning: 'the preload must wait: approval, base, space, media or runtime, or was cancelled',
+    next: ['rejected', 'preloading', 'ready', 'retired'],
   },
-  { phase: 'preloading', meaning: 'images are being pulled', next: ['held', 'ready', 'retired'] },
+  { phase: 'preloading', meaning: 'images are being pulled', next: ['rejected', 'held', 'ready', 'retired'] },
   {
     phase: 'ready',
     meaning: 'every image is present by digest and reported pinned by the runtime',

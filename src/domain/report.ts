@@ -2,7 +2,10 @@ import type { Assessment, BundleAssessment } from './assess.ts';
 import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
 
-/** One bundle in a {@link StatusReport}. Times are RFC 3339. */
+/**
+ * One bundle in a {@link StatusReport}. Times are RFC 3339. One that waits for approval is not adopted, so it has no `adoptedAt`; one that no trusted
+ * key signed is not read either: `name` and `version` are empty and `sequence` is 0.
+ */
 export interface BundleReport {
   readonly bundleId: string;
   readonly name: string;
@@ -54,7 +57,7 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
       bundles: state.kind === 'read' ? state.bundles.length : 0,
     })),
-    bundles: assessment.bundles.map(bundleReport),
+    bundles: [...assessment.bundles.map(bundleReport), ...awaitingReports(assessment)],
     rejected: assessment.rejections.map(({ label, path, name, reason }) => ({
       medium: label,
       path,
@@ -101,4 +104,22 @@ function bundleReport(entry: BundleAssessment): BundleReport {
     ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),
     ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
   };
+}
+
+/** Bundles that wait for approval, each once, with the labels of all media that carry them. */
+function awaitingReports({ awaiting }: Assessment): BundleReport[] {
+  const unique = awaiting.filter(({ bundleId }, at) => awaiting.findIndex((one) => one.bundleId === bundleId) === at);
+  return unique.map(({ bundleId, bundle, reason }) => ({
+    bundleId,
+    name: bundle?.payload.name ?? '',
+    version: bundle?.payload.version ?? '',
+    sequence: bundle?.payload.sequence ?? 0,
+    phase: 'held',
+    hold: 'approval',
+    reason,
+    signedBy: bundle?.signedBy ?? [],
+    media: [...new Set(awaiting.filter((one) => one.bundleId === bundleId).map(({ label }) => label))],
+    images: { total: bundle?.contents.images.length ?? 0, present: 0, pinned: 0 },
+    sizeBytes: bundle?.payload.totals.sizeBytes ?? 0,
+  }));
 }

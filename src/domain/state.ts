@@ -1,5 +1,7 @@
+import type { TrustPolicy, Verdict } from './approval.ts';
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
+import type { KeyRotation, Revocations } from './key-rotation.ts';
 import type { Medium, MediumId, Reason } from './medium.ts';
 import type { BootTime, RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
@@ -43,6 +45,9 @@ export interface Stored {
   readonly bundles: readonly StoredBundle[];
   /** References that stickpin pulled when the runtime had no image of that digest: all that it may remove again. */
   readonly brought?: ReadonlySet<string>;
+  /** What people said about bundle digests, one of each digest. */
+  readonly verdicts: readonly Verdict[];
+  readonly rotation: KeyRotation;
 }
 
 /** A long effect that runs beside the loop. */
@@ -86,6 +91,7 @@ export interface Observed {
   readonly arch: string;
   /** Changes whenever the set of trusted keys does. */
   readonly trustRevision: string;
+  readonly revocations: Revocations;
   readonly media: readonly Medium[];
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;
@@ -135,4 +141,5 @@ export interface Policy {
   /** Pull the images of an envelope without blobs from their own registries. */
   readonly online: boolean;
   readonly lifecycle: LifecyclePolicy;
+  readonly trust: TrustPolicy;
 }

@@ -1,6 +1,6 @@
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
-import { bundleName, bundleTitle } from './bundle.ts';
+import { bundleName, bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
 import { bundleInWork } from './focus.ts';
 import type { LifeAssessment } from './lifecycle.ts';
@@ -56,8 +56,8 @@ function workLine(observed: Observed, assessment: Assessment, progress: Progress
 function adoptionLine({ adoptions }: Assessment): string | undefined {
   const adoption = adoptions[0];
   if (adoption === undefined) return undefined;
-  const { payload, signedBy } = adoption.found.bundle;
-  return `${bundleTitle(payload)} on ${adoption.label}: signature by ${signedBy.join(', ')} ok, ${payload.totals.blobs - adoption.found.missing.length} blobs found. Preloading next.`;
+  const { payload } = adoption.found.bundle;
+  return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. Preloading next.`;
 }
 
 function preloadLine(entry: BundleAssessment, progress: Progress): string {
@@ -105,6 +105,8 @@ function mediaLine(observed: Observed, assessment: Assessment): string | undefin
     const newest = carried.at(-1);
     if (newest !== undefined)
       return withNotes(bundleTrouble(carried) ?? readyLine(newest), observed, assessment, mediumId);
+    const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
+    if (awaiting !== undefined) return sentence(awaiting.reason.message);
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
     if (refused.length > 0) return rejectionLine(refused);
   }

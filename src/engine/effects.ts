@@ -1,11 +1,11 @@
 import type { Adoption, Assessment } from '../domain/assess.ts';
-import { bundleTitle } from '../domain/bundle.ts';
+import { bundleTitle, trustedBy } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
 import { stampAfter } from '../domain/stamp.ts';
-import type { PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
+import type { PinsRequested, Policy, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
@@ -26,6 +26,7 @@ import type {
 } from './ports.ts';
 import { resumePreloads } from './preload-control.ts';
 import { type PullFault, pullImage } from './pull-task.ts';
+import { rotationNews, rotationOf } from './rotation.ts';
 import { createStallWatch } from './stall-watch.ts';
 import type { Tasks } from './tasks.ts';
 
@@ -50,6 +51,7 @@ export interface EffectDependencies extends NarratorDependencies {
   readonly stallMs: number;
   readonly tasks: Tasks;
   readonly mediaJobs: MediaJobs;
+  readonly policy: Policy;
   readonly narrator: Narrator;
 }
 
@@ -107,6 +109,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
           effect.repositories.map((repository) => ({ repository })),
           signal,
         );
+      case 'record-signers':
+        return recordSigners(effect);
       case 'record-ready':
         return recordReady(effect.bundleId);
       case 'resume-preload':
@@ -141,16 +145,18 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     if (adoption === undefined) return;
     await keepDocuments(adoption.found, signal);
     const { bundle } = adoption.found;
-    const { payload, signedBy } = bundle;
+    const { payload } = bundle;
     const news = {
       kind: 'bundleVerified',
       level: 'info',
       bundleId,
       medium: adoption.label,
-      message: `${bundleTitle(payload)} on ${adoption.label} verified: signature by ${signedBy.join(', ')} ok, ${payload.totals.blobs - adoption.found.missing.length} of ${payload.totals.blobs} blobs found, ${formatCount(payload.totals.images, 'image')}, ${formatBytes(payload.totals.sizeBytes)}, bundle ${shortDigest(bundleId)}`,
+      message: `${bundleTitle(payload)} on ${adoption.label} verified: ${trustedBy(bundle)}, ${payload.totals.blobs - adoption.found.missing.length} of ${payload.totals.blobs} blobs found, ${formatCount(payload.totals.images, 'image')}, ${formatBytes(payload.totals.sizeBytes)}, bundle ${shortDigest(bundleId)}`,
     } as const;
-    store.adopt(bundle, narrator.row(news));
+    const rotation = rotationOf(bundle, deps.policy.trust.threshold);
+    store.adopt(bundle, narrator.row(news), rotation);
     narrator.log(news);
+    for (const news of rotationNews(bundle, rotation)) narrator.tell(news);
   }
 
   /** What was not there when a bundle was adopted (it lay on another volume), or was lost since, is kept when its medium is read. */
@@ -182,6 +188,16 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     pinsRequested = { references, unpinned, attempts, at: clock.now() };
     if (attempts < ATTEMPTS_IN_VAIN) return;
     for (const reference of unpinned.split('\n')) if (!inVain.has(reference)) inVain.set(reference, false);
+  }
+
+  function recordSigners(effect: Extract<Effect, { kind: 'record-signers' }>): void {
+    const bundle = bundleOf(effect.bundleId);
+    if (bundle === undefined) return;
+    const { bundleId, signedBy } = effect;
+    const message = `${bundleTitle(bundle.payload)} is signed by ${signedBy.join(', ')}`;
+    const news = { kind: 'bundleVerified', level: 'info', bundleId, message } as const;
+    store.setSigners(bundleId, effect, narrator.row(news));
+    narrator.log(news);
   }
 
   function recordReady(bundleId: BundleId): void {

@@ -28,6 +28,7 @@ import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRateGauge } from './rate.ts';
 import { createRefusals } from './refusals.ts';
 import { createTasks } from './tasks.ts';
+import { createVerdicts, type Verdicts } from './verdicts.ts';
 import { createWake } from './wake.ts';
 
 /** What the engine is wired to. */
@@ -64,6 +65,7 @@ export interface Engine extends Commands {
   cancel(): void;
   /** Takes back what was cancelled, and asks for a round now. */
   resume(): void;
+  readonly verdicts: Verdicts;
 }
 
 /** A round at least this often, whether anything was signalled or not. */
@@ -251,9 +253,19 @@ export function createEngine(deps: EngineDependencies): Engine {
     }
   }
 
+  const kickAfter = <T>(value: T): T => {
+    wake.kick();
+    return value;
+  };
+  const verdicts = createVerdicts({ clock, store, narrator, policy, assessment: () => snapshot?.assessment });
+
   return {
     run,
     kick: wake.kick,
+    verdicts: {
+      approve: (bundle) => kickAfter(verdicts.approve(bundle)),
+      reject: (bundle) => kickAfter(verdicts.reject(bundle)),
+    },
     idleMs: () => clock.monotonic() - lastSignAt,
     report,
     history: (bundle, limit) =>

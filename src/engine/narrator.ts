@@ -90,6 +90,8 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Rendering the pins';
     case 'apply-mirrors':
       return 'Rendering the mirrors';
+    case 'record-signers':
+      return 'Recording who signed a bundle';
     case 'record-ready':
       return 'Recording a bundle as ready';
     case 'resume-preload':

@@ -61,6 +61,7 @@ export async function observe(
     clockSynchronised,
     arch: deps.node.arch,
     trustRevision: deps.trust.revision(),
+    revocations: deps.trust.revocations(),
     media: mediaOf(deps),
     localBlobs,
     copyingBytes: deps.keeper.copyingBytes(),

@@ -2,8 +2,11 @@
  * What the engine and the registry need of the world. Adapters in media/, runtime/, registry/, store/ and host/ implement these; only the
  * composition root knows which.
  */
+import type { Verdict } from '../domain/approval.ts';
+import type { Signers } from '../domain/assess.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
+import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId } from '../domain/medium.ts';
 import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
@@ -152,8 +155,11 @@ export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | '
 /** The state that can't be observed. Every change is one transaction together with its line of history; all calls are synchronous. */
 export interface StateStore {
   load(): Stored;
-  /** Adds a bundle; one that is known stays as it is. */
-  adopt(bundle: VerifiedBundle, event: EventRow): void;
+  /** Adds a bundle, and the keys that it brings or revokes; one that is known stays as it is. */
+  adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation): void;
+  setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;
+  /** Replaces what was said about the digest before. */
+  setVerdict(verdict: Verdict, event: EventRow): void;
   /** Sets a time of a bundle to that of `event`. */
   mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
   /** Keeps the soak clock of a bundle; no line of history. */
@@ -207,8 +213,10 @@ export interface LayerStore extends ChangingBlobSource {
 
 /** The keys that count now. */
 export interface TrustPort {
-  /** Changes whenever the set of trusted keys or the threshold does. */
+  /** Changes whenever what a bundle on a medium is judged by does: the keys, the threshold, approvals where they are enough. */
   revision(): string;
+  /** The keys that never count. */
+  revocations(): Revocations;
 }
 
 /** What the node is. */

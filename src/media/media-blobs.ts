@@ -56,7 +56,7 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory): M
     },
     set: (plugged, gone, root, bundles) => {
       const open = bundles.flatMap((found) =>
-        found.kind === 'rejected'
+        found.kind !== 'verified'
           ? []
           : [
               {

@@ -38,4 +38,22 @@ export const MIGRATIONS: readonly string[] = [
      at INTEGER NOT NULL,
      media TEXT NOT NULL
    ) STRICT;`,
+  // NULL signer_key_ids: the bundle was adopted before key ids were recorded.
+  `ALTER TABLE bundle ADD COLUMN signer_key_ids TEXT;
+   CREATE TABLE verdict (
+     bundle_id TEXT PRIMARY KEY,
+     verdict TEXT NOT NULL CHECK (verdict IN ('approved', 'rejected')),
+     at INTEGER NOT NULL
+   ) STRICT;
+   CREATE TABLE rotated_key (
+     key_id TEXT PRIMARY KEY,
+     pem TEXT NOT NULL,
+     bundle_id TEXT NOT NULL,
+     at INTEGER NOT NULL
+   ) STRICT;
+   CREATE TABLE revoked_key (
+     key_id TEXT PRIMARY KEY,
+     bundle_id TEXT NOT NULL,
+     at INTEGER NOT NULL
+   ) STRICT;`,
 ];

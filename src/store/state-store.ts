@@ -2,16 +2,19 @@ import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId } from '../domain/digest.ts';
+import { NO_ROTATION } from '../domain/key-rotation.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { StoredBundle } from '../domain/state.ts';
 import type { EventRow, StateStore } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { createTrustRows } from './trust-rows.ts';
 
 interface BundleRow {
   readonly bundle_id: string;
   readonly payload: string;
   readonly contents: string;
   readonly signed_by: string;
+  readonly signer_key_ids: string | null;
   readonly adopted_at: number;
   readonly ready_at: number | null;
   readonly activation_requested_at: number | null;
@@ -63,8 +66,8 @@ export function createStateStore(
   );
   const pruneEvents = database.prepare('DELETE FROM event WHERE event_id <= ?');
   const insertBundle = database.prepare(
-    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, adopted_at)
-     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @adoptedAt)
+    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, adopted_at)
+     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @adoptedAt)
      ON CONFLICT (bundle_id) DO NOTHING`,
   );
   const selectEvents = database.prepare<[string | null, string | null, number], HistoryRow>(
@@ -94,6 +97,9 @@ export function createStateStore(
   const change = (bundleId: BundleId, fields: Partial<StoredBundle>) => {
     bundles = bundles.map((bundle) => (bundle.bundleId === bundleId ? { ...bundle, ...fields } : bundle));
   };
+  const updateSigners = database.prepare('UPDATE bundle SET signed_by = ?, signer_key_ids = ? WHERE bundle_id = ?');
+  const trustRows = createTrustRows(database);
+  let trust = trustRows.load();
 
   const append = (event: EventRow) => {
     const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
@@ -113,15 +119,33 @@ export function createStateStore(
     }
   };
   return {
-    load: () => ({ bundles, brought }),
+    load: () => ({ bundles, brought, ...trust }),
     append: (event) => write(() => append(event)),
-    adopt: (bundle, event) => {
+    adopt: (bundle, event, rotation = NO_ROTATION) => {
       if (bundles.some((known) => known.bundleId === bundle.bundleId)) return;
       write(() => {
         insertBundle.run(columnsOf(bundle, event.at));
+        trustRows.addRotation(rotation, event.at);
         append(event);
       });
       bundles = [...bundles, { ...bundle, adoptedAt: event.at }];
+      trust = trustRows.load();
+    },
+    setSigners: (bundleId, { signedBy, signerKeyIds }, event) => {
+      write(() => {
+        updateSigners.run(JSON.stringify(signedBy), JSON.stringify(signerKeyIds), bundleId);
+        append(event);
+      });
+      bundles = bundles.map((bundle) =>
+        bundle.bundleId === bundleId ? { ...bundle, signedBy, signerKeyIds } : bundle,
+      );
+    },
+    setVerdict: (verdict, event) => {
+      write(() => {
+        trustRows.setVerdict(verdict);
+        append(event);
+      });
+      trust = trustRows.load();
     },
     mark: (bundleId, what, event) => {
       write(() => {
@@ -182,7 +206,7 @@ export function createStateStore(
   };
 }
 
-function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, string | number> {
+function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, string | number | null> {
   const { name, version, sequence } = bundle.payload;
   return {
     bundleId: bundle.bundleId,
@@ -192,6 +216,7 @@ function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, st
     payload: JSON.stringify(bundle.payload),
     contents: JSON.stringify(bundle.contents),
     signedBy: JSON.stringify(bundle.signedBy),
+    signerKeyIds: bundle.signerKeyIds === undefined ? null : JSON.stringify(bundle.signerKeyIds),
     adoptedAt,
   };
 }
@@ -221,6 +246,7 @@ function load(database: Database, revive: BundleReviver): readonly StoredBundle[
         bundleId: row.bundle_id as BundleId,
         ...revive(row),
         signedBy: v.parse(names, JSON.parse(row.signed_by)),
+        ...(row.signer_key_ids !== null && { signerKeyIds: v.parse(names, JSON.parse(row.signer_key_ids)) }),
         adoptedAt: row.adopted_at,
         ...(row.ready_at !== null && { readyAt: row.ready_at }),
         ...(row.activation_requested_at !== null && { activationRequestedAt: row.activation_requested_at }),

@@ -1,6 +1,8 @@
+import type { Verdict } from '../../src/domain/approval.ts';
 import type { VerifiedBundle } from '../../src/domain/bundle.ts';
 import type { Catalog } from '../../src/domain/catalog.ts';
 import type { Digest } from '../../src/domain/digest.ts';
+import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
@@ -10,7 +12,7 @@ import type { BlobFlow, ContainersPort, EventRow, MediaPort, RuntimePort, StateS
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
-import { found, NOON, POLICY } from './scenario.ts';
+import { found, NOON, POLICY, storedState } from './scenario.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -256,6 +258,8 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   const change = (bundleId: string, fields: Partial<StoredBundle>) => {
     bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
   };
+  let verdicts: readonly Verdict[] = [];
+  let rotation: KeyRotation = NO_ROTATION;
   const write = (event: EventRow) => {
     if (fake.fail !== undefined) throw fake.fail;
     fake.rows.push(event);
@@ -263,10 +267,19 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   const fake: FakeStore = {
     rows: [],
     fail: undefined,
-    load: () => ({ bundles, brought }),
+    load: () => storedState(bundles, { brought, verdicts, rotation }),
     append: write,
-    adopt: (bundle: VerifiedBundle, event) => {
+    setSigners: (bundleId, { signedBy, signerKeyIds }, event) => {
       write(event);
+      bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, signedBy, signerKeyIds } : one));
+    },
+    setVerdict: (verdict, event) => {
+      write(event);
+      verdicts = [...verdicts.filter(({ bundleId }) => bundleId !== verdict.bundleId), verdict];
+    },
+    adopt: (bundle: VerifiedBundle, event, added = NO_ROTATION) => {
+      write(event);
+      rotation = { keys: [...rotation.keys, ...added.keys], revoked: [...rotation.revoked, ...added.revoked] };
       bundles = [...bundles, { ...bundle, adoptedAt: event.at }];
     },
     mark: (bundleId, what, event) => {
@@ -326,6 +339,8 @@ export interface FakeNode {
   readonly statuses: string[];
   readonly catalog: () => Catalog;
   setTrustRevision(revision: string): void;
+  /** Keys that never count; none at first. */
+  revocations: Revocations;
   onStatus: (report: StatusReport) => void;
   /** Whether the clock's synchronisation is answered. */
   clockSynchronised: () => Promise<boolean>;
@@ -387,6 +402,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
     documents,
     meter,
     statuses,
+    revocations: { keyIds: [], isBlind: false },
     onStatus: () => undefined,
     clockSynchronised: async () => true,
     boot: () => ({ bootId: 'boot-1', uptimeMs: clock.monotonic() }),
@@ -429,7 +445,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
         flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
         unknownRequests: () => ({ count: 0, last: undefined }),
       },
-      trust: { revision: () => trustRevision },
+      trust: { revision: () => trustRevision, revocations: () => node.revocations },
       node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised(), boot: () => node.boot() },
       notifier: {
         ready: () => undefined,

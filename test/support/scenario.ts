@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto';
 import { type Assessment, assess } from '../../src/domain/assess.ts';
 import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../src/domain/bundle.ts';
 import { decide } from '../../src/domain/decide.ts';
-import { type Digest, digestFromHex } from '../../src/domain/digest.ts';
+import { type Digest, digestFromHex, hexOf } from '../../src/domain/digest.ts';
 import type { Decision, Effect } from '../../src/domain/effect.ts';
+import { NO_ROTATION } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../src/domain/medium.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../src/domain/runtime-image.ts';
-import type { Observed, Policy, RunningTask, StoredBundle } from '../../src/domain/state.ts';
+import type { Observed, Policy, RunningTask, Stored, StoredBundle } from '../../src/domain/state.ts';
 
 /** Noon of a working day; every scenario starts then. */
 export const NOON = Date.parse('2026-03-10T12:00:00Z');
@@ -34,6 +35,11 @@ export function layer(name: string, over: Partial<Layer> = {}): Layer {
 /** The reference of the image that a scenario calls `name`. */
 export function referenceOf(name: string): string {
   return `quay.example.com/ocp/${name}@${digestOf(`image ${name}`)}`;
+}
+
+/** The key id of the key that a scenario calls `name`. */
+export function keyIdOf(name: string): string {
+  return hexOf(digestOf(`key ${name}`));
 }
 
 /** What a scenario says about a bundle; the rest has defaults. */
@@ -90,7 +96,9 @@ export function verified(spec: BundleSpec = {}): VerifiedBundle {
     ...over,
   };
   const bundleId = digestOf(JSON.stringify([payload, contents]));
-  return { bundleId, payload, contents, signedBy: signedBy ?? ['factory-2026'] };
+  const signers = signedBy ?? ['factory-2026'];
+  const signerKeyIds = signers.map(keyIdOf).sort();
+  return { bundleId, payload, contents, signedBy: signers, signerKeyIds };
 }
 
 /** A bundle that was adopted at noon. */
@@ -159,6 +167,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     clockSynchronised: true,
     arch: 'amd64',
     trustRevision: 'keys-1',
+    revocations: { keyIds: [], isBlind: false },
     media: [],
     localBlobs: new Set(),
     copyingBytes: undefined,
@@ -189,7 +198,13 @@ export const POLICY: Policy = {
     makeRoom: true,
     protect: [],
   },
+  trust: { require: 'signature', threshold: 1, approved: [] },
 };
+
+/** The stored state of a node that adopted these bundles; of the rest nothing is stored. */
+export function storedState(bundles: readonly StoredBundle[], over: Partial<Stored> = {}): Stored {
+  return { bundles, verdicts: [], rotation: NO_ROTATION, ...over };
+}
 
 /** The references that are to be pinned for these bundles, as {@link decide} wants them rendered. */
 export function pinsOf(...bundles: readonly VerifiedBundle[]): string[] {
@@ -208,8 +223,13 @@ export interface Judged {
 }
 
 /** Assesses and decides. */
-export function judge(observed: Observed, bundles: readonly StoredBundle[] = [], policy: Policy = POLICY): Judged {
-  const assessment = assess(observed, { bundles }, policy);
+export function judge(
+  observed: Observed,
+  bundles: readonly StoredBundle[] = [],
+  policy: Policy = POLICY,
+  over: Partial<Stored> = {},
+): Judged {
+  const assessment = assess(observed, storedState(bundles, over), policy);
   return { assessment, decision: decide(observed, assessment, policy), first: assessment.bundles[0] };
 }
 

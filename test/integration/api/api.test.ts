@@ -50,6 +50,14 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     cancel: async () => {
       done.push('cancel');
     },
+    approve: async (bundle) => {
+      done.push(`approve ${bundle}`);
+      return `${bundle} is approved.`;
+    },
+    reject: async (bundle) => {
+      done.push(`reject ${bundle}`);
+      return `${bundle} is rejected.`;
+    },
     rescan: async () => {
       done.push('rescan');
     },
@@ -122,6 +130,13 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
       code: 'media/load',
       message: '/mnt/share is a link',
     });
+  });
+
+  it('approves and rejects, and tells what that does', async () => {
+    done = [];
+    expect(await client.approve('ocp@4.13.7', never)).toBe('ocp@4.13.7 is approved.');
+    expect(await client.reject('ocp@4.13.7', never)).toBe('ocp@4.13.7 is rejected.');
+    expect(done).toEqual(['approve ocp@4.13.7', 'reject ocp@4.13.7']);
   });
 
   it('activates, cancels and rescans', async () => {

@@ -48,7 +48,7 @@ async function rejection(): Promise<{ code: string; message: string }> {
 
 async function missing() {
   const found = await judged();
-  if (found.kind !== 'verified') throw new Error(found.reason.message);
+  if (found.kind !== 'verified') throw new Error(JSON.stringify(found));
   return found.missing;
 }
 

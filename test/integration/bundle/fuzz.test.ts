@@ -37,6 +37,8 @@ const trust = {
   keys: {
     folder: '/k',
     keys: [key, audit].map(({ name, publicPem }) => ({ name, ...parsePublicKey(publicPem, name) })),
+    revoked: [],
+    isBlind: false,
     problems: [],
     revision: 'r',
   },

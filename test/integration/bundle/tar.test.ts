@@ -114,7 +114,7 @@ describe('a bundle in a tar file', () => {
     ]);
     truncateSync(file, statSync(file).size / 2);
     const found = await judged();
-    if (found.kind !== 'verified') throw new Error(found.reason.message);
+    if (found.kind !== 'verified') throw new Error(JSON.stringify(found));
     expect(new Set(found.missing.map((blob) => blob.why))).toEqual(new Set(['absent', 'truncated']));
     truncateSync(file, 512 + 100);
     expect(await judged()).toMatchObject({ kind: 'rejected', reason: { code: 'bundle/envelope' } });

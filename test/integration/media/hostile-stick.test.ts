@@ -56,7 +56,7 @@ async function outcome(): Promise<Record<string, string | number>> {
   return Object.fromEntries(
     found.map((one) => [
       one.path.replace(/^stickpin\//, ''),
-      one.kind === 'rejected' ? one.reason.code : one.missing.length,
+      one.kind === 'verified' ? one.missing.length : one.kind === 'rejected' ? one.reason.code : one.kind,
     ]),
   );
 }

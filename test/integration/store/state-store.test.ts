@@ -211,3 +211,40 @@ describe('cancelled preloads', () => {
     expect(store.events(undefined, 2).map(({ kind }) => kind)).toEqual(['cancel-requested', 'preload-resumed']);
   });
 });
+
+describe('trust', () => {
+  const keyId = 'a'.repeat(64);
+  const rotation = { keys: [{ keyId, pem: 'PEM', bundleId: bundle.bundleId }], revoked: [] };
+
+  it('keeps keys with the bundle that brought them, and each once', () => {
+    const { store } = openStore();
+    store.adopt(bundle, event(1, 'adopted'), rotation);
+    store.adopt(other, event(2, 'adopted'), {
+      keys: [{ keyId, pem: 'OTHER', bundleId: other.bundleId }],
+      revoked: [{ keyId, bundleId: other.bundleId }],
+    });
+    const wanted = { ...rotation, revoked: [{ keyId, bundleId: other.bundleId }] };
+    expect(store.load().rotation).toEqual(wanted);
+    expect(openStore().store.load().rotation).toEqual(wanted);
+  });
+
+  it('keeps the last word about a digest', () => {
+    const { store } = openStore();
+    store.setVerdict({ bundleId: bundle.bundleId, verdict: 'approved', at: 1 }, event(1, 'bundleApproved'));
+    store.setVerdict({ bundleId: bundle.bundleId, verdict: 'rejected', at: 2 }, event(2, 'bundleVetoed'));
+    expect(openStore().store.load().verdicts).toEqual([{ bundleId: bundle.bundleId, verdict: 'rejected', at: 2 }]);
+    expect(store.events(undefined, 9).map(({ kind }) => kind)).toEqual(['bundleApproved', 'bundleVetoed']);
+  });
+
+  it('keeps who signed, and that it is not known of a bundle from before', () => {
+    const { store, database } = openStore();
+    store.adopt(bundle, event(1, 'adopted'));
+    expect(openStore().store.load().bundles[0]?.signerKeyIds).toEqual(bundle.signerKeyIds);
+    database.exec('UPDATE bundle SET signer_key_ids = NULL');
+    expect(openStore().store.load().bundles[0]?.signerKeyIds).toBeUndefined();
+    const signers = { signedBy: ['a', 'b'], signerKeyIds: [keyId] };
+    store.setSigners(bundle.bundleId, signers, event(2, 'bundleVerified'));
+    expect(store.load().bundles[0]).toMatchObject(signers);
+    expect(openStore().store.load().bundles[0]).toMatchObject(signers);
+  });
+});

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { isTimestamp, parseContents, parsePayload } from '../../../src/bundle/schema.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 
+import { sampleKey } from '../../support/sample-bundle.ts';
+
 const digest = `sha256:${'ab'.repeat(32)}`;
 const good = {
   schemaVersion: 1,
@@ -28,7 +30,7 @@ const full = {
   },
   schedule: 'manual',
   advisories: [{ version: '4.13.5', deadend: true, reason: 'loses data' }],
-  trust: { keys: ['pem'], revoked: ['0'.repeat(64)] },
+  trust: { keys: [sampleKey().publicPem], revoked: ['0'.repeat(64)] },
   attachments: [{ name: 'notes.txt', mediaType: 'text/plain', digest, size: 5 }],
   warnings: ['x'],
   annotations: { a: 'b' },
@@ -73,6 +75,7 @@ describe('parsePayload', () => {
       'bundle/payload',
       'annotations',
     ],
+    [{ trust: { keys: ['pem'] } }, 'bundle/payload', 'trust.keys.0'],
     [{ trust: { revoked: ['me'] } }, 'bundle/payload', 'trust.revoked.0'],
   ])('refuses %j', (change, code, path) => {
     expect(() => parsePayload(bytes({ ...good, ...change }))).toThrow(

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { loadTrustedKeys } from '../../../src/bundle/trust.ts';
-import { installKeys, sampleKey } from '../../support/sample-bundle.ts';
+import { loadTrustedKeys, withRotation } from '../../../src/bundle/trust.ts';
+import { digestFromHex } from '../../../src/domain/digest.ts';
+import { installKeys, type SampleKey, sampleKey } from '../../support/sample-bundle.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -65,5 +66,56 @@ describe('loadTrustedKeys', () => {
     writeFileSync(join(folder, 'b.revoked'), 'bad');
     revisions.push((await load()).revision);
     expect(new Set(revisions).size).toBe(4);
+  });
+});
+
+describe('*.revoked', () => {
+  it('names key ids, one a line, with comments', async () => {
+    const [kept, lost, stolen] = [sampleKey('kept'), sampleKey('lost'), sampleKey('stolen')];
+    installKeys(folder, [kept, lost, stolen]);
+    const text = `# since May\r\n${lost.privateKey.keyId.toUpperCase()} # lost\n\n${stolen.privateKey.keyId}\n`;
+    writeFileSync(join(folder, 'may.revoked'), text);
+    const { keys, revoked, isBlind } = await load();
+    expect(keys.map((key) => key.name)).toEqual(['kept']);
+    expect(revoked).toEqual([lost.privateKey.keyId, stolen.privateKey.keyId].sort());
+    expect(isBlind).toBe(false);
+  });
+
+  it.each(['', '# nobody\n', '5f0c8a', `${'a'.repeat(64)}\nfactory-2026\n`])('that says %j blinds', async (text) => {
+    installKeys(folder, [sampleKey('kept')]);
+    writeFileSync(join(folder, 'bad.revoked'), text);
+    expect(await load()).toMatchObject({ keys: [], isBlind: true, problems: [{ file: 'bad.revoked' }] });
+  });
+});
+
+describe('withRotation', () => {
+  const bundleId = digestFromHex('0'.repeat(64));
+  const rotating = (keys: readonly SampleKey[], revoked: readonly SampleKey[] = []) => ({
+    keys: keys.map((key) => ({ keyId: key.privateKey.keyId, pem: key.publicPem, bundleId })),
+    revoked: revoked.map((key) => ({ keyId: key.privateKey.keyId, bundleId })),
+  });
+  const [own, next] = [sampleKey('own'), sampleKey('next', 'ecdsa-p256')];
+  const names = (trusted: { keys: readonly { name: string }[] }) => trusted.keys.map((key) => key.name);
+
+  it('adds keys, each once, and takes revoked ones away', async () => {
+    installKeys(folder, [own]);
+    const loaded = await load();
+    const both = withRotation(loaded, rotating([next, own]));
+    expect(names(both)).toEqual(['own', next.privateKey.keyId.slice(0, 12)]);
+    expect(both.revision).not.toBe(loaded.revision);
+    expect(names(withRotation(loaded, rotating([next], [own])))).toEqual([next.privateKey.keyId.slice(0, 12)]);
+  });
+
+  it('does not bring back what the administrator or an earlier bundle revoked', async () => {
+    installKeys(folder, [own]);
+    writeFileSync(join(folder, 'next.revoked'), next.privateKey.keyId);
+    expect(names(withRotation(await load(), rotating([next])))).toEqual(['own']);
+    rmSync(join(folder, 'next.revoked'));
+    expect(names(withRotation(await load(), rotating([next], [next])))).toEqual(['own']);
+  });
+
+  it('trusts none while a revocation of the administrator cannot be read', async () => {
+    writeFileSync(join(folder, 'bad.revoked'), 'nonsense');
+    expect(names(withRotation(await load(), rotating([next])))).toEqual([]);
   });
 });

@@ -13,7 +13,10 @@ const payload = Buffer.from('{"any":"bytes"}');
 
 function trust(keys: readonly SampleKey[], threshold = 1): Trust {
   const loaded = keys.map((key) => ({ name: key.name, ...parsePublicKey(key.publicPem, key.name) }));
-  return { keys: { folder: '/etc/stickpin/keys.d', keys: loaded, problems: [], revision: 'r' }, threshold };
+  return {
+    keys: { folder: '/etc/stickpin/keys.d', keys: loaded, revoked: [], isBlind: false, problems: [], revision: 'r' },
+    threshold,
+  };
 }
 
 function signed(...keys: readonly SampleKey[]): Envelope {
@@ -36,6 +39,7 @@ describe('verifyEnvelope', () => {
       bundleId: bundleIdOf(payload),
       payload,
       signedBy: ['audit', 'factory-2026'],
+      signerKeyIds: [audit.privateKey.keyId, factory.privateKey.keyId].sort(),
     });
   });
 
@@ -97,4 +101,21 @@ describe('verifyEnvelope', () => {
       expect(reasonFor(envelope, trust([factory, audit])).code).toBe('bundle/unknown-key');
     },
   );
+
+  it('says that a key is revoked, which is not the same as unknown', () => {
+    const revoking = trust([audit]);
+    const trusted = { ...revoking, keys: { ...revoking.keys, revoked: [factory.privateKey.keyId] } };
+    expect(reasonFor(signed(factory), trusted).code).toBe('bundle/revoked-key');
+    expect(reasonFor(signed(stranger), trusted).code).toBe('bundle/unknown-key');
+  });
+
+  it('needs no signature for a digest that is vouched for, and that digest alone', () => {
+    const vouched = new Set([bundleIdOf(payload)]);
+    for (const envelope of [unsignedEnvelope(payload), signed(stranger)]) {
+      expect(verifyEnvelope(envelope, { ...trust([]), vouched })).toMatchObject({ signedBy: [], signerKeyIds: [] });
+      const other = { ...envelope, payload: Buffer.from('{}') };
+      expect(() => verifyEnvelope(other, { ...trust([factory]), vouched })).toThrow();
+    }
+    expect(verifyEnvelope(signed(factory), { ...trust([factory], 2), vouched }).signedBy).toEqual(['factory-2026']);
+  });
 });

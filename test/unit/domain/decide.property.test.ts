@@ -8,7 +8,17 @@ import type { MediumState } from '../../../src/domain/medium.ts';
 import { missingLayersOf } from '../../../src/domain/missing-layers.ts';
 import { parseReference } from '../../../src/domain/reference.ts';
 import type { Observed, PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../../../src/domain/state.ts';
-import { found, listed, medium, NOON, observation, POLICY, reachable, verified } from '../../support/scenario.ts';
+import {
+  found,
+  listed,
+  medium,
+  NOON,
+  observation,
+  POLICY,
+  reachable,
+  storedState,
+  verified,
+} from '../../support/scenario.ts';
 
 const bundles: readonly VerifiedBundle[] = [
   verified({ sequence: 1, version: '1.0.0', images: { etcd: ['base', 'etcd'], api: ['base', 'api'], dns: ['dns'] } }),
@@ -93,7 +103,7 @@ function createNode() {
   /** What must hold of every decision, whatever happened before. */
   function check(seen: Observed, effects: readonly Effect[]): void {
     expect(new Set(effects.map((effect) => JSON.stringify(effect))).size).toBe(effects.length);
-    const assessment = assess(seen, { bundles: kept }, POLICY);
+    const assessment = assess(seen, storedState(kept), POLICY);
     expect(decide(seen, assessment, POLICY).effects).toEqual(effects);
     const starts = effects.flatMap((effect) => (effect.kind === 'start' ? [effect.task] : []));
     const pulls = [...seen.running, ...starts].filter((task) => task.kind === 'pull');
@@ -122,7 +132,7 @@ function createNode() {
     settle: (): void => {
       for (let rounds = 0; rounds < 30; rounds += 1) {
         const seen = observed();
-        const { effects } = decide(seen, assess(seen, { bundles: kept }, POLICY), POLICY);
+        const { effects } = decide(seen, assess(seen, storedState(kept), POLICY), POLICY);
         check(seen, effects);
         if (effects.length === 0) return;
         for (const effect of effects) perform(effect);

@@ -6,7 +6,7 @@ import { AppError } from '../../../src/platform/app-error.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
 import { createVirtualClock } from '../../support/fake-ports.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
-import { digestOf, found, judge, medium, NOON, observation, verified } from '../../support/scenario.ts';
+import { digestOf, found, judge, medium, NOON, observation, storedState, verified } from '../../support/scenario.ts';
 
 function make() {
   const clock = createVirtualClock();
@@ -14,9 +14,11 @@ function make() {
   const rows: EventRow[] = [];
   const disk = { isFull: false };
   const store: StateStore = {
-    load: () => ({ bundles: [] }),
+    load: () => storedState([]),
     adopt: () => undefined,
     cancel: () => undefined,
+    setSigners: () => undefined,
+    setVerdict: () => undefined,
     mark: () => undefined,
     setSoak: () => undefined,
     retire: () => undefined,
