@@ -15,7 +15,9 @@ const rooms = {
   host: ['engine', 'bundle', 'config', 'domain', 'platform'],
   api: ['engine', 'bundle', 'config', 'domain', 'platform'],
   cli: ['api', 'engine', 'bundle', 'config', 'domain', 'platform'],
+  doctor: ['host', 'runtime', 'engine', 'bundle', 'config', 'domain', 'platform'],
   factory: [
+    'doctor',
     'cli',
     'daemon',
     'host',

@@ -12,6 +12,7 @@ import { registerBundleSign } from './commands/bundle-sign.ts';
 import { registerBundleVerify } from './commands/bundle-verify.ts';
 import { registerCancel } from './commands/cancel.ts';
 import { registerConfig } from './commands/config.ts';
+import { registerDoctor } from './commands/doctor.ts';
 import { registerKeygen } from './commands/keygen.ts';
 import { registerList } from './commands/list.ts';
 import { registerLoad } from './commands/load.ts';
@@ -67,6 +68,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerVerdicts(program, context);
   registerRescan(program, context);
   registerLoad(program, context);
+  registerDoctor(program, context);
   registerConfig(program, context);
   registerKeygen(program, context);
   const bundle = program.command('bundle').description('make, sign, check and try bundles');

@@ -5,6 +5,7 @@ import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { createContainerdRuntime } from '../runtime/containerd/containerd-runtime.ts';
+import { crioPathsOf } from '../runtime/crio/crio-paths.ts';
 import { createCrioRuntime } from '../runtime/crio/crio-runtime.ts';
 import { detectRuntime, type RuntimeCandidate } from '../runtime/detect.ts';
 import { createEmbeddedRuntime } from '../runtime/embedded/embedded-runtime.ts';
@@ -35,19 +36,7 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       units,
       mirror,
       log,
-      paths: {
-        configPath: crio.config_file,
-        configDirectory: crio.config_dir,
-        pinsLink: join(crio.config_dir, '99-stickpin.conf'),
-        pinsFile: crio.pins_file,
-        persistentPinsFile: join(paths.state_dir, 'crio/99-stickpin.conf'),
-        registriesPath: crio.registries_conf,
-        registriesDirectory: crio.registries_dir,
-        mirrorsLink: join(crio.registries_dir, '99-stickpin.conf'),
-        mirrorsFile: join(paths.run_dir, 'registries.conf'),
-        policyPath: crio.signature_policy,
-        signatureLookupFile: join(crio.registries_d, '99-stickpin.yaml'),
-      },
+      paths: crioPathsOf({ crio, paths }),
     });
   const buildContainerd = (candidate?: RuntimeCandidate) =>
     createContainerdRuntime({

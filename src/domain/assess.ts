@@ -12,6 +12,7 @@ import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import { missingLayersOf } from './missing-layers.ts';
 import { isRelease } from './notice.ts';
 import type { PhaseOf } from './phase.ts';
+import { type ProtectedRelease, protectedReleases } from './retention.ts';
 import type { RuntimeImage } from './runtime-image.ts';
 import { diskVerdict, spaceHold } from './space.ts';
 import { type Withdrawal, withdrawalOf } from './standing.ts';
@@ -89,6 +90,8 @@ export interface Assessment {
   readonly presentLayers: ReadonlySet<Digest>;
   /** What comes after activation. */
   readonly life: LifeAssessment;
+  /** Releases that the settings keep for good. */
+  readonly protectedReleases: readonly ProtectedRelease[];
 }
 
 interface FoundOn {
@@ -114,7 +117,14 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
   const notices = stored.bundles.filter((bundle) => !isRelease(bundle));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const life = assessLife(observed, releases, shortOfSpace(bundles), policy);
-  return { bundles, notices, presentLayers, life, ...sortUnknown(found, known, observed, stored, policy) };
+  return {
+    bundles,
+    notices,
+    presentLayers,
+    life,
+    protectedReleases: protectedReleases(releases, policy.lifecycle),
+    ...sortUnknown(found, known, observed, stored, policy),
+  };
 }
 
 /** Bundles whose preload is held for lack of space. */

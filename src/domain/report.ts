@@ -38,6 +38,8 @@ export interface StatusReport {
     readonly name?: string;
     readonly reason: { readonly code: string; readonly message: string };
   }[];
+  /** Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would need. */
+  readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
   /** Of the preload that runs, or of the last one. */
   readonly progress: { readonly doneBytes: number; readonly totalBytes: number; readonly bytesPerSecond?: number };
 }
@@ -63,6 +65,11 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
       path,
       reason,
       ...(name !== undefined && { name }),
+    })),
+    protected: assessment.protectedReleases.map(({ bundle: { payload }, ownBytes }) => ({
+      name: payload.name,
+      version: payload.version,
+      ownBytes,
     })),
     progress: {
       doneBytes: progress.doneBytes,

@@ -65,6 +65,26 @@ export function roomFor(
   return freed(candidates) >= lackingBytes ? candidates.find((bundle) => freed([bundle]) > 0) : undefined;
 }
 
+/** What keeping a protected release costs: bytes on disk of the layers that nothing else kept names. */
+export interface ProtectedRelease {
+  readonly bundle: StoredBundle;
+  readonly ownBytes: number;
+}
+
+/** The releases that the settings keep for good, as far as they are on this node. */
+export function protectedReleases(
+  { bundles, brought = new Set() }: Stored,
+  policy: Pick<LifecyclePolicy, 'protect'>,
+): readonly ProtectedRelease[] {
+  const kept = keptBundles(bundles);
+  return kept
+    .filter((bundle) => isProtected(bundle, policy))
+    .map((bundle) => {
+      const others = kept.filter((other) => other !== bundle);
+      return { bundle, ownBytes: freedBytes([bundle], others, brought) };
+    });
+}
+
 /** Bytes on disk of the layers that only `gone` has, as far as they came with us. */
 function freedBytes(
   gone: readonly StoredBundle[],

@@ -11,6 +11,14 @@ export interface LogFields {
   readonly [field: string]: unknown;
 }
 
+/** A log that nobody reads. */
+export const silentLog: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+
 /** A logger: fields first, then a message for an operator. An error is logged once, where it is handled. */
 export interface Log {
   debug(fields: LogFields, message: string): void;

@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+import type { Settings } from '../../config/schema.ts';
 import type { SignatureLookupPaths } from './signature-lookup.ts';
 
 /** Every path that the CRI-O adapter reads or writes. */
@@ -15,6 +17,23 @@ export interface CrioPaths extends SignatureLookupPaths {
   /** Our link in the registries drop-in directory; tmpfiles.d makes it. */
   readonly mirrorsLink: string;
   readonly mirrorsFile: string;
+}
+
+/** Where the settings put them. */
+export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): CrioPaths {
+  return {
+    configPath: crio.config_file,
+    configDirectory: crio.config_dir,
+    pinsLink: join(crio.config_dir, '99-stickpin.conf'),
+    pinsFile: crio.pins_file,
+    persistentPinsFile: join(paths.state_dir, 'crio/99-stickpin.conf'),
+    registriesPath: crio.registries_conf,
+    registriesDirectory: crio.registries_dir,
+    mirrorsLink: join(crio.registries_dir, '99-stickpin.conf'),
+    mirrorsFile: join(paths.run_dir, 'registries.conf'),
+    policyPath: crio.signature_policy,
+    signatureLookupFile: join(crio.registries_d, '99-stickpin.yaml'),
+  };
 }
 
 /** Where they are on a node. */

@@ -1,0 +1,90 @@
+import { stat } from 'node:fs/promises';
+import { type Finding, findingsOn } from '../domain/finding.ts';
+import { reasonOf } from '../platform/app-error.ts';
+import { formatBytes } from '../platform/sizes.ts';
+import { registryConfigPath } from '../runtime/containerd/registry-config-path.ts';
+import { createCriClient } from '../runtime/cri-client.ts';
+import type { RuntimeCandidate } from '../runtime/detect.ts';
+import { filesystemAt } from '../runtime/observe.ts';
+import type { Check } from './run-checks.ts';
+
+/** What {@link checkRuntime} needs. */
+export interface RuntimeCheckOptions {
+  /** The runtime of this node; undefined when none is to be found. */
+  readonly detect: (
+    signal: AbortSignal,
+  ) => Promise<Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath'> | undefined>;
+  /** Share of the image filesystem that is to stay free, in percent. */
+  readonly minFreePercent: number;
+}
+
+/** Whether the runtime answers, reads mirrors, and has room for images. */
+export function checkRuntime({ detect, minFreePercent }: RuntimeCheckOptions): Check {
+  const { ok, fault } = findingsOn('runtime');
+  return {
+    subject: 'runtime',
+    look: async (signal) => {
+      const candidate = await detect(signal);
+      if (candidate === undefined) {
+        return [
+          fault(
+            'neither CRI-O nor containerd was found',
+            'install one, or set runtime.socket in /etc/stickpin/stickpin.toml',
+          ),
+        ];
+      }
+      const { kind, title, socketPath } = candidate;
+      const cri = createCriClient({ socketPath });
+      try {
+        const name = await cri.version(signal);
+        const mirrors = kind === 'containerd' ? await lookAtConfigPath(await cri.statusInfo(signal)) : [];
+        return [
+          ok(`${name} answers on ${socketPath}`),
+          ...mirrors,
+          ...(await lookAtSpace(await cri.imageFilesystemPath(signal), minFreePercent)),
+        ];
+      } catch (error) {
+        signal.throwIfAborted();
+        const exists = (await stat(socketPath).catch(() => undefined)) !== undefined;
+        const how = exists ? `is there, but: ${reasonOf(error)}` : 'is not there';
+        return [
+          fault(
+            `${title} does not answer: ${socketPath} ${how}`,
+            'start the runtime; its own journal tells why it does not run',
+          ),
+        ];
+      } finally {
+        cri.close();
+      }
+    },
+  };
+}
+
+async function lookAtConfigPath(info: Readonly<Record<string, string>>): Promise<readonly Finding[]> {
+  if (registryConfigPath(info).kind !== 'unset') return [];
+  return [
+    findingsOn('runtime').fault(
+      'containerd reads no mirrors, so that nothing can be pulled from a stick: its configuration sets no config_path',
+      'add [plugins."io.containerd.grpc.v1.cri".registry] config_path = "/etc/containerd/certs.d" to /etc/containerd/config.toml and restart containerd',
+    ),
+  ];
+}
+
+async function lookAtSpace(path: string | undefined, minFreePercent: number): Promise<readonly Finding[]> {
+  const { ok, warning } = findingsOn('space');
+  const filesystem = path === undefined ? undefined : await filesystemAt(path);
+  if (filesystem === undefined)
+    return [
+      warning(
+        'the runtime does not say where it keeps images, so that room for a release is not checked before it is pulled',
+        'nothing is to be done',
+      ),
+    ];
+  const { freeBytes, totalBytes } = filesystem;
+  const reserved = (totalBytes * minFreePercent) / 100;
+  const room = `${formatBytes(freeBytes)} free on ${filesystem.path}, of which ${formatBytes(Math.min(freeBytes, reserved))} are reserved`;
+  if (freeBytes > reserved) return [ok(room)];
+  return [
+    warning(`${room}: no release can be pulled`, 'make room there; kubelet collects images at that mark as well'),
+  ];
+}

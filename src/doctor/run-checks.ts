@@ -1,0 +1,31 @@
+import type { Finding } from '../domain/finding.ts';
+import { withDeadline } from '../platform/abort.ts';
+import { reasonOf } from '../platform/app-error.ts';
+
+/** One look at the node. It only reads. What it throws becomes a fault that says so. */
+export interface Check {
+  readonly subject: string;
+  look(signal: AbortSignal): Promise<readonly Finding[]>;
+}
+
+/** No look at a node that works takes this long; a runtime or a bus that hangs must not keep the others from being told. */
+const LOOK_MS = 10_000;
+
+/** Does all checks at once and returns what they found in their order. One that fails or hangs is a fault of its own. Throws only on abort. */
+export async function runChecks(
+  checks: readonly Check[],
+  signal: AbortSignal,
+  lookMs = LOOK_MS,
+): Promise<readonly Finding[]> {
+  const found = await Promise.all(
+    checks.map(async ({ subject, look }): Promise<readonly Finding[]> => {
+      try {
+        return await withDeadline(`The look at ${subject}`, lookMs, signal, look);
+      } catch (error) {
+        signal.throwIfAborted();
+        return [{ subject, verdict: 'fault', message: `could not be looked at: ${reasonOf(error)}` }];
+      }
+    }),
+  );
+  return found.flat();
+}

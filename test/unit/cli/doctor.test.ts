@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import type { CommandAdapters } from '../../../src/cli/command-adapters.ts';
+import { findingsOfReport } from '../../../src/cli/commands/doctor.ts';
+import { runProgram } from '../../../src/cli/program.ts';
+import type { Finding } from '../../../src/domain/finding.ts';
+import type { StatusReport } from '../../../src/domain/report.ts';
+
+const REPORT: StatusReport = {
+  status: 'Idle.',
+  operation: 'idle',
+  runtime: { reachable: true, name: 'cri-o 1.36.3' },
+  media: [],
+  bundles: [],
+  rejected: [],
+  protected: [{ name: 'ocp', version: '4.13.0', ownBytes: 3 * 1024 ** 3 }],
+  progress: { doneBytes: 0, totalBytes: 0 },
+};
+
+/** The command on a node where nothing answers on the bus. */
+async function run(findings: readonly Finding[], args: readonly string[] = []) {
+  let [stdout, stderr] = ['', ''];
+  const adapters = { examineNode: async () => findings } as unknown as CommandAdapters;
+  const exitCode = await runProgram(['doctor', ...args], {
+    stdout: (text) => {
+      stdout += text;
+    },
+    stderr: (text) => {
+      stderr += text;
+    },
+    isTerminal: false,
+    signal: AbortSignal.timeout(30_000),
+    now: () => 0,
+    env: { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nonexistent/bus' },
+    adapters: async () => adapters,
+  });
+  return { exitCode, stdout, stderr };
+}
+
+describe('stickpin doctor', () => {
+  it('prints what it found and what to do, and fails when something does not work', async () => {
+    const { exitCode, stdout, stderr } = await run([
+      { subject: 'keys', verdict: 'fault', message: 'no key is trusted', remedy: 'copy one' },
+      { subject: 'clock', verdict: 'ok', message: 'fine' },
+    ]);
+    expect(exitCode).toBe(1);
+    expect(stdout).toMatch(/^FAULT +keys +no key is trusted\. What to do: copy one\.$/m);
+    expect(stdout).toMatch(/^ok +clock +fine$/m);
+    expect(stdout).toMatch(/^FAULT +daemon +The daemon does not answer on the system bus/m);
+    expect(stderr).toBe('stickpin: 2 faults found; each says what to do\n');
+  });
+
+  it('prints findings for programs', async () => {
+    const findings = [{ subject: 'clock', verdict: 'ok', message: 'fine' }] as const;
+    expect(JSON.parse((await run(findings, ['--json'])).stdout).findings[0]).toEqual(findings[0]);
+  });
+
+  it('tells what protected releases cost, and what is wrong with the others', () => {
+    expect(findingsOfReport(REPORT)).toEqual([
+      { subject: 'daemon', verdict: 'ok', message: 'the daemon answers: Idle.' },
+      {
+        subject: 'protect',
+        verdict: 'ok',
+        message: 'ocp@4.13.0 is kept for good and takes 3.0 GiB that nothing else needs',
+      },
+    ]);
+    const degraded = { code: 'x', message: 'its key is revoked' };
+    const bundles = [{ name: 'ocp', version: '4.13.7', degraded }] as unknown as StatusReport['bundles'];
+    expect(findingsOfReport({ ...REPORT, bundles, protected: [] })[1]).toMatchObject({
+      verdict: 'warning',
+      message: 'ocp@4.13.7: its key is revoked',
+    });
+  });
+});

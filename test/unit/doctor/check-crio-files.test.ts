@@ -1,0 +1,141 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { checkCrioFiles } from '../../../src/doctor/check-crio-files.ts';
+import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { createCrioFiles } from '../../../src/runtime/crio/crio-files.ts';
+import type { CrioPaths } from '../../../src/runtime/crio/crio-paths.ts';
+
+const signal = AbortSignal.timeout(60_000);
+const PIN = 'quay.example.com/a@sha256:aa';
+
+describe('checkCrioFiles', () => {
+  let root: string;
+  let paths: CrioPaths;
+  let guard: string;
+  let tmpfiles: string;
+  const put = (path: string, text: string) => {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+  };
+
+  /** A node as install.sh leaves it, with one image pinned. */
+  beforeEach(async () => {
+    root = mkdtempSync(join(tmpdir(), 'stickpin-doctor-'));
+    const at = (path: string) => join(root, path);
+    paths = {
+      configPath: at('etc/crio/crio.conf'),
+      configDirectory: at('etc/crio/crio.conf.d'),
+      pinsLink: at('etc/crio/crio.conf.d/99-stickpin.conf'),
+      pinsFile: at('run/crio/crio.conf.d/99-stickpin.conf'),
+      persistentPinsFile: at('var/99-stickpin.conf'),
+      registriesPath: at('etc/containers/registries.conf'),
+      registriesDirectory: at('etc/containers/registries.conf.d'),
+      mirrorsLink: at('etc/containers/registries.conf.d/99-stickpin.conf'),
+      mirrorsFile: at('run/stickpin/registries.conf'),
+      policyPath: at('etc/containers/policy.json'),
+      signatureLookupFile: at('etc/containers/registries.d/99-stickpin.yaml'),
+    };
+    guard = at('guard.conf');
+    tmpfiles = at('tmpfiles.conf');
+    // The real ones, below another root.
+    for (const [from, to] of [
+      ['systemd/crio-guard.conf', guard],
+      ['systemd/stickpin-crio.tmpfiles.conf', tmpfiles],
+    ] as const) {
+      const text = readFileSync(join(import.meta.dirname, '../../..', from), 'utf8');
+      const own = text
+        .replaceAll('/var/lib/stickpin/crio/99-stickpin.conf', paths.persistentPinsFile)
+        .replaceAll(/(?<![\w/])\/(run|etc)\/crio\/crio\.conf\.d\/99-stickpin\.conf/g, `${root}$&`);
+      put(to, own);
+    }
+    put(paths.mirrorsFile, '');
+    mkdirSync(paths.registriesDirectory, { recursive: true });
+    symlinkSync(paths.mirrorsFile, paths.mirrorsLink);
+    await createCrioFiles(paths, { authority: '127.0.0.1:1', token: 't' }).writePins([PIN], signal);
+  });
+  afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+  const look = async () =>
+    (await runChecks(checkCrioFiles({ paths, tmpfiles: [join(root, 'none'), tmpfiles], guard }), signal)).map(
+      ({ subject, verdict, message }) => ({ subject, verdict, message }),
+    );
+  const troubles = async () => (await look()).filter(({ verdict }) => verdict !== 'ok');
+
+  it('finds nothing wrong on a node as it is installed', async () => {
+    expect(await troubles()).toEqual([]);
+    expect(await look()).toContainEqual({
+      subject: 'crio pins',
+      verdict: 'ok',
+      message: '1 image is pinned, and no file of others takes it away',
+    });
+  });
+
+  it('finds a link to nothing, which CRI-O would not start with', async () => {
+    rmSync(paths.pinsFile);
+    expect(await troubles()).toEqual([
+      { subject: 'crio link', verdict: 'fault', message: `${paths.pinsLink} leads to nothing: CRI-O would not start` },
+    ]);
+  });
+
+  it.each([
+    ['no link', () => rmSync(paths.pinsLink), 'is missing'],
+    [
+      'a file in its place',
+      () => {
+        rmSync(paths.pinsLink);
+        writeFileSync(paths.pinsLink, '');
+      },
+      'is a file of its own',
+    ],
+    [
+      'a link elsewhere',
+      () => {
+        rmSync(paths.pinsLink);
+        symlinkSync('/etc/hostname', paths.pinsLink);
+      },
+      '/etc/hostname',
+    ],
+  ])('finds %s', async (_what, spoil, said) => {
+    spoil();
+    expect(await troubles()).toEqual([
+      { subject: 'crio link', verdict: 'fault', message: expect.stringContaining(said) },
+    ]);
+  });
+
+  it('finds tmpfiles.d lines and a guard that are gone or no longer whole', async () => {
+    writeFileSync(tmpfiles, `L ${paths.pinsLink} - - - - ${paths.pinsFile}\n`);
+    writeFileSync(guard, '[Service]\n');
+    expect(await troubles()).toEqual([
+      { subject: 'crio boot', verdict: 'fault', message: expect.stringContaining('does not make both') },
+      { subject: 'crio guard', verdict: 'warning', message: expect.stringContaining('was changed') },
+    ]);
+    rmSync(tmpfiles);
+    rmSync(guard);
+    expect(await troubles()).toEqual([
+      { subject: 'crio boot', verdict: 'fault', message: expect.stringContaining(`${tmpfiles} is missing`) },
+      { subject: 'crio guard', verdict: 'fault', message: expect.stringContaining(`${guard} is missing`) },
+    ]);
+  });
+
+  it('finds a file that takes the pins away, and copies that differ', async () => {
+    const behind = join(paths.configDirectory, '99-z.conf');
+    writeFileSync(behind, '[crio.image]\npinned_images = []\n');
+    expect(await troubles()).toEqual([
+      { subject: 'crio pins', verdict: 'fault', message: expect.stringContaining(behind) },
+    ]);
+    rmSync(behind);
+    writeFileSync(paths.persistentPinsFile, '# lost\n');
+    expect(await troubles()).toEqual([
+      { subject: 'crio pins', verdict: 'warning', message: expect.stringContaining('differs') },
+    ]);
+  });
+
+  it('finds mirrors that others may not read', async () => {
+    chmodSync(paths.mirrorsFile, 0o600);
+    expect(await troubles()).toEqual([
+      { subject: 'registries.d', verdict: 'fault', message: expect.stringContaining(paths.mirrorsFile) },
+    ]);
+  });
+});

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { checkUnits } from '../../../src/doctor/check-units.ts';
+import { runChecks } from '../../../src/doctor/run-checks.ts';
+
+type Properties = Readonly<Record<string, unknown>>;
+const RUNS: Properties = {
+  LoadState: 'loaded',
+  ActiveState: 'active',
+  UnitFileState: 'enabled',
+  NeedDaemonReload: false,
+};
+const AT_BOOT: Properties = { ...RUNS, ActiveState: 'inactive' };
+const LISTEN = [['Stream', '127.0.0.1:5317']];
+
+const units = (over: Readonly<Record<string, Properties>> = {}) => ({
+  'stickpin.service': RUNS,
+  'stickpin-registry.socket': { ...RUNS, Listen: LISTEN },
+  'stickpin-clear-mirrors.service': AT_BOOT,
+  ...over,
+});
+
+async function troubles(known: Readonly<Record<string, Properties>>, listen = '127.0.0.1:5317'): Promise<string[]> {
+  const manager = { unitProperty: async (unit: string, _iface: string, name: string) => known[unit]?.[name] };
+  const found = await runChecks(checkUnits(manager, listen), AbortSignal.timeout(10_000));
+  return found.filter(({ verdict }) => verdict !== 'ok').map(({ verdict, message }) => `${verdict}: ${message}`);
+}
+
+describe('checkUnits', () => {
+  it('is content with a node as it is installed', async () => {
+    expect(await troubles(units())).toEqual([]);
+  });
+
+  it.each<[string, Properties, string]>([
+    ['does not run', { ...RUNS, ActiveState: 'failed' }, 'fault: stickpin.service is failed'],
+    ['is masked', { ...RUNS, LoadState: 'masked' }, 'warning: stickpin.service is masked'],
+    ['is not enabled', { ...RUNS, UnitFileState: 'disabled' }, 'warning: stickpin.service does not start at boot'],
+    ['changed on disk', { ...RUNS, NeedDaemonReload: true }, 'warning: stickpin.service changed on disk'],
+    ['is not installed', { LoadState: 'not-found' }, 'fault: stickpin.service is not installed'],
+    ['is unknown', {}, 'fault: stickpin.service is not installed'],
+  ])('tells of a service that %s', async (_what, properties, said) => {
+    expect(await troubles(units({ 'stickpin.service': properties }))).toEqual([said]);
+  });
+
+  it('tells of settings that name another port than the socket', async () => {
+    expect(await troubles(units(), '127.0.0.1:6000')).toEqual([
+      'warning: the registry listens on 127.0.0.1:5317, and registry.listen = "127.0.0.1:6000" is without effect',
+    ]);
+  });
+});

@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { findingsOn } from '../../../src/domain/finding.ts';
+
+const never = new AbortController().signal;
+const good = { subject: 'good', look: async () => [findingsOn('good').ok('fine')] };
+
+describe('runChecks', () => {
+  it('makes a fault of a look that fails or hangs, and tells the others all the same', async () => {
+    const broken = { subject: 'broken', look: () => Promise.reject(new Error('no such thing')) };
+    const hanging = { subject: 'hanging', look: () => new Promise<never>(() => undefined) };
+    expect(await runChecks([broken, hanging, good], never, 20)).toEqual([
+      { subject: 'broken', verdict: 'fault', message: 'could not be looked at: no such thing' },
+      { subject: 'hanging', verdict: 'fault', message: expect.stringMatching(/^could not be looked at: .*hanging/) },
+      { subject: 'good', verdict: 'ok', message: 'fine' },
+    ]);
+  });
+
+  it('ends when it is told to', async () => {
+    const stop = new AbortController();
+    const hanging = { subject: 'hanging', look: () => new Promise<never>(() => undefined) };
+    const running = runChecks([hanging, good], stop.signal, 60_000);
+    stop.abort(new Error('enough'));
+    await expect(running).rejects.toThrow('enough');
+  });
+});
