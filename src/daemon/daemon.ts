@@ -29,6 +29,7 @@ import type { RuntimeAdapter } from '../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../store/blob-store.ts';
 import { openDatabase } from '../store/database.ts';
 import { createLayerStore } from '../store/layer-store.ts';
+import { createReleaseFiles } from '../store/release-files.ts';
 import { createStateStore } from '../store/state-store.ts';
 import { createPublishedFiles } from './published-files.ts';
 import { createRuntime, type RuntimeChoice } from './runtime.ts';
@@ -119,6 +120,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       store,
       documents,
       layers,
+      releaseFiles: createReleaseFiles(join(settings.paths.state_dir, 'releases')),
       source,
       trust,
       node,

@@ -1,5 +1,5 @@
 import type { Adoption, Assessment } from '../domain/assess.ts';
-import { bundleTitle, trustedBy } from '../domain/bundle.ts';
+import { type Attachment, bundleTitle, trustedBy } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { MediumId } from '../domain/medium.ts';
@@ -168,9 +168,21 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     }
   }
 
-  async function keepDocuments({ documents, missing }: Adoption['found'], signal: AbortSignal): Promise<void> {
+  async function keepDocuments({ bundle, documents, missing }: Adoption['found'], signal: AbortSignal): Promise<void> {
     const lacking = new Set(missing.map((blob) => blob.digest));
     for (const digest of documents) if (!lacking.has(digest)) await keepDocument(digest, signal);
+    for (const attachment of bundle.payload.attachments ?? []) {
+      if (!lacking.has(attachment.digest)) await keepAttachment(attachment, signal);
+    }
+  }
+
+  /** Of an attachment only the size was looked at so far. A damaged one keeps nothing else from going on; it is told where it is to be laid. */
+  async function keepAttachment({ digest }: Attachment, signal: AbortSignal): Promise<void> {
+    try {
+      await keepDocument(digest, signal);
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'store/blob') throw error;
+    }
   }
 
   async function keepDocument(digest: Digest, signal: AbortSignal): Promise<void> {

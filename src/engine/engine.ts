@@ -23,10 +23,11 @@ import { createMediaJobs } from './media-jobs.ts';
 import { createNarrator } from './narrator.ts';
 import { observe } from './observe.ts';
 import { createPace, type Pause } from './pace.ts';
-import type { EventRow, MediaPort, NodePort, ServiceNotifier, TrustPort } from './ports.ts';
+import type { EventRow, MediaPort, NodePort, ReleaseFiles, ServiceNotifier, TrustPort } from './ports.ts';
 import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRateGauge } from './rate.ts';
 import { createRefusals } from './refusals.ts';
+import { createReleaseKeeper } from './release-keeper.ts';
 import { createTasks } from './tasks.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 import { createWake } from './wake.ts';
@@ -37,6 +38,7 @@ export interface EngineDependencies
   readonly media: MediaPort;
   readonly trust: TrustPort;
   readonly node: NodePort;
+  readonly releaseFiles: ReleaseFiles;
   readonly notifier: ServiceNotifier;
   readonly policy: Policy;
   /** 0 to 1, as Math.random: spreads tries. */
@@ -87,6 +89,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   const narrator = createNarrator(deps);
   const tasks = createTasks(wake.kick);
   const keeper = createLayerKeeper(deps, wake.kick);
+  const releaseKeeper = createReleaseKeeper({ ...deps, narrator });
   const mediaJobs = createMediaJobs(clock, wake.kick);
   const refusals = createRefusals();
   const rate = createRateGauge();
@@ -123,6 +126,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const plan = keepPlan(snapshot.observed, assessment, policy);
     const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
     if (plan !== undefined) keeper.follow(plan, isIdle);
+    await releaseKeeper.follow(assessment, signal);
     publish();
     obstacle = await act(decision.effects, assessment, signal);
     const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;

@@ -211,6 +211,29 @@ export interface LayerStore extends ChangingBlobSource {
   retain(digests: ReadonlySet<Digest>): Promise<number>;
 }
 
+/** The attached files of releases on the node's own disk, a folder each. */
+export interface ReleaseFiles {
+  /** The folders that are ours, and whose files lie in each. */
+  list(signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>>;
+  /**
+   * Makes a folder hold exactly these files, read one after the other and checked against their digests. It appears as a whole or not at all, also
+   * in place of an earlier one.
+   *
+   * @throws AppError `store/attachment` (`wait`) one is damaged; `store/no-space`, `store/release-files` (`retry`).
+   */
+  lay(folder: string, bundleId: BundleId, files: readonly ReleaseFile[], signal: AbortSignal): Promise<void>;
+  /** Idempotent. @throws AppError `store/release-files` (`retry`) */
+  remove(folder: string, signal: AbortSignal): Promise<void>;
+}
+
+/** One file of a release: at most 16 MiB. */
+export interface ReleaseFile {
+  /** A plain file name. */
+  readonly name: string;
+  readonly digest: Digest;
+  read(signal: AbortSignal): Promise<Buffer>;
+}
+
 /** The keys that count now. */
 export interface TrustPort {
   /** Changes whenever what a bundle on a medium is judged by does: the keys, the threshold, approvals where they are enough. */

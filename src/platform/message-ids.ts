@@ -26,6 +26,8 @@ export const messageIds = {
   trustRestored: '15929837c5e442a4b13af1de34254498',
   keysRotated: 'ed746a5c212e488c85cc52152281c051',
   keysNotRotated: 'f2cc45cfa1f744d9acab02550ac4d0a5',
+  filesLaid: '5672b5683c594b57b2f3052a9786a5ef',
+  filesNotLaid: 'b3af2b7ab4c8496eaf7043cf46242db6',
   bundleHeld: 'b7e73b92cb194c4b9030ef7b0cfeb76b',
   preloadStarted: 'c3447dd7186c477d9b8c2703986037ee',
   preloadCancelled: 'e07385366dc849a8a2876b501e78c9e8',

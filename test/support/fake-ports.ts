@@ -1,7 +1,7 @@
 import type { Verdict } from '../../src/domain/approval.ts';
 import type { VerifiedBundle } from '../../src/domain/bundle.ts';
 import type { Catalog } from '../../src/domain/catalog.ts';
-import type { Digest } from '../../src/domain/digest.ts';
+import type { BundleId, Digest } from '../../src/domain/digest.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
@@ -374,6 +374,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
   const media = createFakeMedia(() => trustRevision);
   const blobs = new Map<Digest, Buffer>();
   const documents = new Map<Digest, Buffer>();
+  const releases = new Map<string, BundleId>();
   const meter = {
     sent: new Map<Digest, number>(),
     manifests: new Map<string, number>(),
@@ -425,6 +426,11 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
         sizeOf: async (digest) => documents.get(digest)?.length,
         read,
         put: async (digest, bytes) => void documents.set(digest, bytes),
+      },
+      releaseFiles: {
+        list: async () => releases,
+        lay: async (folder, bundleId) => void releases.set(folder, bundleId),
+        remove: async (folder) => void releases.delete(folder),
       },
       layers: {
         list: async () => new Set(),

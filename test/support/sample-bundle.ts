@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { AttachmentRequest } from '../../src/bundle/create/attachments.ts';
 import { createBundle } from '../../src/bundle/create/create-bundle.ts';
 import { type PrivateKey, parsePrivateKey, type SignatureAlgorithm } from '../../src/bundle/keys.ts';
 import { loadTrustedKeys, type Trust } from '../../src/bundle/trust.ts';
@@ -76,6 +77,8 @@ export interface SampleBundleOptions {
   readonly base?: string;
   /** Default {@link sampleBundleImages}. */
   readonly images?: readonly SampleBundleImage[];
+  /** Files that travel with it; default none. */
+  readonly attachments?: readonly AttachmentRequest[];
   /** Default one new key; none makes an unsigned bundle. */
   readonly keys?: readonly SampleKey[];
 }
@@ -120,6 +123,7 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
           ...(component !== undefined && { component }),
           ...(pin !== undefined && { pin }),
         })),
+        ...(options.attachments !== undefined && { attachments: options.attachments }),
         keys: keys.map((key) => key.privateKey),
       },
       new AbortController().signal,

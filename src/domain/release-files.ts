@@ -1,0 +1,56 @@
+import type { Assessment } from './assess.ts';
+import type { Attachment, Payload } from './bundle.ts';
+import type { BundleId } from './digest.ts';
+import type { StoredBundle } from './state.ts';
+
+/** A folder of attached files that is to be there. */
+export interface ReleaseFolder {
+  /** `<name>-<version>`, a plain file name: both parts were checked against their patterns with the payload. */
+  readonly folder: string;
+  readonly bundle: StoredBundle;
+  readonly files: readonly Attachment[];
+}
+
+/** What is to be done with the folders of attached files. */
+export interface ReleaseFilesPlan {
+  readonly lay: readonly ReleaseFolder[];
+  /** Folders of bundles that are gone. */
+  readonly remove: readonly string[];
+}
+
+/** The folder of a bundle's attached files. */
+function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name}-${version}`;
+}
+
+/**
+ * Attached files lie there from when the bundle is ready (one without images: adopted) until it is retired. Of two bundles with the same folder, as a
+ * release that was made again or `a-1@2` and `a@1-2`, the one that was adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not
+ * laid anew.
+ *
+ * @param laid the bundle of each folder that is there and ours.
+ */
+export function releaseFilesPlan(
+  { bundles, notices }: Assessment,
+  laid: ReadonlyMap<string, BundleId>,
+): ReleaseFilesPlan {
+  const entitled = [
+    ...bundles
+      .filter(({ bundle, phase }) => bundle.readyAt !== undefined && phase !== 'retired')
+      .map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined })),
+    ...notices.map((bundle) => ({ bundle, isTrusted: true })),
+  ]
+    .filter(({ bundle }) => (bundle.payload.attachments ?? []).length > 0)
+    .sort((a, b) => a.bundle.adoptedAt - b.bundle.adoptedAt);
+  const owners = new Map<string, (typeof entitled)[number]>();
+  for (const entry of entitled) {
+    const folder = releaseFolderOf(entry.bundle.payload);
+    if (entry.isTrusted || laid.get(folder) === entry.bundle.bundleId) owners.set(folder, entry);
+  }
+  return {
+    lay: [...owners].flatMap(([folder, { bundle }]) =>
+      laid.get(folder) === bundle.bundleId ? [] : [{ folder, bundle, files: bundle.payload.attachments ?? [] }],
+    ),
+    remove: [...laid.keys()].filter((folder) => !owners.has(folder)),
+  };
+}

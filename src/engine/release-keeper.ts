@@ -1,0 +1,75 @@
+import type { Assessment } from '../domain/assess.ts';
+import { bundleTitle } from '../domain/bundle.ts';
+import type { Digest } from '../domain/digest.ts';
+import { type ReleaseFolder, releaseFilesPlan } from '../domain/release-files.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Narrator } from './narrator.ts';
+import type { BlobSource, ReleaseFiles } from './ports.ts';
+
+/** What {@link createReleaseKeeper} needs. */
+export interface ReleaseKeeperDependencies {
+  readonly releaseFiles: ReleaseFiles;
+  readonly source: BlobSource;
+  readonly narrator: Narrator;
+}
+
+/** Lays the attached files of releases, and takes them away. */
+export interface ReleaseKeeper {
+  /** Brings the folders in line. What fails is told once, until something else does, and tried again in the next round; only an abort throws. */
+  follow(assessment: Assessment, signal: AbortSignal): Promise<void>;
+}
+
+/** A keeper that has told nothing yet. */
+export function createReleaseKeeper({ releaseFiles, source, narrator }: ReleaseKeeperDependencies): ReleaseKeeper {
+  let told = '';
+  const lay = async ({ folder, bundle, files }: ReleaseFolder, signal: AbortSignal): Promise<void> => {
+    for (const { name, digest } of files) {
+      if ((await source.sizeOf(digest, signal)) === undefined) throw nowhere(name, digest);
+    }
+    const readable = files.map(({ name, digest }) => ({
+      name,
+      digest,
+      read: (on: AbortSignal) => readAll(digest, on),
+    }));
+    await releaseFiles.lay(folder, bundle.bundleId, readable, signal);
+    const message = `Files of ${bundleTitle(bundle.payload)} lie in releases/${folder}: ${files.map(({ name }) => name).join(', ')}`;
+    narrator.tell({ kind: 'filesLaid', level: 'info', bundleId: bundle.bundleId, message });
+  };
+  const readAll = async (digest: Digest, signal: AbortSignal): Promise<Buffer> => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
+    return Buffer.concat(chunks);
+  };
+  return {
+    follow: async (assessment, signal) => {
+      let failure = '';
+      const attempt = async (what: string, work: () => Promise<void>): Promise<void> => {
+        try {
+          await work();
+        } catch (error) {
+          signal.throwIfAborted();
+          failure = `${what}: ${reasonOf(error)}`;
+        }
+      };
+      await attempt("The attached files can't be looked at", async () => {
+        const plan = releaseFilesPlan(assessment, await releaseFiles.list(signal));
+        for (const folder of plan.remove) {
+          await attempt(`Files in releases/${folder} stay`, () => releaseFiles.remove(folder, signal));
+        }
+        for (const entry of plan.lay) {
+          await attempt(`Files of ${bundleTitle(entry.bundle.payload)} are not laid`, () => lay(entry, signal));
+        }
+      });
+      if (failure !== '' && failure !== told) narrator.tell({ kind: 'filesNotLaid', level: 'warn', message: failure });
+      told = failure;
+    },
+  };
+}
+
+function nowhere(name: string, digest: Digest): AppError {
+  return new AppError({
+    code: 'media/gone',
+    message: `attachment ${name} (${digest}) is on no plugged medium; plug in the one with its bundle`,
+    disposition: 'wait',
+  });
+}

@@ -1,0 +1,54 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { hexOf } from '../../../src/domain/digest.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
+import { eventually } from '../../support/eventually.ts';
+import { makeSampleBundle } from '../../support/sample-bundle.ts';
+
+let node: DaemonHarness;
+let dir: string;
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
+  node = await createDaemonHarness();
+  await node.start();
+});
+afterEach(async () => {
+  await node.dispose();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+async function bundleWithNotes() {
+  const path = join(dir, 'notes.txt');
+  writeFileSync(path, 'read me first');
+  const attachments = [{ path, name: 'notes.txt', mediaType: 'text/plain' }];
+  return makeSampleBundle({ dir, keys: [node.key], attachments });
+}
+const folder = () => join(node.base, 'state/releases/ocp-4.13.7');
+
+it('lays attached files when the release is ready, and again when they are lost, without the stick', async () => {
+  node.plug((await bundleWithNotes()).path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
+  node.unplug();
+  rmSync(folder(), { recursive: true });
+  node.daemon().engine.kick();
+  await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
+});
+
+it('tells of a damaged one by name, and the release is ready all the same', async () => {
+  const { path, payload } = await bundleWithNotes();
+  const [notes] = payload.attachments ?? [];
+  if (notes === undefined) throw new Error('no attachment');
+  writeFileSync(join(path, 'blobs/sha256', hexOf(notes.digest)), 'READ ME FIRST');
+  node.plug(path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() =>
+    expect(node.log.lines.map(({ message }) => message).join('\n')).toMatch(
+      /not laid: attachment notes.txt should have digest/,
+    ),
+  );
+  expect(existsSync(folder())).toBe(false);
+  expect(readdirSync(join(node.base, 'state/releases'))).toEqual([]);
+});
