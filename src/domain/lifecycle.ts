@@ -11,6 +11,11 @@ import type { Observed, Policy, Stored, StoredBundle } from './state.ts';
 /** How long the release before must run again, and nothing of the newer one, before it is called rolled back; the soak time if that is shorter. */
 const BACK_MS = 60_000;
 
+/** How often to look whether pins that were taken away are gone: a reload takes its time and nothing tells when it is over. */
+const UNPIN_POLL_MS = 1_000;
+/** How long to look; what is still pinned then is pinned by somebody else. */
+const UNPIN_PATIENCE_MS = 30_000;
+
 /** What one round concludes about what comes after activation. */
 export interface LifeAssessment {
   readonly effects: readonly Effect[];
@@ -52,20 +57,45 @@ export function assessLife(
 ): LifeAssessment {
   const { runtime, containers } = observed;
   const foreign = foreignDigests(runtime, stored);
-  const nothing = { effects: [], wakeAt: undefined, soaks: new Map(), foreign };
+  const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
+  const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
   if (runtime.kind === 'unreachable') return nothing;
   const takeOvers = takeOverEffects(stored, policy);
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
   if (containers === undefined) return nothing;
   const look: Look = { observed, stored, policy, containers, ids: imageIds(runtime.images) };
   const followed = unprovenReleases(stored).map((bundle) => follow(bundle, look));
-  const due = followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)]));
+  const due = [
+    ...unpinAt,
+    ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
+  ];
   return {
     effects: [...followed.flatMap((entry) => entry.effects), ...retirements(look, short), ...removals(look)],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,
     soaks: new Map(followed.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
   };
+}
+
+/** Whether a release was retired just now whose images are to be removed, and the runtime still reports some of them as pinned. */
+function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
+  if (runtime.kind === 'unreachable') return false;
+  const needed = new Set(
+    keptBundles(bundles).flatMap(({ contents }) => contents.images.map((image) => image.reference)),
+  );
+  const fresh = bundles.filter(
+    (bundle) =>
+      isRetired(bundle) && bundle.removeImages === true && Math.abs(now - (bundle.retiredAt ?? 0)) < UNPIN_PATIENCE_MS,
+  );
+  const leaving = new Set(
+    fresh
+      .flatMap(({ contents }) => contents.images.map((image) => image.reference))
+      .filter((name) => !needed.has(name)),
+  );
+  return (
+    leaving.size > 0 &&
+    runtime.images.some((image) => image.pinned && image.repoDigests.some((name) => leaving.has(name)))
+  );
 }
 
 /** An image that goes by one name that we brought came with us, whatever its other names. */

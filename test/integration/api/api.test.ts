@@ -139,6 +139,17 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     expect(done).toEqual(['approve ocp@4.13.7', 'reject ocp@4.13.7']);
   });
 
+  it('rolls back and unpins, and tells who refuses', async () => {
+    expect(await client.rollback('ocp', never)).toBe('ocp@4.13.6');
+    await client.unpin('ocp@4.13.5', { removeImages: true, force: false }, never);
+    expect(done).toEqual(['rollback ocp', 'unpin ocp@4.13.5 {"removeImages":true,"force":false}']);
+    refusal = new AppError({ code: 'engine/running', message: 'it may run', disposition: 'reject' });
+    await expect(client.unpin('ocp@4.13.6', { removeImages: false, force: false }, never)).rejects.toMatchObject({
+      code: 'engine/running',
+      message: 'it may run',
+    });
+  });
+
   it('activates, cancels and rescans', async () => {
     await client.activate('ocp@4.13.7', never);
     await client.cancel(never);

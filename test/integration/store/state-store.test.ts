@@ -119,6 +119,55 @@ describe('state store', () => {
     ]);
   });
 
+  it('keeps what became of a release, its soak clock and what was brought, over a restart', () => {
+    const { database, store } = openStore();
+    store.adopt(bundle, event(NOON, 'bundleVerified'));
+    const run = { key: 'pod/etcd', containerId: 'c1', startedAt: NOON, sinceMs: 5_000 };
+    const component = {
+      component: 'etcd',
+      counts: true,
+      runs: [run],
+      failed: ['c0'],
+      disturbedMs: 4_000,
+      startedAt: NOON,
+    };
+    const soak = { activatedAt: NOON + 1, bootId: 'boot-1', components: [component], backSinceMs: 9_000 };
+    store.mark(bundle.bundleId, 'activeAt', event(NOON + 1, 'bundleActive'));
+    store.setSoak(bundle.bundleId, soak);
+    store.mark(bundle.bundleId, 'provenAt', event(NOON + 2, 'bundleProven'));
+    store.rollBack(bundle.bundleId, event(NOON + 3, 'bundleRolledBack', { message: 'it went back' }));
+    store.retire(bundle.bundleId, false, event(NOON + 4, 'bundleRetired'));
+    for (const reference of ['a@sha256:1', 'b@sha256:2', 'b@sha256:2']) store.setBrought(reference, true);
+    store.setBrought('a@sha256:1', false);
+    store.setBrought('c@sha256:3', false);
+    const expected = {
+      bundles: [
+        {
+          ...bundle,
+          adoptedAt: NOON,
+          activeAt: NOON + 1,
+          soak,
+          provenAt: NOON + 2,
+          rolledBackAt: NOON + 3,
+          rolledBackReason: 'it went back',
+          retiredAt: NOON + 4,
+          removeImages: false,
+        },
+      ],
+      brought: new Set(['b@sha256:2']),
+    };
+    expect(store.load()).toEqual(expected);
+    expect(store.events(undefined, 10).map(({ kind }) => kind)).toEqual([
+      'bundleVerified',
+      'bundleActive',
+      'bundleProven',
+      'bundleRolledBack',
+      'bundleRetired',
+    ]);
+    database.close();
+    expect(openStore().store.load()).toEqual(expected);
+  });
+
   it('marks the bundle that is named, at the time of the event', () => {
     const { store } = openStore();
     for (const one of [bundle, other]) store.adopt(one, event(NOON, 'bundleVerified'));

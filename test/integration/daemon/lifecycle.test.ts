@@ -1,0 +1,148 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../src/domain/report.ts';
+import { connectCri } from '../../support/crio-double/cri-client.ts';
+import { type FixtureContainers, fixtureContainers } from '../../support/crio-double/fixture-containers.ts';
+import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
+import { have } from '../../support/requirements.ts';
+import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
+import { hostArch, makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
+import { sampleImage } from '../../support/sample-image.ts';
+
+/** Releases on the CRI-O double, with containers that the test starts and ends over its fixture; everything else is real. */
+describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O double', () => {
+  let double: CrioDouble;
+  let harness: DaemonHarness;
+  let containers: FixtureContainers;
+  let factory: string;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    double = await startCrioDouble({ skopeo: skopeoArgv() });
+    containers = fixtureContainers(double);
+    harness = await createDaemonHarness({
+      settings: {
+        runtime: { kind: 'cri-o', socket: double.socketPath },
+        crio: {
+          config_file: join(double.dirs.crioConfig, 'crio.conf'),
+          config_dir: double.dirs.crioDropIns,
+          pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
+          registries_conf: double.dirs.registriesFile,
+          registries_dir: double.dirs.registriesDropIns,
+        },
+        lifecycle: { soak: 1_000 },
+      },
+      units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
+    });
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    await double.stop();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const make = (sequence: number): Promise<SampleBundle> =>
+    makeSampleBundle({
+      dir: factory,
+      keys: [harness.key],
+      version: `4.13.${sequence}`,
+      sequence,
+      images: ['etcd', 'api'].map((component) => ({
+        component,
+        reference: `quay.example.com/ocp/${component}:4.13.${sequence}`,
+        image: sampleImage({ seed: `${component}-${sequence}`, architecture: hostArch }),
+      })),
+    });
+  const phases = (report: StatusReport) => report.bundles.map(({ version, phase }) => `${version} ${phase}`).join(', ');
+  const reach = (wanted: string) => harness.until((report) => phases(report) === wanted, 30_000);
+  /** Rounds come each half a minute; a test asks for one. */
+  const look = () => harness.daemon().engine.kick();
+  const referenceOf = (bundle: SampleBundle, component: string) =>
+    bundle.contents.images.find((image) => image.component === component)?.reference ?? '';
+  const run = async (bundle: SampleBundle) => {
+    for (const component of ['etcd', 'api']) await containers.start(component, referenceOf(bundle, component));
+    look();
+  };
+  const names = async () => {
+    const client = connectCri(double.socketPath);
+    const images = await client.listImages();
+    client.close();
+    return images.flatMap((image) => image.repo_digests);
+  };
+  /** Plugs the stick in and pulls it out once the release is activated. */
+  const preload = async (bundle: SampleBundle) => {
+    harness.plug(bundle.path);
+    const isDone = ({ version, phase }: StatusReport['bundles'][number]) =>
+      version === bundle.payload.version && phase === 'activated';
+    await harness.until((report) => report.bundles.some(isDone), 30_000);
+    harness.unplug();
+  };
+
+  it('A proven, B proven and A its fallback, C proven and A retired, its images removed behind its exited containers', async () => {
+    const [A, B, C] = await Promise.all([make(1), make(2), make(3)]);
+    await harness.start();
+    await preload(A);
+    await run(A);
+    await reach('4.13.1 active');
+    await reach('4.13.1 proven');
+    await preload(B);
+    await harness.stop();
+    await harness.start();
+    await run(B);
+    await containers.start('debug', referenceOf(A, 'etcd'));
+    await reach('4.13.1 superseded, 4.13.2 proven');
+    await preload(C);
+    await run(C);
+    await reach('4.13.1 superseded, 4.13.2 superseded, 4.13.3 proven');
+    expect(await names()).toContain(referenceOf(A, 'etcd'));
+    containers.end('debug', 0);
+    look();
+    await reach('4.13.1 retired, 4.13.2 superseded, 4.13.3 proven');
+    const isGone = async () =>
+      (await names()).filter((name) => name === referenceOf(A, 'etcd') || name === referenceOf(A, 'api'));
+    await expect.poll(isGone, { timeout: 20_000 }).toEqual([]);
+    expect(containers.list().map(({ pod_sandbox_id }) => pod_sandbox_id)).toEqual(['etcd', 'api']);
+    expect(await names()).toEqual(expect.arrayContaining([referenceOf(B, 'etcd'), referenceOf(C, 'etcd')]));
+    expect(harness.report().status).toBe('Idle. ocp 4.13.3 proven (2 images pinned). Waiting for media.');
+    const env = `STICKPIN_ETCD=${referenceOf(C, 'etcd')}\nSTICKPIN_API=${referenceOf(C, 'api')}\n`;
+    for (const folder of ['state', 'run'])
+      expect(readFileSync(join(harness.base, folder, 'images.env'), 'utf8')).toContain(env);
+    const published = () => JSON.parse(readFileSync(join(harness.base, 'run/status.json'), 'utf8'));
+    await expect.poll(published).toEqual(JSON.parse(JSON.stringify(harness.report())));
+  });
+
+  it('a release that goes back is marked; rollback by hand gives the fallback its tags again', async () => {
+    const [A, B] = await Promise.all([make(1), make(2)]);
+    await harness.start();
+    await preload(A);
+    await run(A);
+    await reach('4.13.1 proven');
+    await preload(B);
+    await containers.start('etcd', referenceOf(B, 'etcd'));
+    containers.restart('etcd');
+    containers.end('etcd', 1);
+    containers.restart('etcd');
+    look();
+    await reach('4.13.1 proven, 4.13.2 active');
+    await run(A);
+    await harness.until((report) => report.bundles[1]?.reason?.code === 'engine/rolled-back', 20_000);
+    expect(phases(harness.report())).toBe('4.13.1 proven, 4.13.2 activated');
+    expect(harness.daemon().engine.rollback('ocp')).toBe('ocp@4.13.1');
+    const isBack = ({ bundles }: StatusReport) => bundles[0]?.phase === 'proven' && bundles[1]?.phase === 'activated';
+    await harness.until(isBack, 20_000);
+    const history = () =>
+      harness
+        .daemon()
+        .engine.history('ocp@4.13.1', 20)
+        .map(({ kind }) => kind);
+    await expect
+      .poll(history, { timeout: 20_000 })
+      .toEqual(expect.arrayContaining(['activation-requested', 'bundleActivated']));
+  });
+});

@@ -1,0 +1,343 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
+import type { Policy } from '../../../src/domain/state.ts';
+import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+import { POLICY, referenceOf, verified } from '../../support/scenario.ts';
+
+const MINUTE = 60_000;
+
+/** `ocp 4.13.N` of sequence N: etcd and api of its own, and `base`, which all have. */
+const release = (sequence: number, over: Parameters<typeof verified>[0] = {}): VerifiedBundle =>
+  verified({
+    sequence,
+    version: `4.13.${sequence}`,
+    images: { [`etcd-${sequence}`]: ['os', `e${sequence}`], [`api-${sequence}`]: ['os', `a${sequence}`], base: ['os'] },
+    imageOver: { [`etcd-${sequence}`]: { component: 'etcd' }, [`api-${sequence}`]: { component: 'api' } },
+    ...over,
+  });
+const [A, B, C, D] = [release(1), release(2), release(3), release(4)];
+
+let node: FakeNode;
+afterEach(async () => {
+  await node.stop();
+});
+
+async function start(lifecycle: Partial<Policy['lifecycle']> = {}, prepare: () => void = () => undefined) {
+  node = createFakeNode([], { lifecycle: { ...POLICY.lifecycle, ...lifecycle } });
+  prepare();
+  await node.start();
+}
+const phases = () => Object.fromEntries(node.engine.report()?.bundles.map((one) => [one.version, one.phase]) ?? []);
+const kinds = () => node.store.rows.map(({ kind }) => kind);
+const has = (name: string) => node.runtime.images.has(referenceOf(name));
+const pin = (name: string) => node.runtime.pins().includes(referenceOf(name));
+
+/** A stick is plugged in and pulled out again once the release is ready. */
+async function preload(bundle: VerifiedBundle) {
+  node.plug('sdb1', bundle);
+  await node.clock.advance(0);
+  node.media.unplug('sdb1');
+  await node.clock.advance(0);
+}
+/** The control plane starts the containers of a release in place of those before. */
+async function run(sequence: number, ...components: readonly string[]) {
+  for (const component of components)
+    node.runtime.startContainer(`pod/${component}`, referenceOf(`${component}-${sequence}`));
+  await node.clock.advance(30_000);
+}
+async function prove(bundle: VerifiedBundle) {
+  await preload(bundle);
+  await run(bundle.payload.sequence, 'etcd', 'api');
+  await node.clock.advance(10 * MINUTE);
+}
+
+describe('from ready to proven', () => {
+  it('A proven, B proven, A superseded, C proven, A retired and its own images removed', async () => {
+    await start();
+    await preload(A);
+    expect(phases()).toEqual({ '4.13.1': 'activated' });
+    await run(1, 'etcd', 'api');
+    expect(phases()).toEqual({ '4.13.1': 'active' });
+    expect(node.statuses.at(-1)).toMatch(
+      /^Idle\. ocp 4\.13\.1 active \(3 images pinned\), proven in about 10 min\. Waiting/,
+    );
+    await node.clock.advance(9 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'active' });
+    await node.clock.advance(MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven' });
+    expect(node.statuses.at(-1)).toBe('Idle. ocp 4.13.1 proven (3 images pinned). Waiting for media.');
+    await prove(B);
+    expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
+    expect(pin('etcd-1')).toBe(true);
+    expect(kinds()).not.toContain('bundleRetired');
+    await prove(C);
+    expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'superseded', '4.13.3': 'proven' });
+    expect([has('etcd-1'), has('api-1'), has('base'), has('etcd-2')]).toEqual([false, false, true, true]);
+    expect([pin('etcd-1'), pin('base'), pin('etcd-2')]).toEqual([false, true, true]);
+    expect(kinds().slice(-3)).toEqual(['bundleProven', 'bundleRetired', 'imagesRemoved']);
+    await node.clock.advance(60 * MINUTE);
+    expect(node.runtime.images.has(referenceOf('etcd-2'))).toBe(true);
+  });
+
+  it('lists containers while a release proves itself, and never after', async () => {
+    await start();
+    expect(node.runtime.looks()).toBe(0);
+    await prove(A);
+    const looks = node.runtime.looks();
+    expect(looks).toBeGreaterThan(10);
+    await node.clock.advance(60 * MINUTE);
+    expect(node.runtime.looks()).toBe(looks);
+  });
+
+  it('promotes nothing without evidence, however long it takes', async () => {
+    await start();
+    await preload(A);
+    node.runtime.startContainer('pod/other', 'docker.io/library/busybox@sha256:0');
+    await node.clock.advance(24 * 60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'activated' });
+  });
+
+  it('a job that ended well counts for nothing, and an image that both releases have is no evidence', async () => {
+    await start();
+    await prove(A);
+    await preload(B);
+    node.runtime.startContainer('pod/base', referenceOf('base'));
+    node.runtime.startContainer('pod/job', referenceOf('api-2'));
+    node.runtime.endContainer('pod/job', 0);
+    await node.clock.advance(60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'activated' });
+  });
+
+  it('a restart starts the clock of its component again, not of the others', async () => {
+    await start();
+    await preload(A);
+    await run(1, 'etcd', 'api');
+    await node.clock.advance(8 * MINUTE);
+    await run(1, 'api');
+    await node.clock.advance(5 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'active' });
+    const soak = node.store.load().bundles[0]?.soak?.components ?? [];
+    const since = (name: string) => soak.find(({ component }) => component === name)?.runs[0]?.sinceMs ?? Number.NaN;
+    expect(since('api') - since('etcd')).toBeGreaterThan(8 * MINUTE);
+    await node.clock.advance(5 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven' });
+  });
+
+  it('one that failed and does not come back holds the release, and is named', async () => {
+    await start();
+    await preload(A);
+    await run(1, 'etcd', 'api');
+    node.runtime.endContainer('pod/api', 1);
+    await node.clock.advance(60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'active' });
+    expect(node.statuses.at(-1)).toContain('but api failed.');
+    await run(1, 'api');
+    await node.clock.advance(10 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven' });
+  });
+
+  it.each([
+    { name: 'forth', ms: 365 * 24 * 60 * MINUTE },
+    { name: 'back', ms: -365 * 24 * 60 * MINUTE },
+  ])('a wall clock that jumps $name neither shortens nor lengthens the soak', async ({ ms }) => {
+    await start();
+    await preload(A);
+    await run(1, 'etcd', 'api');
+    node.clock.jump(ms);
+    await node.clock.advance(9 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'active' });
+    await node.clock.advance(2 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven' });
+  });
+
+  it('the clock goes on while the daemon is down, and starts anew after a reboot', async () => {
+    await start();
+    await preload(A);
+    await run(1, 'etcd', 'api');
+    await node.stop();
+    await node.clock.advance(10 * MINUTE);
+    await node.start();
+    expect(phases()).toEqual({ '4.13.1': 'proven' });
+    await preload(B);
+    await run(2, 'etcd', 'api');
+    await node.stop();
+    node.boot = () => ({ bootId: 'boot-2', uptimeMs: 1_000 + node.clock.monotonic() });
+    await run(2, 'etcd', 'api');
+    await node.clock.advance(10 * MINUTE);
+    await node.start();
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
+    await node.clock.advance(10 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
+  });
+
+  it('lifecycle.require waits for its components, lifecycle.ignore does not look at its own', async () => {
+    await start({ require: ['base'], ignore: ['api'] });
+    await preload(A);
+    await run(1, 'etcd');
+    node.runtime.startContainer('pod/api', referenceOf('api-1'));
+    node.runtime.endContainer('pod/api', 1);
+    await node.clock.advance(20 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'active' });
+    expect(node.statuses.at(-1)).toContain('waits for base to run.');
+    node.runtime.startContainer('pod/base', referenceOf('base'));
+    await node.clock.advance(11 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven' });
+  });
+});
+
+describe('retirement', () => {
+  it('keeps a protected release pinned for good', async () => {
+    await start({ protect: ['ocp@4.13.1'] });
+    for (const bundle of [A, B, C, D]) await prove(bundle);
+    expect(phases()).toEqual({
+      '4.13.1': 'superseded',
+      '4.13.2': 'retired',
+      '4.13.3': 'superseded',
+      '4.13.4': 'proven',
+    });
+    expect([has('etcd-1'), has('etcd-2')]).toEqual([true, false]);
+  });
+
+  it('retires what was passed over, and leaves images where lifecycle.remove_images is false', async () => {
+    await start({ removeImages: false });
+    await prove(A);
+    await preload(release(2, { schedule: 'manual' }));
+    await prove(C);
+    expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'retired', '4.13.3': 'proven' });
+    await node.clock.advance(10 * MINUTE);
+    expect([has('etcd-2'), pin('etcd-2')]).toEqual([true, false]);
+  });
+
+  it('never removes an image that was there before, has a foreign name, or is used; exited containers go first', async () => {
+    await start({}, () => {
+      node.runtime.images.set(referenceOf('etcd-1'), referenceOf('etcd-1'));
+    });
+    await prove(A);
+    await prove(B);
+    node.runtime.startContainer('pod/debug', referenceOf('api-1'));
+    await prove(C);
+    expect(phases()).toMatchObject({ '4.13.1': 'superseded' });
+    node.runtime.endContainer('pod/debug', 0);
+    await node.clock.advance(MINUTE);
+    expect(phases()).toMatchObject({ '4.13.1': 'retired' });
+    expect([has('etcd-1'), has('api-1')]).toEqual([true, false]);
+    const log = node.runtime.log.filter((line) => line.startsWith('remove'));
+    expect(log).toEqual([expect.stringMatching(/^remove container /), `remove image ${referenceOf('api-1')}`]);
+    node.runtime.images.set('registry.example.com/mine:1', referenceOf('api-2'));
+    await prove(D);
+    expect(phases()).toMatchObject({ '4.13.2': 'retired' });
+    expect([has('etcd-2'), has('api-2')]).toEqual([false, true]);
+  });
+
+  it('gives up the fallback early when the next release lacks space, and never the present one', async () => {
+    const GIB = 1024 ** 3;
+    await start();
+    const layers = (sequence: number) => ({ layers: { [`e${sequence}`]: { diskBytes: 400 * GIB } } });
+    const observe = node.runtime.observe;
+    const sizes = new Map([1, 2, 3].map((sequence) => [referenceOf(`etcd-${sequence}`), 400 * GIB]));
+    node.runtime.observe = async (signal) => {
+      const seen = await observe(signal);
+      if (seen.kind === 'unreachable') return seen;
+      const used = [...sizes].reduce((sum, [name, bytes]) => sum + (node.runtime.images.has(name) ? bytes : 0), 0);
+      const filesystem = { path: '/var', totalBytes: 1_200 * GIB, freeBytes: 1_100 * GIB - used };
+      return { ...seen, filesystem };
+    };
+    await prove(release(1, layers(1)));
+    await prove(release(2, layers(2)));
+    node.plug('sdc1', release(3, layers(3)));
+    await node.clock.advance(MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven', '4.13.3': 'activated' });
+    expect(node.store.rows.find(({ kind }) => kind === 'roomMade')?.message).toBe(
+      'ocp 4.13.1 is retired early, to make room for ocp 4.13.3: it is pinned no longer; images that only it has are removed',
+    );
+    expect([has('etcd-1'), has('etcd-2'), has('etcd-3')]).toEqual([false, true, true]);
+  });
+
+  it('the same images with new metadata take the place of the other: nothing is pulled, nothing restarts', async () => {
+    await start();
+    await prove(A);
+    await prove(B);
+    node.runtime.log.length = 0;
+    const images = B.contents.images;
+    const again = release(5);
+    await preload({ ...again, contents: { ...again.contents, layers: B.contents.layers, images } });
+    expect(node.runtime.log.filter((line) => /^(pull|remove)/.test(line))).toEqual([]);
+    expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'retired', '4.13.5': 'proven' });
+    await prove(release(6));
+    expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'retired', '4.13.5': 'superseded', '4.13.6': 'proven' });
+    expect(has('etcd-2')).toBe(true);
+  });
+});
+
+describe('the way back', () => {
+  it('a release that was active and goes back is marked, not promoted, and not activated again by itself', async () => {
+    await start();
+    await prove(A);
+    await preload(B);
+    await run(2, 'etcd', 'api');
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
+    await run(1, 'etcd', 'api');
+    await node.clock.advance(2 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'activated' });
+    expect(kinds().filter((kind) => kind === 'bundleRolledBack')).toHaveLength(1);
+    expect(node.statuses.at(-1)).toMatch(/^ocp 4\.13\.2 was rolled back: ocp 4\.13\.1 runs again\./);
+    await run(2, 'etcd', 'api');
+    await node.clock.advance(60 * MINUTE);
+    node.plug('sdb1', B);
+    await node.clock.advance(MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'activated' });
+    expect(kinds().filter((kind) => kind === 'bundleActivated')).toHaveLength(2);
+    node.engine.activate('ocp@4.13.2');
+    await node.clock.advance(12 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
+  });
+
+  it('neither a drained node nor a crash loop is a way back', async () => {
+    await start();
+    await prove(A);
+    await preload(B);
+    await run(2, 'etcd');
+    node.runtime.endContainer('pod/etcd', 1);
+    await run(1, 'api');
+    await node.clock.advance(5 * MINUTE);
+    node.runtime.running.clear();
+    await node.clock.advance(5 * MINUTE);
+    expect(kinds()).not.toContain('bundleRolledBack');
+  });
+
+  it('rollback activates the fallback by hand, with its tags, and it proves itself anew', async () => {
+    await start();
+    await prove(A);
+    await prove(B);
+    expect(node.engine.rollback(undefined)).toBe('ocp@4.13.1');
+    await node.clock.advance(0);
+    expect(node.runtime.images.get('quay.example.com/ocp/base:4.13.1')).toBe(referenceOf('base'));
+    expect(phases()).toEqual({ '4.13.1': 'activated', '4.13.2': 'proven' });
+    await run(1, 'etcd', 'api');
+    await node.clock.advance(10 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'superseded' });
+    expect(kinds()).toEqual(expect.arrayContaining(['activation-requested', 'bundleRolledBack']));
+    expect(() => node.engine.rollback('tools')).toThrow(expect.objectContaining({ code: 'engine/no-fallback' }));
+  });
+
+  it('unpin refuses what may run without --force, and does what it says', async () => {
+    await start({ protect: ['ocp@4.13.9'] });
+    await prove(A);
+    await prove(B);
+    const options = { removeImages: true, force: false };
+    expect(() => node.engine.unpin('ocp@4.13.2', options)).toThrow(expect.objectContaining({ code: 'engine/running' }));
+    node.engine.unpin('ocp@4.13.1', options);
+    await node.clock.advance(MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven' });
+    expect([has('etcd-1'), has('base')]).toEqual([false, true]);
+    expect(() => node.engine.activate('ocp@4.13.1')).toThrow(/retired and 2 of its images are gone; plug in its stick/);
+    node.plug('sdb1', A);
+    await node.clock.advance(0);
+    node.engine.activate('ocp@4.13.1');
+    await node.clock.advance(MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'activated', '4.13.2': 'proven' });
+    node.engine.unpin('ocp@4.13.2', { removeImages: true, force: true });
+    await node.clock.advance(MINUTE);
+    expect([pin('etcd-2'), has('etcd-2')]).toEqual([false, true]); // its containers run
+  });
+});
