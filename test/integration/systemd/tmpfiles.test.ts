@@ -1,0 +1,32 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { have, program } from '../../support/requirements.ts';
+
+/** The boot's own lines, on a root of its own: what is there if the daemon never runs. */
+describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd')))('tmpfiles at boot', () => {
+  let root: string;
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'stickpin-tmpfiles-'));
+    mkdirSync(join(root, 'etc'));
+    for (const name of ['passwd', 'group']) writeFileSync(join(root, 'etc', name), 'root:x:0:0::/root:/bin/sh\n');
+  });
+  afterEach(() => rmSync(root, { recursive: true, force: true }));
+  const boot = () => {
+    rmSync(join(root, 'run'), { recursive: true, force: true });
+    const lines = new URL('../../../systemd/stickpin.tmpfiles.conf', import.meta.url).pathname;
+    execFileSync('systemd-tmpfiles', [`--root=${root}`, '--create', lines], { stdio: 'pipe' });
+  };
+
+  it('puts images.env where units read it, as the daemon left it, and nothing while there is none', () => {
+    boot();
+    expect(() => readFileSync(join(root, 'run/stickpin/images.env'))).toThrow(/ENOENT/);
+    writeFileSync(join(root, 'var/lib/stickpin/images.env'), 'STICKPIN_ETCD=quay.io/coreos/etcd@sha256:0\n');
+    boot();
+    expect(readFileSync(join(root, 'run/stickpin/images.env'), 'utf8')).toBe(
+      'STICKPIN_ETCD=quay.io/coreos/etcd@sha256:0\n',
+    );
+  });
+});
