@@ -26,6 +26,7 @@ import {
   POLICY,
   reachable,
   referenceOf,
+  storedState,
   verified,
 } from '../../support/scenario.ts';
 
@@ -76,7 +77,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
     bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
   };
   const stamp = () => stampAfter(bundles, now);
-  const stored = () => ({ bundles, brought });
+  const stored = () => storedState(bundles, { brought });
   const listed = () =>
     [...new Set(images.values())].map((imageId) => {
       const names = [...images].flatMap(([name, id]) => (id === imageId ? [name] : []));
