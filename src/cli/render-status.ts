@@ -18,7 +18,8 @@ export function renderStatus(report: StatusReport): string {
 
 /** What `stickpin list` prints: a line for each known bundle and one for each that was rejected, reasons below. */
 export function renderList(report: StatusReport): string {
-  if (report.bundles.length + report.rejected.length === 0) return 'No bundle is known and none is plugged in.\n';
+  if (report.bundles.length + report.rejected.length + report.notices.length === 0)
+    return 'No bundle is known and none is plugged in.\n';
   const rows = [
     ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
       shownName(bundle),
@@ -42,9 +43,21 @@ export function renderList(report: StatusReport): string {
   const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => (reason ? [`${shownName(bundle)}: ${reason.message}`] : [])),
+    ...report.bundles.flatMap(({ advisory, ...bundle }) =>
+      advisory ? [`${shownName(bundle)}: ${adviceOf(advisory)}`] : [],
+    ),
+    ...report.notices.map(
+      ({ name, version, reason }) =>
+        `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are taken up'}`,
+    ),
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];
   return reasons.length === 0 ? table : `${table}\n${reasons.map(oneLine).join('\n')}\n`;
+}
+
+function adviceOf({ deadend, barrier, reason, from }: NonNullable<BundleReport['advisory']>): string {
+  const what = [...(deadend ? ['dead end'] : []), ...(barrier ? ['barrier'] : [])].join(' and ') || 'note';
+  return `${what}, says ${from}: ${reason}`;
 }
 
 /** What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that may be believed. */

@@ -39,8 +39,8 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
     properties: () => propertiesOf(latest),
     status: report,
     list: async () => {
-      const { bundles, rejected } = await report();
-      return { bundles, rejected };
+      const { bundles, notices, rejected } = await report();
+      return { bundles, notices, rejected };
     },
     cancel: async () => started().engine.cancel(),
     activate: async (bundle) => started().engine.activate(bundle),

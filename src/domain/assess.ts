@@ -77,12 +77,19 @@ export interface Adoption {
   readonly found: Extract<FoundBundle, { kind: 'verified' }>;
 }
 
+/** What one round concludes about an adopted bundle without images. */
+export interface NoticeAssessment {
+  readonly bundle: StoredBundle;
+  /** Why it is not trusted any more, if so: its advisories don't count then. */
+  readonly withdrawn: Reason | undefined;
+}
+
 /** All that one round concludes. */
 export interface Assessment {
   /** Adopted releases. */
   readonly bundles: readonly BundleAssessment[];
   /** Adopted bundles without images: there is nothing to preload or activate. */
-  readonly notices: readonly StoredBundle[];
+  readonly notices: readonly NoticeAssessment[];
   readonly awaiting: readonly Awaiting[];
   readonly rejections: readonly Rejection[];
   readonly adoptions: readonly Adoption[];
@@ -114,7 +121,10 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
   const bundles = stored.bundles
     .filter(isRelease)
     .map((bundle) => assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }));
-  const notices = stored.bundles.filter((bundle) => !isRelease(bundle));
+  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
+  const notices = stored.bundles
+    .filter((bundle) => !isRelease(bundle))
+    .map((bundle) => ({ bundle, withdrawn: withdrawalOf(bundle, observed.revocations, approvals)?.reason }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const life = assessLife(observed, releases, shortOfSpace(bundles), policy);
   return {

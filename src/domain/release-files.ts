@@ -38,7 +38,7 @@ export function releaseFilesPlan(
     ...bundles
       .filter(({ bundle, phase }) => bundle.readyAt !== undefined && phase !== 'retired')
       .map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined })),
-    ...notices.map((bundle) => ({ bundle, isTrusted: true })),
+    ...notices.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined })),
   ]
     .filter(({ bundle }) => (bundle.payload.attachments ?? []).length > 0)
     .sort((a, b) => a.bundle.adoptedAt - b.bundle.adoptedAt);

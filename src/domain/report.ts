@@ -1,4 +1,6 @@
-import type { Assessment, BundleAssessment } from './assess.ts';
+import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
+import type { Assessment, BundleAssessment, NoticeAssessment } from './assess.ts';
+import type { Advisory } from './bundle.ts';
 import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
 
@@ -20,6 +22,8 @@ export interface BundleReport {
   readonly media: readonly string[];
   readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
   readonly sizeBytes: number;
+  /** What a bundle of the stream says about this release; the newest sequence wins. */
+  readonly advisory?: EffectiveAdvisory;
   readonly adoptedAt?: string;
   readonly readyAt?: string;
   readonly activatedAt?: string;
@@ -37,6 +41,17 @@ export interface StatusReport {
     readonly path: string;
     readonly name?: string;
     readonly reason: { readonly code: string; readonly message: string };
+  }[];
+  /** Adopted bundles without images: there is nothing to preload or to activate. */
+  readonly notices: readonly {
+    readonly bundleId: string;
+    readonly name: string;
+    readonly version: string;
+    readonly sequence: number;
+    readonly signedBy: readonly string[];
+    readonly adoptedAt: string;
+    readonly advisories: readonly Advisory[];
+    readonly reason?: { readonly code: string; readonly message: string };
   }[];
   /** Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would need. */
   readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
@@ -59,7 +74,8 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
       bundles: state.kind === 'read' ? state.bundles.length : 0,
     })),
-    bundles: [...assessment.bundles.map(bundleReport), ...awaitingReports(assessment)],
+    bundles: [...releaseReports(assessment), ...awaitingReports(assessment)],
+    notices: assessment.notices.map(noticeReport),
     rejected: assessment.rejections.map(({ label, path, name, reason }) => ({
       medium: label,
       path,
@@ -84,6 +100,32 @@ function operationOf({ running, media }: Observed, { adoptions, bundles }: Asses
   if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
   const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
+}
+
+function releaseReports(assessment: Assessment): BundleReport[] {
+  const trusted = trustedBundles(assessment);
+  const streams = new Map(
+    assessment.bundles.map(({ bundle: { payload } }) => [payload.name, effectiveAdvisories(trusted, payload.name)]),
+  );
+  return assessment.bundles.map((entry) => {
+    const { name, version } = entry.bundle.payload;
+    const advisory = streams.get(name)?.get(version);
+    return { ...bundleReport(entry), ...(advisory !== undefined && { advisory }) };
+  });
+}
+
+function noticeReport({ bundle, withdrawn }: NoticeAssessment): StatusReport['notices'][number] {
+  const { bundleId, payload, signedBy } = bundle;
+  return {
+    bundleId,
+    name: payload.name,
+    version: payload.version,
+    sequence: payload.sequence,
+    signedBy,
+    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
+    advisories: payload.advisories ?? [],
+    ...(withdrawn !== undefined && { reason: withdrawn }),
+  };
 }
 
 function bundleReport(entry: BundleAssessment): BundleReport {

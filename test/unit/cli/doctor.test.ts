@@ -11,6 +11,7 @@ const REPORT: StatusReport = {
   runtime: { reachable: true, name: 'cri-o 1.36.3' },
   media: [],
   bundles: [],
+  notices: [],
   rejected: [],
   protected: [{ name: 'ocp', version: '4.13.0', ownBytes: 3 * 1024 ** 3 }],
   progress: { doneBytes: 0, totalBytes: 0 },
