@@ -114,7 +114,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     for (const folder of ['state', 'run'])
       expect(readFileSync(join(harness.base, folder, 'images.env'), 'utf8')).toContain(env);
     const published = () => JSON.parse(readFileSync(join(harness.base, 'run/status.json'), 'utf8'));
-    await expect.poll(published).toEqual(JSON.parse(JSON.stringify(harness.report())));
+    await expect.poll(published, { timeout: 10_000 }).toEqual(JSON.parse(JSON.stringify(harness.report())));
   });
 
   it('a release that goes back is marked; rollback by hand gives the fallback its tags again', async () => {

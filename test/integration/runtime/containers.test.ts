@@ -1,0 +1,94 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { ContainersPort } from '../../../src/engine/ports.ts';
+import { createContainers } from '../../../src/runtime/containers.ts';
+import { type CriClient, createCriClient } from '../../../src/runtime/cri-client.ts';
+import { criProtoFile } from '../../support/crio-double/bundle.ts';
+
+const signal = AbortSignal.timeout(60_000);
+const ID = 'a'.repeat(64);
+
+let directory: string;
+let server: Server;
+let cri: CriClient;
+let port: ContainersPort;
+let listed: object[];
+let asked: string[];
+let gone: ReadonlySet<string>;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'containers-'));
+  const socketPath = join(directory, 'cri.sock');
+  [listed, asked, gone] = [[], [], new Set()];
+  server = new Server();
+  const service = loadSync(criProtoFile, { longs: Number })['runtime.v1.RuntimeService'] as ServiceDefinition;
+  server.addService(service, {
+    ListContainers: (_call: unknown, callback: sendUnaryData<object>) => callback(null, { containers: listed }),
+    ContainerStatus: (call: ServerUnaryCall<{ containerId: string }, object>, callback: sendUnaryData<object>) => {
+      const { containerId } = call.request;
+      asked.push(containerId);
+      if (gone.has(containerId)) callback({ code: status.NOT_FOUND, details: 'could not find container' });
+      else callback(null, { status: { id: containerId, startedAt: 1_773_144_000_123_000_000, exitCode: 3 } });
+    },
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.bindAsync(`unix:${socketPath}`, ServerCredentials.createInsecure(), (error) =>
+      error === null ? resolve() : reject(error),
+    );
+  });
+  cri = createCriClient({ socketPath });
+  port = createContainers(cri);
+});
+afterEach(() => {
+  cri.close();
+  server.forceShutdown();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+it('asks for the times of each container once, and leaves out what is gone meanwhile', async () => {
+  const metadata = { name: 'main', attempt: 2 };
+  listed = [
+    {
+      id: 'c1',
+      podSandboxId: 'p1',
+      metadata,
+      imageId: ID,
+      imageRef: `quay.io/a@sha256:${ID}`,
+      image: { image: 'quay.io/a:1' },
+      state: 1,
+    },
+    { id: 'c2', podSandboxId: 'p2', imageRef: `sha256:${ID}`, state: 2 },
+    { id: 'c3', podSandboxId: 'p3', state: 0 },
+    { id: 'c4', podSandboxId: 'p4', state: 1 },
+  ];
+  gone = new Set(['c4']);
+  const times = { startedAt: 1_773_144_000_123, exitCode: 3 };
+  const expected = [
+    {
+      containerId: 'c1',
+      key: 'p1/main',
+      attempt: 2,
+      imageNames: [ID, `quay.io/a@sha256:${ID}`],
+      state: 'running',
+      ...times,
+    },
+    { containerId: 'c2', key: 'p2/c2', attempt: 0, imageNames: [`sha256:${ID}`], state: 'exited', ...times },
+    { containerId: 'c3', key: 'p3/c3', attempt: 0, imageNames: [], state: 'other', startedAt: 0, exitCode: 0 },
+  ];
+  expect(await port.containers(signal)).toEqual(expected);
+  expect([...asked].sort()).toEqual(['c1', 'c2', 'c4']);
+  asked.length = 0;
+  expect(await port.containers(signal)).toEqual(expected);
+  expect(asked).toEqual(['c4']);
+});
