@@ -37,6 +37,8 @@ export interface ApiBackend {
   rollback(stream: string, signal: AbortSignal): Promise<string>;
   /** Takes the pins off a bundle. @throws AppError `engine/running` when it may be what runs and `force` is false */
   unpin(bundle: string, options: { readonly removeImages: boolean; readonly force: boolean }): Promise<void>;
+  /** The newest lines of the history, oldest first; of all bundles when `bundle` is empty. Becomes JSON. */
+  history(bundle: string, signal: AbortSignal): Promise<unknown>;
   /** Approves a bundle by its digest, or one that is known by `name@version`. Gives a sentence about what that does. */
   approve(bundle: string, signal: AbortSignal): Promise<string>;
   /** Rejects a bundle; see {@link ApiBackend.approve}. */

@@ -21,6 +21,8 @@ export interface ApiClient {
     signal: AbortSignal,
   ): Promise<void>;
   cancel(signal: AbortSignal): Promise<void>;
+  /** Lines of the history, oldest first; of all bundles when `bundle` is empty. */
+  history(bundle: string, signal: AbortSignal): Promise<unknown>;
   /** Approves a bundle. @returns what that does, in a sentence. */
   approve(bundle: string, signal: AbortSignal): Promise<string>;
   /** Rejects a bundle. @returns what that does, in a sentence. */
@@ -87,6 +89,7 @@ export async function connectApi(
     cancel: async (on) => {
       await ask('Cancel', on);
     },
+    history: async (bundle, on) => parse(await ask('GetHistory', on, bundle)),
     approve: async (bundle, on) => String((await ask('Approve', on, bundle))[0]),
     reject: async (bundle, on) => String((await ask('Reject', on, bundle))[0]),
     rescan: async (on) => {

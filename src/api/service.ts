@@ -142,6 +142,8 @@ async function dispatch(call: IncomingCall, backend: ApiBackend, signal: AbortSi
     case `${INTERFACE}.Cancel()`:
       await backend.cancel(signal);
       return nothing;
+    case `${INTERFACE}.GetHistory(s)`:
+      return json(await backend.history(String(first), signal));
     case `${INTERFACE}.Approve(s)`:
       return { signature: 's', body: [await backend.approve(String(first), signal)] };
     case `${INTERFACE}.Reject(s)`:

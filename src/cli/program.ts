@@ -13,6 +13,7 @@ import { registerBundleVerify } from './commands/bundle-verify.ts';
 import { registerCancel } from './commands/cancel.ts';
 import { registerConfig } from './commands/config.ts';
 import { registerDoctor } from './commands/doctor.ts';
+import { registerHistory } from './commands/history.ts';
 import { registerKeygen } from './commands/keygen.ts';
 import { registerList } from './commands/list.ts';
 import { registerLoad } from './commands/load.ts';
@@ -65,6 +66,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerRollback(program, context);
   registerUnpin(program, context);
   registerCancel(program, context);
+  registerHistory(program, context);
   registerVerdicts(program, context);
   registerRescan(program, context);
   registerLoad(program, context);

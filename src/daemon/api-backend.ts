@@ -9,6 +9,9 @@ export interface PublishingBackend extends ApiBackend {
   published(report: StatusReport): void;
 }
 
+/** Lines of history that are answered at most. */
+const SHOWN_EVENTS = 1_000;
+
 /** A backend over a daemon that may still be on its way. */
 export function createApiBackend(daemon: () => Daemon | undefined): PublishingBackend {
   const listeners = new Set<() => void>();
@@ -46,6 +49,7 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
     activate: async (bundle) => started().engine.activate(bundle),
     rollback: async (stream) => started().engine.rollback(stream === '' ? undefined : stream),
     unpin: async (bundle, options) => started().engine.unpin(bundle, options),
+    history: async (bundle) => started().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
     approve: async (bundle) => started().engine.verdicts.approve(bundle),
     reject: async (bundle) => started().engine.verdicts.reject(bundle),
     rescan: async (signal) => {

@@ -50,6 +50,7 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     cancel: async () => {
       done.push('cancel');
     },
+    history: async (bundle) => [{ at: 1, kind: 'bundleReady', message: `${bundle} is ready` }],
     approve: async (bundle) => {
       done.push(`approve ${bundle}`);
       return `${bundle} is approved.`;
@@ -130,6 +131,11 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
       code: 'media/load',
       message: '/mnt/share is a link',
     });
+  });
+
+  it('answers the history', async () => {
+    const line = { at: 1, kind: 'bundleReady', message: 'ocp@4.13.7 is ready' };
+    expect(await client.history('ocp@4.13.7', never)).toEqual([line]);
   });
 
   it('approves and rejects, and tells what that does', async () => {
