@@ -115,7 +115,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
       expect(readFileSync(join(harness.base, folder, 'images.env'), 'utf8')).toContain(env);
     const published = () => JSON.parse(readFileSync(join(harness.base, 'run/status.json'), 'utf8'));
     await expect.poll(published, { timeout: 10_000 }).toEqual(JSON.parse(JSON.stringify(harness.report())));
-  });
+  }, 150_000);
 
   it('a release that goes back is marked; rollback by hand gives the fallback its tags again', async () => {
     const [A, B] = await Promise.all([make(1), make(2)]);
@@ -144,5 +144,5 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     await expect
       .poll(history, { timeout: 20_000 })
       .toEqual(expect.arrayContaining(['activation-requested', 'bundleActivated']));
-  });
+  }, 150_000);
 });
