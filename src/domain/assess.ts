@@ -248,6 +248,8 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     presentLayers,
     atHand: supply.atHand,
     isSpent: observed.spentBundles.includes(bundle.bundleId),
+    lastCarrier: observed.lastCarriers.get(bundle.bundleId),
+    media: observed.media,
     disk,
     carriers,
     failures,

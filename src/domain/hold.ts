@@ -3,6 +3,7 @@ import type { Image } from './bundle.ts';
 import { BASE_ANNOTATION, bundleName, bundleTitle } from './bundle.ts';
 import { type Digest, shortDigest } from './digest.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
+import { interruption, type LastCarrier } from './last-carrier.ts';
 import { type FoundBundle, isFaulty, type Medium, type MissingBlob, type Reason } from './medium.ts';
 import type { PhaseOf } from './phase.ts';
 import type { Observed, StoredBundle, TaskFailure } from './state.ts';
@@ -31,6 +32,9 @@ export interface BundleFacts {
   readonly failures: readonly TaskFailure[];
   /** Its media had no more to give in the last round. */
   readonly isSpent: boolean;
+  /** What carried it when it was last seen. */
+  readonly lastCarrier: LastCarrier | undefined;
+  readonly media: readonly Medium[];
 }
 
 /** Codes of the runtime room for what a person has to change. */
@@ -94,7 +98,7 @@ export function mediaHold(facts: BundleFacts): PhaseOf | undefined {
 }
 
 function sourceReason(facts: BundleFacts): Reason {
-  const { bundle, absentImages, pullableImages, carriers, failures } = facts;
+  const { bundle, absentImages, pullableImages, carriers, failures, lastCarrier, media } = facts;
   const bad = worstFailure(failures);
   if (pullableImages.length > 0 && bad !== undefined) return bad;
   if (carriers.length > 0 && carriers.every(({ found }) => found.isEnvelope)) {
@@ -106,7 +110,7 @@ function sourceReason(facts: BundleFacts): Reason {
   if (rest !== undefined) return { code: 'bundle/blob-missing', message: rest };
   const total = bundle.contents.images.length;
   const progress = `${total - absentImages.length}/${total} images`;
-  const message = `Stick removed while preloading ${bundleTitle(bundle.payload)} (${progress}). Plug it in again to continue.`;
+  const message = interruption(bundleTitle(bundle.payload), progress, lastCarrier, media);
   return { code: 'engine/no-source', message };
 }
 

@@ -47,7 +47,9 @@ export type MediumState =
   | { readonly kind: 'attached' }
   | { readonly kind: 'mounted' }
   | { readonly kind: 'read'; readonly bundles: readonly FoundBundle[]; readonly trustRevision: string }
-  | { readonly kind: 'failed'; readonly reason: Reason };
+  | { readonly kind: 'failed'; readonly reason: Reason }
+  /** It is plugged in, and was unmounted by somebody else. Nobody mounts it again unless asked to. */
+  | { readonly kind: 'unmounted' };
 
 /** A medium as observed. */
 export interface Medium {

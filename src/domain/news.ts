@@ -4,6 +4,7 @@ import type { Assessment, BundleAssessment } from './assess.ts';
 import { bundleTitle, trustedBy } from './bundle.ts';
 import { degradedNews } from './degraded-news.ts';
 import type { News } from './event.ts';
+import { isFolder, unmountedMessage } from './last-carrier.ts';
 import type { Medium, Reason } from './medium.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
@@ -66,7 +67,8 @@ function mediaNews(before: Snapshot | undefined, { observed }: Snapshot): News[]
 }
 
 /** A medium was pulled: while transfers wait for it, a person has something to do. What is held instead is told as that. */
-function removalNews({ label }: Medium, bundles: readonly BundleAssessment[], { running }: Observed): News {
+function removalNews(medium: Medium, bundles: readonly BundleAssessment[], { running }: Observed): News {
+  const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
   const cut = bundles.find(
     ({ bundle, media }) =>
@@ -77,11 +79,15 @@ function removalNews({ label }: Medium, bundles: readonly BundleAssessment[], { 
   }
   const { bundle, absentImages } = cut;
   const total = bundle.contents.images.length;
-  const message = `${label} was removed while preloading ${bundleTitle(bundle.payload)} (${total - absentImages.length}/${total} images). Plug it in again to continue.`;
+  const message = `${label} was removed while preloading ${bundleTitle(bundle.payload)} (${total - absentImages.length}/${total} images). ${isFolder(medium) ? 'Put it back' : 'Plug it in again'} to continue.`;
   return { ...about, level: 'warn', message, bundleId: bundle.bundleId };
 }
 
-function stateNews({ label, isDropFolder, state }: Medium): News[] {
+function stateNews(medium: Medium): News[] {
+  const { label, isDropFolder, state } = medium;
+  if (state.kind === 'unmounted') {
+    return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedMessage(medium) }];
+  }
   if (state.kind === 'failed') {
     const message = `${label} can't be read: ${state.reason.message}`;
     return [{ kind: 'mediumFailed', level: 'warn', medium: label, message }];

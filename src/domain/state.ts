@@ -2,6 +2,7 @@ import type { TrustPolicy, Verdict } from './approval.ts';
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
 import type { KeyRotation, Revocations } from './key-rotation.ts';
+import type { LastCarriers } from './last-carrier.ts';
 import type { Medium, MediumId, Reason } from './medium.ts';
 import type { BootTime, RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
@@ -97,6 +98,8 @@ export interface Observed {
   readonly localBlobs: ReadonlySet<Digest>;
   /** Bundles whose media had no more to give in the last round: another stick is wanted, not the same one again. */
   readonly spentBundles: readonly BundleId[];
+  /** What carried each bundle when it was last seen. */
+  readonly lastCarriers: LastCarriers;
   /** Bytes left to copy from media to the node's own disk; undefined while nothing is being copied. */
   readonly copyingBytes: number | undefined;
   readonly runtime: RuntimeObservation;

@@ -3,6 +3,7 @@ import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
 import { bundleName, bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
 import { bundleInWork } from './focus.ts';
+import { interruption, unmountedMessage } from './last-carrier.ts';
 import type { LifeAssessment } from './lifecycle.ts';
 import type { Medium, MediumId } from './medium.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
@@ -50,7 +51,7 @@ function workLine(observed: Observed, assessment: Assessment, progress: Progress
   const target = assessment.bundles.find((entry) => entry.bundle.bundleId === activating?.bundleId);
   if (target !== undefined) return `Activating ${bundleTitle(target.bundle.payload)}: giving its tags to its images.`;
   const entry = bundleInWork(observed, assessment);
-  return entry === undefined ? adoptionLine(assessment) : preloadLine(entry, progress);
+  return entry === undefined ? adoptionLine(assessment) : preloadLine(entry, observed, progress);
 }
 
 function adoptionLine({ adoptions }: Assessment): string | undefined {
@@ -60,14 +61,14 @@ function adoptionLine({ adoptions }: Assessment): string | undefined {
   return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. Preloading next.`;
 }
 
-function preloadLine(entry: BundleAssessment, progress: Progress): string {
+function preloadLine(entry: BundleAssessment, observed: Observed, progress: Progress): string {
   const { bundle, media, trouble: fault, pullableImages } = entry;
   const title = bundleTitle(bundle.payload);
   const total = bundle.contents.images.length;
   const present = `${total - entry.absentImages.length}/${total} images`;
   const labels = media.join(', ');
   if (media.length === 0 && pullableImages.length === 0) {
-    return `Stick removed while preloading ${title} (${present}). Plug it in again to continue.`;
+    return interruption(title, present, observed.lastCarriers.get(bundle.bundleId), observed.media);
   }
   if (progress.waitingTransfers > 0) {
     return `Preloading ${title} has stalled at ${present}: ${labels || 'the medium'} does not deliver. It is tried again; if that does not help, unplug the stick and plug it in again.`;
@@ -171,16 +172,18 @@ function lifeLine({ bundle, phase }: BundleAssessment, { soaks }: LifeAssessment
 }
 
 function restLine(observed: Observed, { bundles, life }: Assessment): string {
+  const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
+  const note = unmounted === undefined ? '' : ` ${sentence(unmountedMessage(unmounted))}`;
   const waiting = bundles.findLast((entry) => entry.phase === 'ready');
-  if (waiting !== undefined) return readyLine(waiting);
+  if (waiting !== undefined) return `${readyLine(waiting)}${note}`;
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
     empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
   const activated = [...bundles]
     .filter((entry) => entry.phase !== 'retired')
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
-  if (activated === undefined) return `Idle. No bundle yet.${foreign} Waiting for media.`;
-  return `Idle. ${lifeLine(activated, life)}${foreign} Waiting for media.`;
+  if (activated === undefined) return `Idle. No bundle yet.${foreign}${note || ' Waiting for media.'}`;
+  return `Idle. ${lifeLine(activated, life)}${foreign}${note || ' Waiting for media.'}`;
 }
 
 /** The drop folder is there all the time, and mostly empty. */

@@ -6,6 +6,7 @@ import type { BundleId, Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import { activationTarget, bundleInWork } from '../domain/focus.ts';
 import { keepPlan } from '../domain/keep-plan.ts';
+import { lastCarriersIn } from '../domain/last-carrier.ts';
 import { needsContainers } from '../domain/lifecycle.ts';
 import type { Reason } from '../domain/medium.ts';
 import { newsBetween, type Snapshot } from '../domain/news.ts';
@@ -112,6 +113,7 @@ export function createEngine(deps: EngineDependencies): Engine {
         pinnedInVain: effects.pinnedInVain(),
         obstacle: obstacle ?? mediaJobs.obstacle(),
         spentBundles: spentIn(snapshot),
+        lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.observed.lastCarriers ?? new Map()),
       },
       (runtime) =>
         needsContainers(store.load(), runtime, policy, shortOfSpace(snapshot?.assessment.bundles ?? []).length > 0),

@@ -46,7 +46,7 @@ const CLOCK_DEADLINE_MS = 2_000;
 export async function observe(
   deps: ObserveDependencies,
   running: readonly RunningTask[],
-  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle' | 'spentBundles'>,
+  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle' | 'spentBundles' | 'lastCarriers'>,
   needsContainers: (runtime: RuntimeObservation) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
@@ -54,6 +54,7 @@ export async function observe(
     observeRuntime(deps.runtime, signal),
     observeClock(deps.node, signal),
     observeLocalBlobs(deps, signal),
+    deps.media.refresh(signal),
   ]);
   const containers = needsContainers(runtime) ? await observeContainers(deps.containers, signal) : undefined;
   return {

@@ -41,6 +41,11 @@ export interface ChangingBlobSource extends BlobSource {
 export interface MediaPort {
   /** Everything plugged in now, in the order of arrival. No I/O. */
   list(): readonly Medium[];
+  /**
+   * Looks whether what was mounted still is: a medium that somebody unmounted becomes `unmounted`, one that somebody mounted elsewhere `attached`.
+   * Costs one read of a file of the kernel; never throws but for an abort.
+   */
+  refresh(signal: AbortSignal): Promise<void>;
   /** Mounts an `attached` medium read-only. A failure is not thrown but becomes its state `failed`. Idempotent. */
   mount(mediumId: MediumId, signal: AbortSignal): Promise<void>;
   /** Finds and judges the bundles of a `mounted` or `read` medium; it becomes `read` or `failed`. Idempotent. */

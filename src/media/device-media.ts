@@ -155,7 +155,10 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
       if (verdict.kind === 'other') throw loadError(`${path} has no filesystem; its partition may, see 'lsblk -f'`);
       named.add(unit);
       refused.delete(unit);
+      const before = known.get(unit);
       adopt(unit, verdict.device);
+      // One that is known already is mounted, if it was unmounted, and read again.
+      if (before !== undefined && known.get(unit) === before) sink?.changed(before.mediumId);
       return verdict.device.name;
     },
     dispose: async () => {

@@ -1,5 +1,6 @@
 import type { BundleLayout } from '../bundle/find-bundles.ts';
 import type { MediumId } from '../domain/medium.ts';
+import type { MountEntry } from './mountinfo.ts';
 
 /** Codes of errors of the room media. */
 export type MediaErrorCode =
@@ -26,6 +27,8 @@ export interface PluggedMedium {
   mount(signal: AbortSignal): Promise<string>;
   /** Whether the medium is still there. Asked after a read error, which comes before the news of a pulled stick. */
   isThere(signal: AbortSignal): Promise<boolean>;
+  /** Where it is mounted as a whole, of all mounts there are. Absent on media that are not mounted by themselves. */
+  mountPoints?(mounts: readonly MountEntry[]): readonly string[];
   /** Releases what {@link mount} took, after the medium left. Never throws. */
   release(): Promise<void>;
 }

@@ -8,6 +8,7 @@ import { messageIds } from '../platform/message-ids.ts';
 import { loadError } from './load-error.ts';
 import { type BlobDirectory, createMediaBlobs } from './media-blobs.ts';
 import type { MediaProvider, PluggedMedium } from './media-provider.ts';
+import { createMountLook, type ReadMounts } from './mount-look.ts';
 
 /** What was found on a medium, and by which keys it was judged. */
 export interface Judgement {
@@ -26,6 +27,8 @@ export interface MediaDeps {
   readonly log: Log;
   /** Pauses before what failed and may work next time is tried again by itself, in milliseconds. Default 2 s, 10 s and 60 s. */
   readonly retryMs?: readonly number[];
+  /** The mounts of this process. Default: `/proc/self/mountinfo`. */
+  readonly readMounts?: ReadMounts;
 }
 
 /** Everything that is plugged in, and its blobs. */
@@ -65,6 +68,7 @@ export function createMedia(deps: MediaDeps): Media {
   const releasing = new Map<MediumId, Promise<void>>();
   let isStarted = false;
   const { retryMs = [2_000, 10_000, 60_000] } = deps;
+  const lookAtMount = createMountLook(deps.readMounts);
   const blobs = createMediaBlobs(deps.openBundle);
 
   const notify = (): void => {
@@ -127,15 +131,33 @@ export function createMedia(deps: MediaDeps): Media {
     };
     setTimeout(again, pauseMs).unref();
   };
-  /** Runs one step of a medium under both signals; what it throws becomes the state, unless the medium left or the caller stopped. */
+  /** Its place is no longer where it was read; `state` is what it is instead. Streams that are open go on while they can. */
+  const forsake = (slot: Slot, state: MediumState): void => {
+    slot.root = undefined;
+    slot.changes += 1;
+    blobs.remove(slot.plugged.mediumId);
+    deps.log.debug({ medium: slot.plugged.label }, 'Mount gone');
+    move(slot, state);
+  };
+  const follow = async (slots: readonly Slot[], signal: AbortSignal): Promise<void> => {
+    const followed = slots.filter(({ root, state }) => root !== undefined || state.kind === 'unmounted');
+    const before = new Map(followed.map((slot) => [slot, slot.state]));
+    for (const [slot, fate] of await lookAtMount(followed, signal)) {
+      if (slot.gone.signal.aborted || slot.state !== before.get(slot)) continue; // looked at again in the next round
+      if (fate === 'gone' && slot.root !== undefined) forsake(slot, { kind: 'unmounted' });
+      if (fate === 'elsewhere') forsake(slot, { kind: 'attached' });
+    }
+  };
+  /** Runs one step of a medium under both signals; what it throws becomes the state, unless the medium left or changed, or the caller stopped. */
   const step = async (slot: Slot, signal: AbortSignal, run: (signal: AbortSignal) => Promise<void>): Promise<void> => {
+    const { changes } = slot;
     try {
       const both = AbortSignal.any([signal, slot.gone.signal]);
       await untilAborted(run(both), both);
     } catch (error) {
       if (slot.gone.signal.aborted) return;
       signal.throwIfAborted();
-      fail(slot, error);
+      if (slot.changes === changes) fail(slot, error);
     }
   };
   const readSlot = (slot: Slot, root: string, signal: AbortSignal): Promise<void> =>
@@ -158,6 +180,7 @@ export function createMedia(deps: MediaDeps): Media {
         listeners.delete(listener);
       };
     },
+    refresh: (signal) => follow([...slots.values()], signal),
     mount: async (mediumId, signal) => {
       const slot = slots.get(mediumId);
       if (slot === undefined || !['attached', 'failed'].includes(slot.state.kind)) return;
@@ -172,6 +195,8 @@ export function createMedia(deps: MediaDeps): Media {
     },
     read: async (mediumId, signal) => {
       const slot = slots.get(mediumId);
+      // What was unmounted leaves an empty directory, which must not be taken for a medium without bundles.
+      if (slot?.plugged.mountPoints !== undefined) await follow([slot], signal);
       if (slot?.root === undefined || !['mounted', 'read'].includes(slot.state.kind)) return;
       await readSlot(slot, slot.root, signal);
     },

@@ -6,6 +6,7 @@ import { type Device, type MachinePaths, readMounts } from './device.ts';
 import type { DeviceUnits } from './device-units.ts';
 import { filesystemMount, readableFilesystems } from './filesystems.ts';
 import type { MediaErrorCode, PluggedMedium } from './media-provider.ts';
+import type { MountEntry } from './mountinfo.ts';
 import { unitNameOfPath } from './unit-name.ts';
 
 /** What {@link createPluggedDevice} needs. */
@@ -36,6 +37,7 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
       return present ?? where;
     },
     isThere: () => isSame(device),
+    mountPoints: (mounts) => mountPointsOf(device, mounts),
     release: async () => {
       if (!isOurs) return;
       await deps.units.stopUnit(unit, AbortSignal.timeout(RELEASE_TIMEOUT_MS)).catch(() => undefined);
@@ -46,14 +48,18 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
 
 /** Where the whole filesystem can be read now; ours before others'. */
 async function mountPointOf(device: Device, where: string, paths: MachinePaths): Promise<string | undefined> {
-  const entries = (await readMounts(paths)).filter(
-    (entry) => entry.root === '/' && (entry.device === device.number || entry.source === device.node),
-  );
-  if (entries.some(({ mountPoint }) => mountPoint === where)) return where;
-  for (const { mountPoint } of entries.reverse()) {
+  const mountPoints = mountPointsOf(device, await readMounts(paths));
+  if (mountPoints.includes(where)) return where;
+  for (const mountPoint of [...mountPoints].reverse()) {
     if (await isReadable(mountPoint)) return mountPoint;
   }
   return undefined;
+}
+
+function mountPointsOf({ number, node }: Device, mounts: readonly MountEntry[]): readonly string[] {
+  return mounts
+    .filter(({ root, device, source }) => root === '/' && (device === number || source === node))
+    .map(({ mountPoint }) => mountPoint);
 }
 
 async function mount(

@@ -16,6 +16,7 @@ export const messageIds = {
   mediumFailed: 'a3a5e5052f7c41629dbabbb0006e5ba7',
   mediumEmpty: 'b4226419e46844929fa57a64f69f8cf4',
   mediumGone: 'e38f3e1c889e488195cde45ce66cc2b3',
+  mediumUnmounted: '31290a66e673467a9f383216fdfc43bc',
   mediumRefused: 'e910c22894884dc788c5f258224e2077',
   bundleVerified: '8c7bd5f3e3e34e578b24504df3f4868d',
   bundleRejected: 'c2f01b0f85bf450f82a7a7664010b4b3',

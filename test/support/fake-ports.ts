@@ -202,6 +202,8 @@ function createFakeRuntime(idOfTag: (tag: string) => string, now: () => number):
 export interface FakeMedia extends MediaPort {
   plug(label: string, bundles: readonly FoundBundle[]): void;
   unplug(label: string): void;
+  /** As by hand: it is plugged in and can't be read. */
+  unmount(label: string): void;
   /** Throws instead of reading, while set. */
   failRead: Error | undefined;
 }
@@ -227,8 +229,10 @@ function createFakeMedia(trustRevision: () => string): FakeMedia {
       slots.delete(label);
       emit();
     },
+    unmount: (label) => move(label, () => ({ kind: 'unmounted' })),
     list: () =>
       [...slots].map(([mediumId, { label, state }]): Medium => ({ mediumId, label, isDropFolder: false, state })),
+    refresh: async () => undefined,
     mount: async (mediumId) => move(mediumId, () => ({ kind: 'mounted' })),
     read: async (mediumId) => {
       if (fake.failRead !== undefined) {

@@ -172,6 +172,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     localBlobs: new Set(),
     copyingBytes: undefined,
     spentBundles: [],
+    lastCarriers: new Map(),
     runtime: reachable(),
     running: [],
     failures: [],

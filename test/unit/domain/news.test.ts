@@ -83,6 +83,11 @@ describe('newsBetween', () => {
     expect(told(snapshot(), snapshot({ media: [failed] }))).toEqual([
       "mediumFailed: sdb1 can't be read: wrong fs type",
     ]);
+    const unmounted = snapshot({ media: [medium('sdb1', { kind: 'unmounted' })] });
+    expect(told(snapshot({ media: [stick] }), unmounted)).toEqual([
+      "mediumUnmounted: sdb1 was unmounted; plug it in again or run 'stickpin rescan'",
+    ]);
+    expect(told(unmounted, unmounted)).toEqual([]);
   });
 
   it('tells of a rejection once for each medium, path and reason', () => {

@@ -109,6 +109,49 @@ describe('statusLine: the wording of the design', () => {
       reads: 'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
     },
     {
+      when: 'the stick was unmounted by hand during a preload',
+      over: {
+        media: [medium('sdb1', { kind: 'unmounted' })],
+        lastCarriers: new Map([[bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false }]]),
+        runtime: reachable({ images: some }),
+      },
+      bundles: [adopted],
+      reads:
+        "sdb1 was unmounted while preloading ocp 4.13.7 (37/112 images). Plug it in again or run 'stickpin rescan' to continue.",
+    },
+    {
+      when: 'the stick was unmounted by hand when all was done',
+      over: { media: [medium('sdb1', { kind: 'unmounted' })], runtime: complete },
+      bundles: [active],
+      reads:
+        "Idle. ocp 4.13.7 activated (112 images present and pinned). sdb1 was unmounted; plug it in again or run 'stickpin rescan'.",
+    },
+    {
+      when: 'a bundle was taken out of the drop folder, and its transfer is held',
+      over: {
+        media: [{ ...medium('/var/lib/stickpin/incoming', []), isDropFolder: true }],
+        lastCarriers: new Map([
+          [bundle.bundleId, { mediumId: 'dir:i', label: '/var/lib/stickpin/incoming', isDropFolder: true }],
+        ]),
+        runtime: reachable({ images: some }),
+        running: [pullOf(bundle, 'image-99')],
+      },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads:
+        'ocp 4.13.7 was taken out of the drop folder while preloading (37/112 images). Put it back, or plug in its stick, to continue.',
+    },
+    {
+      when: 'a folder was taken away and nothing runs any more',
+      over: {
+        lastCarriers: new Map([[bundle.bundleId, { mediumId: 'load:/mnt/a', label: '/mnt/a', isDropFolder: false }]]),
+        runtime: reachable({ images: some }),
+      },
+      bundles: [adopted],
+      reads:
+        'ocp 4.13.7 was taken out of /mnt/a while preloading (37/112 images). Put it back, or plug in its stick, to continue.',
+    },
+    {
       when: 'the stick is in but can not be read on',
       over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
       bundles: [adopted],

@@ -398,6 +398,42 @@ describe('engine: pulls that fail', () => {
     expect(node.log.lines.filter(({ level }) => level === 'error')).toEqual([]);
   });
 
+  it('remembers what carried a bundle, and says how that was lost', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = () => Promise.reject(fault('runtime/pull-failed', 'not found'));
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1);
+    node.media.unmount('sdb1');
+    await node.clock.advance(30_000);
+    expect(node.statuses.at(-1)).toBe(
+      "sdb1 was unmounted while preloading ocp 4.13.7 (0/2 images). Plug it in again or run 'stickpin rescan' to continue.",
+    );
+    node.media.unplug('sdb1');
+    await node.clock.advance(30_000);
+    expect(node.statuses.at(-1)).toBe(
+      'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+    );
+    node.plug('/srv/bundles', bundle);
+    await node.clock.advance(1);
+    node.media.unplug('/srv/bundles');
+    await node.clock.advance(30_000);
+    expect(node.statuses.at(-1)).toBe(
+      'ocp 4.13.7 was taken out of /srv/bundles while preloading (0/2 images). Put it back, or plug in its stick, to continue.',
+    );
+  });
+
+  it('looks once a round whether media are still mounted', async () => {
+    let looks = 0;
+    await start([], ({ media }) => {
+      media.refresh = async () => {
+        looks += 1;
+      };
+    });
+    await node.clock.advance(90_000);
+    expect(looks).toBe(node.runtime.rounds());
+  });
+
   it('goes on where it was when the stick is removed in mid-preload and comes back', async () => {
     let release: () => void = () => undefined;
     await start([], ({ runtime }) => {

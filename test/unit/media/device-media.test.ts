@@ -85,6 +85,18 @@ describe('device media', () => {
     expect(story).toEqual(['+1-sdb1', '-1-sdb1']);
   });
 
+  it('knows the mounts of a stick as a whole among all others', async () => {
+    const medium = await stick();
+    const entry = { device: '8:17', root: '/', mountPoint: '/mnt/a', type: 'vfat', source: '/dev/sdb1' };
+    const mounts = [
+      { ...entry, device: '8:1', source: '/dev/sda1', mountPoint: '/' },
+      { ...entry, source: '/dev/disk/by-label/x' },
+      { ...entry, root: '/part', mountPoint: '/mnt/part' },
+      { ...entry, device: '0:40', mountPoint: '/mnt/b' },
+    ];
+    expect(medium.mountPoints?.(mounts)).toEqual(['/mnt/a', '/mnt/b']);
+  });
+
   it('loads a device that nothing marks when somebody names it, and forgets it when it is gone', async () => {
     const drive = () => machine.addDevice('sdb', '8:16', { STICKPIN_MEDIUM: '0' });
     units.plug('dev-sdb.device', drive());
@@ -92,6 +104,8 @@ describe('device media', () => {
     expect(story).toEqual(['+1-sdb']);
     await provider.rescan(never);
     expect(story).toEqual(['+1-sdb']);
+    expect(await provider.load?.('/dev/sdb', never)).toBe('sdb');
+    expect(story.splice(1)).toEqual(['~1-sdb']);
     machine.removeDevice('sdb');
     units.unplug('dev-sdb.device');
     await eventually(() => expect(story).toEqual(['+1-sdb', '-1-sdb']));

@@ -60,6 +60,9 @@ describe('media', () => {
   let directories: Map<string, BlobDirectory>;
   let changes: number;
   let released: string[];
+  /** Mount points that are there, in the order of the looks; the last one stays. */
+  let mounts: string[][];
+  let looks: number;
 
   beforeEach(async () => {
     const provider: MediaProvider = {
@@ -71,6 +74,8 @@ describe('media', () => {
     };
     directories = new Map();
     released = [];
+    mounts = [['/', '/media/1-sdb1', '/media/2-sdc1']];
+    looks = 0;
     judge = async () => ({ bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' });
     media = createMedia({
       providers: [provider],
@@ -78,6 +83,11 @@ describe('media', () => {
       openBundle: (path) => directories.get(path) ?? directory(new Map()),
       log: createRecordingLog(),
       retryMs: [5, 5],
+      readMounts: async () => {
+        looks += 1;
+        const now = (mounts.length > 1 ? mounts.shift() : mounts[0]) ?? [];
+        return now.map((mountPoint) => ({ device: '8:17', root: '/', mountPoint, type: 'vfat', source: '/dev/sdb1' }));
+      },
     });
     changes = 0;
     media.onChange(() => {
@@ -94,6 +104,113 @@ describe('media', () => {
     }
   };
   const states = (): string[] => media.list().map(({ mediumId, state }) => `${mediumId} ${state.kind}`);
+
+  describe('mounts', () => {
+    const mountable = (over: Partial<PluggedMedium> = {}) =>
+      mediumOf('1-sdb1', {
+        mountPoints: (all) => all.map(({ mountPoint }) => mountPoint).filter((place) => place.endsWith('sdb1')),
+        ...over,
+      });
+
+    it('that somebody unmounts are no source of blobs, and are mounted again by a rescan alone', async () => {
+      let counter = 0;
+      const mount = async () => {
+        counter += 1;
+        return '/media/1-sdb1';
+      };
+      directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'blob']])));
+      sink.arrived(mountable({ mount }));
+      await readAll('1-sdb1');
+      await media.refresh(never);
+      expect([states(), looks]).toEqual([['1-sdb1 read'], 2]);
+      expect(await media.blobs.sizeOf(A, never)).toBe(4);
+      mounts = [['/']];
+      await media.refresh(never);
+      expect(states()).toEqual(['1-sdb1 unmounted']);
+      expect(await media.blobs.sizeOf(A, never)).toBeUndefined();
+      await media.refresh(never);
+      await readAll('1-sdb1');
+      expect([states(), counter]).toEqual([['1-sdb1 unmounted'], 1]);
+      await media.rescan(never);
+      mounts = [['/', '/media/1-sdb1']];
+      await readAll('1-sdb1');
+      expect([states(), counter]).toEqual([['1-sdb1 read'], 2]);
+      expect(await media.blobs.sizeOf(A, never)).toBe(4);
+    });
+
+    it('are looked for before a read: the empty place is no medium without bundles', async () => {
+      sink.arrived(mountable());
+      await media.mount('1-sdb1', never);
+      mounts = [['/']];
+      await media.read('1-sdb1', never);
+      expect(states()).toEqual(['1-sdb1 unmounted']);
+    });
+
+    it('that are gone while they are read leave no judgement behind, nor an error', async () => {
+      for (const outcome of ['judged', 'failed'] as const) {
+        let finish: (() => void) | undefined;
+        judge = () =>
+          new Promise((resolve, reject) => {
+            const error = new AppError({ code: 'media/read', message: 'ENOENT', disposition: 'retry' });
+            finish = () => (outcome === 'failed' ? reject(error) : resolve({ bundles: [], trustRevision: 'r1' }));
+          });
+        mounts = [['/', '/media/1-sdb1']];
+        sink.arrived(mountable());
+        await media.mount('1-sdb1', never);
+        const reading = media.read('1-sdb1', never);
+        await eventually(() => expect(finish).toBeDefined());
+        mounts = [['/']];
+        await media.refresh(never);
+        finish?.();
+        await reading;
+        expect(states(), outcome).toEqual(['1-sdb1 unmounted']);
+      }
+    });
+
+    it('of others are followed to where they are now', async () => {
+      mounts = [['/', '/mnt/sdb1']];
+      sink.arrived(mountable({ mount: async () => mounts[0]?.[1] ?? '' }));
+      await readAll('1-sdb1');
+      mounts = [['/', '/elsewhere/sdb1']];
+      await media.refresh(never);
+      expect(states()).toEqual(['1-sdb1 attached']);
+      await readAll('1-sdb1');
+      mounts = [['/']];
+      await media.refresh(never);
+      expect(states()).toEqual(['1-sdb1 unmounted']);
+      mounts = [['/', '/mnt/sdb1']];
+      await media.refresh(never);
+      expect(states()).toEqual(['1-sdb1 attached']);
+      await readAll('1-sdb1');
+      expect(states()).toEqual(['1-sdb1 read']);
+    });
+
+    it('are looked for a second time before they count as gone, and count as there when they cannot be read', async () => {
+      sink.arrived(mountable());
+      await readAll('1-sdb1');
+      const here = ['/', '/media/1-sdb1'];
+      for (const answers of [[['/'], here], [[]], [['/'], []]]) {
+        mounts = answers;
+        await media.refresh(never);
+        expect(states(), JSON.stringify(answers)).toEqual(['1-sdb1 read']);
+      }
+    });
+
+    it('that go with their device are left to the news of that', async () => {
+      sink.arrived(mountable({ isThere: async () => false }));
+      await readAll('1-sdb1');
+      mounts = [['/']];
+      await media.refresh(never);
+      expect(states()).toEqual(['1-sdb1 read']);
+    });
+
+    it('are not looked at for media that have none', async () => {
+      sink.arrived(mediumOf('1-sdb1'));
+      await readAll('1-sdb1');
+      await media.refresh(never);
+      expect(looks).toBe(0);
+    });
+  });
 
   it('reads again what changed while it was read', async () => {
     let finish: () => void = () => undefined;
