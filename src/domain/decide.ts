@@ -161,10 +161,13 @@ function cancellations(observed: Observed, assessment: Assessment): Effect[] {
 
 function pullEffects(observed: Observed, assessment: Assessment, policy: Policy): Effect[] {
   if (diskFull(observed) !== undefined) return [];
+  const isLookedAt = observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
   const pulls = new Map(
     assessment.bundles
       .filter(isPreloading)
-      .flatMap((entry) => entry.pullableImages.map((image) => [image.reference, { entry, image }] as const)),
+      .flatMap((entry) => entry.pullableImages.map((image) => [image.reference, { entry, image }] as const))
+      // What a registry far away would be asked for may lie on a stick that is being looked at.
+      .filter(([, { entry, image }]) => isLookedAt || !entry.onlineImages.includes(image)),
   );
   const candidate = (reference: string, image: Image, entry: BundleAssessment): PullCandidate => ({
     reference,

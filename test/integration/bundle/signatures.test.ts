@@ -15,7 +15,7 @@ import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 import { type SampleImage, sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../support/sample-signature.ts';
-import { judge, observation, stored } from '../../support/scenario.ts';
+import { judge, observation, stored, verified } from '../../support/scenario.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const { signal } = new AbortController();
@@ -202,7 +202,7 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
 
     it('are pulled by skopeo under their tag', async () => {
       const made = await create([source()]);
-      const bundle = stored({ ...made, signedBy: [] });
+      const bundle = stored({ ...verified(), ...made });
       const observed = observation({});
       const reader = openBundle(made.path);
       served = createRegistry({

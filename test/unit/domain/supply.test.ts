@@ -44,6 +44,10 @@ describe('supply', () => {
     expect(spoken(alone.decision.effects)).toEqual(['pull etcd']);
     expect(alone.decision.effects).toMatchObject([{ task: { online: true } }]);
     expect(alone.first && sourcesOf(alone.first)).toEqual(['quay.example.com']);
+    const looking = [medium('drop', [envelope]), medium('sdb1', { kind: 'mounted' })];
+    expect(
+      spoken(judge(observation({ media: looking, runtime, pinsRequested }), [stored(bundle)]).decision.effects),
+    ).toEqual(['read-medium 7-sdb1']);
     const media = [medium('drop', [envelope]), medium('sdb1', [half])];
     const both = judge(observation({ media, runtime, pinsRequested }), [stored(bundle)]);
     expect(both.first?.onlineImages.map(({ component }) => component)).toEqual(['api']);
