@@ -155,6 +155,8 @@ describe('state store', () => {
         },
       ],
       brought: new Set(['b@sha256:2']),
+      rotation: { keys: [], revoked: [] },
+      verdicts: [],
     };
     expect(store.load()).toEqual(expected);
     expect(store.events(undefined, 10).map(({ kind }) => kind)).toEqual([
