@@ -131,6 +131,7 @@ function fallbackOf(bundles: readonly StoredBundle[], name: string, from: Stored
 }
 
 function requireReady(bundle: StoredBundle, entry: Assessment['bundles'][number] | undefined): void {
+  if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', entry.withdrawn.message);
   const absent = entry?.absentImages.length ?? 0;
   // A retired release is pinned and pulled again once it is asked for, if there is something to pull it from.
   if (entry?.phase === 'retired' && entry.pullableImages.length >= absent) return;

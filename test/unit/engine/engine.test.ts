@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { StoredBundle } from '../../../src/domain/state.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
-import { digestOf, found, NOON, referenceOf, refused, stored, verified } from '../../support/scenario.ts';
+import { digestOf, found, keyIdOf, NOON, referenceOf, refused, stored, verified } from '../../support/scenario.ts';
 
 const bundle = verified();
 let node: FakeNode;
@@ -120,6 +120,17 @@ describe('engine: the whole way', () => {
   it('refuses to activate what is not ready, with the reason', async () => {
     await start([stored(bundle)]);
     expect(() => node.engine.activate(bundle.bundleId)).toThrow(/can't be activated yet: Stick removed/);
+  });
+
+  it('refuses to activate a release whose key was revoked', async () => {
+    await start();
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(60_000);
+    node.revocations = { keyIds: [keyIdOf('factory-2026')], isBlind: false };
+    node.engine.kick();
+    await node.clock.advance(0);
+    expect(() => node.engine.activate('ocp@4.13.7')).toThrow(expect.objectContaining({ code: 'engine/withdrawn' }));
+    expect(node.phase('4.13.7')).not.toBe('activated');
   });
 });
 
