@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createCriClient } from '../../src/runtime/cri-client.ts';
 import { eventually } from './eventually.ts';
+import { sandboxImage, writeSandboxImage } from './program-image.ts';
 import { execute } from './rootfs/execute.ts';
 import { trixieArgv, trixieRoot } from './rootfs/trixie-root.ts';
 
@@ -15,6 +16,8 @@ export interface ContainerdOptions {
   readonly withConfigPath?: boolean;
   /** Default overlayfs; native works everywhere. */
   readonly snapshotter?: 'overlayfs' | 'native';
+  /** Whether containers can run: with crun, without cgroups, on the host's network. Default false: only its images are of use. */
+  readonly withContainers?: boolean;
 }
 
 /** A containerd that runs. Its paths are the same to the test and to the daemon. */
@@ -28,7 +31,7 @@ export interface Containerd {
   ctr(...args: readonly string[]): Promise<string>;
   /** What it has logged so far. */
   log(): string;
-  /** Ends it and starts it again with what it has stored. */
+  /** Ends it and starts it again with what it has stored. Containers don't outlive it: to them it is a reboot. */
   restart(): Promise<void>;
   /** Ends it and removes everything of it. Safe to call twice. */
   stop(): Promise<void>;
@@ -36,7 +39,8 @@ export interface Containerd {
 
 /**
  * Starts trixie's containerd 1.7 as a plain process of this host, with directories of its own below a temporary one, and waits until its
- * CRI answers. It has no network plugins and runs no containers: only its images are of use. Needs root.
+ * CRI answers. It has no network plugins. With containers it has an image for its sandboxes too, and everything runs in a process namespace of
+ * its own, so that nothing is left behind whatever happens to the test. Needs root.
  *
  * @throws Error with its log when it doesn't come up.
  */
@@ -48,34 +52,43 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
   const certsDirectory = join(base, 'certs.d');
   await mkdir(certsDirectory);
   await writeFile(configFile, configuration(base, certsDirectory, options));
+  // Not by `disable_cgroup` alone: crun would make cgroups for itself.
+  const crun = '#!/bin/sh\nexec crun --cgroup-manager=disabled "$@"\n';
+  await writeFile(join(base, 'crun'), crun, { mode: 0o755 });
   const log: Buffer[] = [];
   let running: ChildProcess | undefined;
 
   const start = async (): Promise<void> => {
-    running = spawnDaemon(configFile, log);
+    running = spawnDaemon(['containerd', '--config', configFile], options, log);
     await answering(socketPath, running).catch(async (error: unknown) => {
-      await end(running);
+      await end(running, options);
       throw new Error(`containerd did not come up\n${Buffer.concat(log).toString().slice(-4000)}`, { cause: error });
     });
   };
   const stop = async (): Promise<void> => {
-    await end(running);
+    await end(running, options);
     running = undefined;
     await rm(base, { recursive: true, force: true });
   };
 
-  await start().catch(async (error: unknown) => {
+  const ctr: Containerd['ctr'] = (...args) =>
+    execute(trixieArgv('ctr', '--address', socketPath, '--namespace', 'k8s.io', ...args));
+
+  try {
+    await start();
+    if (options.withContainers) await ctr('images', 'import', await writeSandboxImage(base));
+  } catch (error) {
     await stop();
     throw error;
-  });
+  }
   return {
     socketPath,
     certsDirectory,
     configFile,
-    ctr: (...args) => execute(trixieArgv('ctr', '--address', socketPath, '--namespace', 'k8s.io', ...args)),
+    ctr,
     log: () => Buffer.concat(log).toString(),
     restart: async () => {
-      await end(running);
+      await end(running, options);
       await start();
     },
     stop,
@@ -83,7 +96,7 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
 }
 
 function configuration(base: string, certsDirectory: string, options: ContainerdOptions): string {
-  const { withConfigPath = true, snapshotter = 'overlayfs' } = options;
+  const { withConfigPath = true, snapshotter = 'overlayfs', withContainers = false } = options;
   const registry = `[plugins."io.containerd.grpc.v1.cri".registry]\n  config_path = "${certsDirectory}"\n`;
   return `version = 2
 root = "${base}/root"
@@ -103,12 +116,35 @@ disabled_plugins = ["io.containerd.internal.v1.restart", "io.containerd.nri.v1.n
   bin_dir = "${base}/cni/bin"
   conf_dir = "${base}/cni/net.d"
 
-${withConfigPath ? registry : ''}`;
+${withConfigPath ? registry : ''}
+${withContainers ? containers(base) : ''}`;
 }
 
-/** What it mounts while it unpacks stays in its mount namespace and goes with it; it dies with the test process. */
-function spawnDaemon(configFile: string, log: Buffer[]): ChildProcess {
-  const [file = '', ...args] = trixieArgv('setpriv', '--pdeathsig', 'KILL', 'containerd', '--config', configFile);
+/** A process that is confined itself may not lower its OOM score, as sandboxes ask for. */
+function containers(base: string): string {
+  return `[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${sandboxImage}"
+  restrict_oom_score_adj = true
+  disable_cgroup = true
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+  BinaryName = "${base}/crun"
+`;
+}
+
+/** crun refuses a host that has both versions of cgroups, even when it is to make none. */
+const oneCgroupVersion = ['sh', '-c', 'umount -q /sys/fs/cgroup/unified; exec "$@"', 'sh'];
+
+/** What it mounts while it unpacks stays in its mount namespace and goes with it; it dies with the test process, and with it its containers. */
+function spawnDaemon(argv: readonly string[], { withContainers }: ContainerdOptions, log: Buffer[]): ChildProcess {
+  const mortal = ['setpriv', '--pdeathsig', 'KILL'];
+  const processes = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  const [file = '', ...args] = withContainers
+    ? trixieArgv(...oneCgroupVersion, ...mortal, ...processes, ...argv)
+    : trixieArgv(...mortal, ...argv);
   const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => log.push(chunk));
   return child;
@@ -126,10 +162,11 @@ async function answering(socketPath: string, child: ChildProcess): Promise<void>
   }
 }
 
-async function end(child: ChildProcess | undefined): Promise<void> {
+/** `unshare` that has a child pays no attention to SIGTERM; what runs containers ends as by a power cut. */
+async function end(child: ChildProcess | undefined, { withContainers }: ContainerdOptions): Promise<void> {
   if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, 'exit');
-  child.kill('SIGTERM');
+  child.kill(withContainers ? 'SIGKILL' : 'SIGTERM');
   const impatience = setTimeout(() => child.kill('SIGKILL'), 10_000);
   await ended;
   clearTimeout(impatience);

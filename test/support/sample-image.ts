@@ -91,7 +91,8 @@ export function layerOfTar(tar: Buffer, compress: (tar: Buffer) => Buffer = (byt
 /**
  * An image over the given layers (default: one of 16 KiB made from the seed). The same options give the same digests.
  * `architecture` is a GOARCH, by default this machine's. `withIndex` wraps it in an image index that also names a second
- * platform whose manifest is not there, as a bundle for one platform carries it.
+ * platform whose manifest is not there, as a bundle for one platform carries it. `command` is what a container of it runs; there is nothing in
+ * the default layers that could run.
  */
 export function sampleImage(options: {
   seed: string;
@@ -99,14 +100,15 @@ export function sampleImage(options: {
   architecture?: string;
   withIndex?: boolean;
   labels?: Readonly<Record<string, string>>;
+  command?: readonly string[];
 }): SampleImage {
-  const { seed, architecture = hostArchitecture() } = options;
+  const { seed, architecture = hostArchitecture(), command = ['/bin/true'] } = options;
   const layers = options.layers ?? [sampleLayer({ seed })];
   const config = jsonBlob(sampleMediaTypes.config, {
     created: '2024-01-01T00:00:00Z',
     architecture,
     os: 'linux',
-    config: { Cmd: ['/bin/true'], Labels: { 'org.opencontainers.image.title': seed, ...options.labels } },
+    config: { Cmd: command, Labels: { 'org.opencontainers.image.title': seed, ...options.labels } },
     rootfs: { type: 'layers', diff_ids: layers.map((layer) => layer.diffId) },
     history: layers.map((_, at) => ({ created: '2024-01-01T00:00:00Z', created_by: `layer ${at}` })),
   });

@@ -4,6 +4,8 @@ export interface TarMember {
   readonly path: string;
   /** Content of a regular file; a directory has none. */
   readonly bytes?: Uint8Array;
+  /** Default: 0755 of a directory, 0644 of a regular file. */
+  readonly mode?: number;
 }
 
 const blockBytes = 512;
@@ -13,18 +15,18 @@ export function tarArchive(members: readonly TarMember[]): Buffer {
   const parts: Uint8Array[] = [];
   for (const member of members) {
     const bytes = member.bytes ?? new Uint8Array();
-    parts.push(header(member.path, bytes.length), bytes, new Uint8Array(-bytes.length & (blockBytes - 1)));
+    parts.push(header(member, bytes.length), bytes, new Uint8Array(-bytes.length & (blockBytes - 1)));
   }
   parts.push(new Uint8Array(2 * blockBytes));
   return Buffer.concat(parts);
 }
 
-function header(path: string, sizeBytes: number): Buffer {
+function header({ path, mode = path.endsWith('/') ? 0o755 : 0o644 }: TarMember, sizeBytes: number): Buffer {
   if (Buffer.byteLength(path) > 100) throw new RangeError(`tar member name is longer than 100 bytes: ${path}`);
   const isDirectory = path.endsWith('/');
   const block = Buffer.alloc(blockBytes);
   block.write(path, 0);
-  block.write(isDirectory ? '0000755\0' : '0000644\0', 100);
+  block.write(`${mode.toString(8).padStart(7, '0')}\0`, 100);
   block.write('0000000\0', 108);
   block.write('0000000\0', 116);
   block.write(`${sizeBytes.toString(8).padStart(11, '0')}\0`, 124);
