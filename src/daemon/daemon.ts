@@ -93,7 +93,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       minFreePercent: settings.preload.min_free_percent,
       log,
     });
-    const source = createBlobUnion([documents], layers, media.blobs);
+    const source = createBlobUnion({ own: [documents, layers], media: media.blobs });
     const token = randomBytes(16).toString('hex');
     const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
     const registry = createRegistry({

@@ -15,7 +15,7 @@ import { createLifeEffects } from './life-effects.ts';
 import type { MediaJobs } from './media-jobs.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
 import type {
-  ChangingBlobSource,
+  BlobUnion,
   ContainersPort,
   DocumentStore,
   LayerStore,
@@ -45,7 +45,7 @@ export interface EffectDependencies extends NarratorDependencies {
   /** Where layers are kept. */
   readonly layers: LayerStore;
   /** Where blobs are found: media and local store together. */
-  readonly source: ChangingBlobSource;
+  readonly source: BlobUnion;
   readonly meter: TransferMeter;
   /** How long nothing may move of a pull before it is broken off: `preload.stall`. */
   readonly stallMs: number;

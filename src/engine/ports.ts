@@ -37,6 +37,27 @@ export interface ChangingBlobSource extends BlobSource {
   onChange(listener: () => void): Unsubscribe;
 }
 
+/** What is wrong with a copy of a blob: its bytes have another digest, or they can't be read. */
+export type CopyFault = 'damaged' | 'unreadable';
+
+/** One of the places that have a blob. */
+export interface BlobCopy {
+  /** For people: the label of a medium, or the node's own disk. */
+  readonly label: string;
+  /** False once it was found bad and nothing has changed there since. */
+  readonly isTrusted: boolean;
+  /** As {@link BlobSource.read}, from this place alone. */
+  read(startByte: number, signal: AbortSignal): AsyncIterable<Buffer>;
+  /** It was found bad. Until what lies there changes, the blob is taken from there only while nothing else has it. */
+  distrust(fault: CopyFault): void;
+}
+
+/** Everything that offers blobs, as one source and each copy for itself. */
+export interface BlobUnion extends ChangingBlobSource {
+  /** Every copy of a blob: the one that {@link BlobSource.read} takes first, then what it would take next. */
+  copiesOf(digest: Digest, signal: AbortSignal): Promise<readonly BlobCopy[]>;
+}
+
 /** What is plugged in. Adapters hold the state of each medium in memory; nothing of it is stored. */
 export interface MediaPort {
   /** Everything plugged in now, in the order of arrival. No I/O. */

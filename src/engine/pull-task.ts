@@ -7,7 +7,7 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { RetryPolicy } from './failures.ts';
 import { type BadBlob, findBadBlob } from './find-damage.ts';
 import { documentsOf } from './image-documents.ts';
-import type { BlobSource, PullErrorCode, RuntimePort, TransferMeter } from './ports.ts';
+import type { BlobSource, BlobUnion, PullErrorCode, RuntimePort, TransferMeter } from './ports.ts';
 import type { StallWatch } from './stall-watch.ts';
 
 /** What a pull needs. */
@@ -16,7 +16,7 @@ export interface PullDependencies {
   readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes' | 'unknownRequests'>;
   readonly stalls: StallWatch;
   /** Where the registry finds blobs. */
-  readonly source: BlobSource;
+  readonly source: Omit<BlobUnion, 'onChange'>;
   /** The image comes from its own registry, and its blobs are not at hand. */
   readonly online?: boolean;
 }
@@ -175,13 +175,23 @@ function notInBundle(digest: Digest | undefined, what: string): PullFault | unde
   return { reason: { code: 'bundle/not-in-bundle', message }, retry: 'backoff' };
 }
 
+/** With another copy at hand the image is tried again from there at once; without, a person is to bring one. */
 function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
-  const again = `Copy ${bundleTitle(bundle.payload)} to the stick again, or plug in another one.`;
-  if (bad.kind === 'unreadable') {
-    const message = `Blob ${bad.digest} of ${name} can't be read: ${bad.why}. ${again}`;
-    return { reason: { code: 'media/blob-unreadable', message }, retry: 'backoff' };
+  const title = bundleTitle(bundle.payload);
+  const code = bad.kind === 'damaged' ? 'media/blob-damaged' : 'media/blob-unreadable';
+  const how =
+    bad.kind === 'damaged'
+      ? `is damaged on ${bad.at} (its ${bad.sizeBytes} bytes have digest ${shortDigest(bad.actual)})`
+      : `can't be read from ${bad.at}: ${bad.why}`;
+  const fault = (next: string, retry: RetryPolicy): PullFault => ({
+    reason: { code, message: `Blob ${bad.digest} of ${name} ${how}. ${next}` },
+    retry,
+  });
+  if (bad.instead === undefined) {
+    const next = `Copy ${title} to the stick again, or plug in another one.`;
+    return fault(next, bad.kind === 'damaged' ? 'media' : 'backoff');
   }
-  const message = `Blob ${bad.digest} of ${name} is damaged (its ${bad.sizeBytes} bytes have digest ${shortDigest(bad.actual)}). ${again}`;
-  return { reason: { code: 'media/blob-damaged', message }, retry: 'media' };
+  const other = bad.instead === bad.at ? `another copy on ${bad.at}` : bad.instead;
+  return fault(`It is taken from ${other} instead; copy ${title} to ${bad.at} again.`, 'observed');
 }

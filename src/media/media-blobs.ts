@@ -1,15 +1,17 @@
 import { join } from 'node:path';
 import type { Digest } from '../domain/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/medium.ts';
-import type { BlobSource, ChangingBlobSource } from '../engine/ports.ts';
-import { AppError } from '../platform/app-error.ts';
+import type { BlobSource, BlobUnion, CopyFault } from '../engine/ports.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Log } from '../platform/log.ts';
+import { messageIds } from '../platform/message-ids.ts';
 import type { PluggedMedium } from './media-provider.ts';
 
 /** Access to the blobs of one bundle directory; see `openBundleDirectory` in bundle/. */
 export type BlobDirectory = BlobSource;
 
 /** The union of the blobs of all verified bundles on all media, and how it is changed. */
-export interface MediaBlobs extends ChangingBlobSource {
+export interface MediaBlobs extends BlobUnion {
   /** Makes `bundles` what a medium offers. Streams that are open go on. `gone` aborts when the medium left. */
   set(plugged: PluggedMedium, gone: AbortSignal, root: string, bundles: readonly FoundBundle[]): void;
   remove(mediumId: MediumId): void;
@@ -22,31 +24,69 @@ interface Source {
   readonly directory: BlobDirectory;
   /** Blobs that were found lacking or cut short here; another source may have them. */
   readonly missing: ReadonlySet<Digest>;
+  /** Blobs that were found bad here since it was read: taken from here only while nothing else has them. */
+  readonly faults: Map<Digest, CopyFault>;
 }
 
 /** Makes an empty {@link MediaBlobs}. */
-export function createMediaBlobs(openBundle: (path: string) => BlobDirectory): MediaBlobs {
+export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, log: Pick<Log, 'warn'>): MediaBlobs {
   const sources = new Map<MediumId, readonly Source[]>();
   const listeners = new Set<() => void>();
   const notify = (): void => {
     for (const listener of [...listeners]) listener();
   };
 
+  /** Those that may have a blob, the trusted ones first. */
+  const candidates = (digest: Digest): readonly Source[] => {
+    const holders = [...sources.values()].flat().filter(({ missing, gone }) => !missing.has(digest) && !gone.aborted);
+    const isTrusted = ({ faults }: Source) => !faults.has(digest);
+    return [...holders.filter(isTrusted), ...holders.filter((source) => !isTrusted(source))];
+  };
   const find = async (digest: Digest, signal: AbortSignal): Promise<{ source: Source; size: number } | undefined> => {
-    for (const source of [...sources.values()].flat()) {
-      if (source.missing.has(digest) || source.gone.aborted) continue;
+    for (const source of candidates(digest)) {
       const size = await sizeIn(source, digest, signal);
       if (size !== undefined) return { source, size };
     }
     return undefined;
+  };
+  /** A transfer that goes on after a failed read takes the rest from another medium, if one has it. */
+  const readNoting = async function* (source: Source, digest: Digest, startByte: number, signal: AbortSignal) {
+    try {
+      yield* readFrom(source, digest, startByte, signal);
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'media/read' && !source.faults.has(digest)) {
+        source.faults.set(digest, 'unreadable');
+        const next = (await find(digest, signal))?.source;
+        if (next !== undefined && !next.faults.has(digest)) tellChange(log, digest, source, next, error);
+      }
+      throw error;
+    }
   };
 
   return {
     sizeOf: async (digest, signal) => (await find(digest, signal))?.size,
     async *read(digest, startByte, signal) {
       const found = await find(digest, signal);
-      if (found === undefined) throw nowhere(digest);
-      yield* readFrom(found.source, digest, startByte, signal);
+      // What another medium began must not go on with bytes that are known to be wrong.
+      const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
+      if (found === undefined || isUseless) throw nowhere(digest);
+      yield* readNoting(found.source, digest, startByte, signal);
+    },
+    copiesOf: async (digest, signal) => {
+      const holders = candidates(digest);
+      const sizes = await Promise.all(holders.map((source) => sizeIn(source, digest, signal)));
+      return holders.flatMap((source, at) =>
+        sizes[at] === undefined
+          ? []
+          : [
+              {
+                label: source.plugged.label,
+                isTrusted: !source.faults.has(digest),
+                read: (startByte: number, inner: AbortSignal) => readFrom(source, digest, startByte, inner),
+                distrust: (fault: CopyFault) => void source.faults.set(digest, fault),
+              },
+            ],
+      );
     },
     onChange: (listener) => {
       listeners.add(listener);
@@ -64,6 +104,7 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory): M
                 gone,
                 directory: openBundle(join(root, found.path)),
                 missing: new Set(found.missing.map(({ digest }) => digest)),
+                faults: new Map(),
               },
             ],
       );
@@ -78,6 +119,13 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory): M
       notify();
     },
   };
+}
+
+function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: Source, error: unknown): void {
+  const [bad, good] = [from.plugged.label, to.plugged.label];
+  const where = bad === good ? `another copy on ${good}` : good;
+  const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, err: error };
+  log.warn(fields, `Blob ${digest} can't be read from ${bad}: ${reasonOf(error)}. It is taken from ${where} instead.`);
 }
 
 /** A source that can't be asked has nothing: the next one may. */

@@ -1,6 +1,6 @@
 import type { BundleLayout } from '../bundle/find-bundles.ts';
 import type { FoundBundle, Medium, MediumId, MediumState, Reason } from '../domain/medium.ts';
-import type { ChangingBlobSource, MediaPort } from '../engine/ports.ts';
+import type { BlobUnion, MediaPort } from '../engine/ports.ts';
 import { untilAborted, withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
@@ -23,7 +23,7 @@ export interface MediaDeps {
   readonly judge: (root: string, layout: BundleLayout, signal: AbortSignal) => Promise<Judgement>;
   /** Access to the blobs of a bundle directory. */
   readonly openBundle: (path: string) => BlobDirectory;
-  /** For debugging alone: the engine tells the operator what changed. */
+  /** For debugging, and where a transfer changes over to another medium: what else changed, the engine tells the operator. */
   readonly log: Log;
   /** Pauses before what failed and may work next time is tried again by itself, in milliseconds. Default 2 s, 10 s and 60 s. */
   readonly retryMs?: readonly number[];
@@ -34,7 +34,7 @@ export interface MediaDeps {
 /** Everything that is plugged in, and its blobs. */
 export interface Media extends MediaPort {
   /** Blobs of the verified bundles of all media that were read. */
-  readonly blobs: ChangingBlobSource;
+  readonly blobs: BlobUnion;
   /** Starts all providers. @throws AppError of the first that fails */
   start(signal: AbortSignal): Promise<void>;
   /** Has every provider look again, and every medium read again. */
@@ -69,7 +69,7 @@ export function createMedia(deps: MediaDeps): Media {
   let isStarted = false;
   const { retryMs = [2_000, 10_000, 60_000] } = deps;
   const lookAtMount = createMountLook(deps.readMounts);
-  const blobs = createMediaBlobs(deps.openBundle);
+  const blobs = createMediaBlobs(deps.openBundle, deps.log);
 
   const notify = (): void => {
     for (const listener of [...listeners]) listener();

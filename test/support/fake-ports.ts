@@ -379,6 +379,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
   const blobs = new Map<Digest, Buffer>();
   const documents = new Map<Digest, Buffer>();
   const releases = new Map<string, BundleId>();
+  const distrusted = new Set<Digest>();
   const meter = {
     sent: new Map<Digest, number>(),
     manifests: new Map<string, number>(),
@@ -445,7 +446,19 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
         begin: async () => undefined,
         retain: async () => 0,
       },
-      source: { sizeOf: async (digest) => blobs.get(digest)?.length, read, onChange: () => () => undefined },
+      source: {
+        sizeOf: async (digest) => blobs.get(digest)?.length,
+        read,
+        onChange: () => () => undefined,
+        copiesOf: async (digest) => [
+          {
+            label: 'sdb1',
+            isTrusted: !distrusted.has(digest),
+            read: (startByte) => read(digest, startByte),
+            distrust: () => void distrusted.add(digest),
+          },
+        ],
+      },
       meter: {
         totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
         sentBytes: () => meter.sent,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
-import type { BlobSource } from '../../../src/engine/ports.ts';
+import type { BlobSource, BlobUnion, CopyFault } from '../../../src/engine/ports.ts';
 import { pullImage } from '../../../src/engine/pull-task.ts';
 import type { StallWatch } from '../../../src/engine/stall-watch.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
@@ -25,6 +25,10 @@ interface Case {
   /** What the runtime asks for that nothing offers. */
   readonly wanted?: Digest;
   readonly unreadable?: Digest;
+  /** What a second medium has. */
+  readonly other?: ReadonlyMap<Digest, Buffer>;
+  /** In place of `blobs`, `unreadable` and `other`. */
+  readonly source?: Shelf;
 }
 
 const whole = new Map([config, layerBytes, manifest, index].map((bytes) => [hashOf(bytes), bytes]));
@@ -35,19 +39,44 @@ const failed = (code: string, message = 'rpc error: no') => new AppError({ code,
 const NOTHING = { count: 0, last: undefined };
 const unwatched: StallWatch = { guard: (_pull, signal, work) => work(signal) };
 
-function sourceOf(blobs: ReadonlyMap<Digest, Buffer>, unreadable?: Digest): BlobSource & { readonly reads: Digest[] } {
+interface Shelf extends Omit<BlobUnion, 'onChange'> {
+  readonly reads: Digest[];
+}
+
+/** Each medium is tried after those before it, what is distrusted last. */
+function sourceOf(...media: readonly { blobs: ReadonlyMap<Digest, Buffer>; unreadable?: Digest | undefined }[]): Shelf {
   const reads: Digest[] = [];
-  return {
-    reads,
-    sizeOf: async (digest) => blobs.get(digest)?.length,
-    read: async function* (digest) {
+  const faults = new Map<string, CopyFault>();
+  const shelves = media.map(({ blobs, unreadable }, at) => {
+    const read: BlobSource['read'] = async function* (digest) {
       reads.push(digest);
       const bytes = blobs.get(digest);
       if (bytes === undefined) throw failed('media/gone');
       if (digest === unreadable) throw failed('media/read', 'EIO: i/o error');
       yield bytes.subarray(0, 3);
       yield bytes.subarray(3);
+    };
+    return { label: `stick-${at + 1}`, blobs, read };
+  });
+  const copies = (digest: Digest) =>
+    shelves
+      .filter(({ blobs }) => blobs.has(digest))
+      .map(({ label, read }) => ({
+        label,
+        isTrusted: !faults.has(`${label} ${digest}`),
+        read: (startByte: number, signal: AbortSignal) => read(digest, startByte, signal),
+        distrust: (fault: CopyFault) => void faults.set(`${label} ${digest}`, fault),
+      }))
+      .sort((a, b) => Number(b.isTrusted) - Number(a.isTrusted));
+  return {
+    reads,
+    sizeOf: async (digest) => shelves.find(({ blobs }) => blobs.has(digest))?.blobs.get(digest)?.length,
+    read: async function* (digest, startByte, signal) {
+      const [copy] = copies(digest);
+      if (copy === undefined) throw failed('media/gone');
+      yield* copy.read(startByte, signal);
     },
+    copiesOf: async (digest) => copies(digest),
   };
 }
 
@@ -59,6 +88,8 @@ async function pull({
   sent,
   wanted,
   unreadable,
+  other,
+  source = sourceOf({ blobs, unreadable }, ...(other === undefined ? [] : [{ blobs: other }])),
 }: Case) {
   const reference = `quay.example.com/ocp/etcd@${root}`;
   const bundle = stored(
@@ -70,7 +101,6 @@ async function pull({
   );
   const [image] = bundle.contents.images;
   if (image === undefined) throw new Error('no image');
-  const source = sourceOf(blobs, unreadable);
   let requests = 0;
   const fault = await pullImage(
     image,
@@ -130,7 +160,7 @@ describe('pullImage', () => {
       },
     };
     const meter = { manifestRequests: () => 0, sentBytes: () => new Map(), unknownRequests: () => NOTHING };
-    const deps = { runtime, meter, source: sourceOf(whole), stalls: unwatched };
+    const deps = { runtime, meter, source: sourceOf({ blobs: whole }), stalls: unwatched };
     await expect(pullImage(image, bundle, deps, controller.signal)).rejects.toThrow('stop');
   });
 
@@ -179,13 +209,63 @@ describe('pullImage', () => {
   it('names a blob that can not be read, unless another one is damaged', async () => {
     const { fault } = await pull({ error: failed('runtime/pull-failed'), unreadable: hashOf(layerBytes) });
     expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'media/blob-unreadable' } });
-    expect(fault?.reason.message).toMatch(new RegExp(`^Blob ${hashOf(layerBytes)} of etcd can't be read: EIO.*Copy`));
+    expect(fault?.reason.message).toMatch(
+      new RegExp(`^Blob ${hashOf(layerBytes)} of etcd can't be read from stick-1: EIO.*Copy`),
+    );
     const both = await pull({
       error: failed('runtime/pull-failed'),
       unreadable: hashOf(config),
       blobs: spoilt(layerBytes),
     });
     expect(both.fault?.reason.message).toContain(`Blob ${hashOf(layerBytes)} of etcd is damaged`);
+  });
+
+  it('takes a blob that is damaged on one medium from another one, at once, and names both', async () => {
+    const { fault, source } = await pull({
+      error: failed('runtime/digest-mismatch'),
+      blobs: spoilt(layerBytes),
+      other: whole,
+    });
+    expect(fault).toMatchObject({ retry: 'observed', reason: { code: 'media/blob-damaged' } });
+    expect(fault?.reason.message).toMatch(
+      new RegExp(
+        `^Blob ${hashOf(layerBytes)} of etcd is damaged on stick-1 .*\\. It is taken from stick-2 instead; copy ocp 4\\.13\\.7 to stick-1 again\\.$`,
+      ),
+    );
+    const copies = await source.copiesOf(hashOf(layerBytes), new AbortController().signal);
+    expect(copies.map(({ label }) => label)).toEqual(['stick-2', 'stick-1']);
+  });
+
+  it('takes one that can not be read from another medium too', async () => {
+    const unreadable = hashOf(layerBytes);
+    const { fault } = await pull({ error: failed('runtime/pull-failed'), unreadable, other: whole });
+    expect(fault).toMatchObject({ retry: 'observed', reason: { code: 'media/blob-unreadable' } });
+    expect(fault?.reason.message).toContain("can't be read from stick-1: EIO: i/o error. It is taken from stick-2");
+  });
+
+  it('waits for a person once every copy was found bad', async () => {
+    const blobs = spoilt(config);
+    const error = failed('runtime/digest-mismatch');
+    const source = sourceOf({ blobs }, { blobs });
+    const first = await pull({ error, source });
+    expect(first.fault).toMatchObject({ retry: 'observed' });
+    expect(first.fault?.reason.message).toContain('It is taken from stick-2 instead');
+    const second = await pull({ error, source });
+    expect(second.fault).toMatchObject({ retry: 'media' });
+    expect(second.fault?.reason.message).toMatch(/is damaged on stick-2 .*Copy ocp 4\.13\.7 to the stick again/);
+  });
+
+  it('finds all that is damaged in one go where another medium has it, and waits for a person where none has', async () => {
+    const both = new Map([...spoilt(layerBytes), [hashOf(config), bytesOf('rubbish')]]);
+    const { fault, source } = await pull({ error: failed('runtime/digest-mismatch'), blobs: both, other: whole });
+    expect(fault?.retry).toBe('observed');
+    for (const bytes of [layerBytes, config]) {
+      const [copy] = await source.copiesOf(hashOf(bytes), new AbortController().signal);
+      expect(copy?.label).toBe('stick-2');
+    }
+    const lone = await pull({ error: failed('runtime/digest-mismatch'), blobs: both, other: without(layerBytes) });
+    expect(lone.fault).toMatchObject({ retry: 'media' });
+    expect(lone.fault?.reason.message).toContain(`Blob ${hashOf(layerBytes)}`);
   });
 
   it('says what the runtime wanted that is not in the bundle', async () => {

@@ -7,7 +7,7 @@ import type { BlobDirectory } from '../../../src/media/media-blobs.ts';
 import type { MediaProvider, MediaSink, PluggedMedium } from '../../../src/media/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { eventually } from '../../support/eventually.ts';
-import { createRecordingLog } from '../../support/recording-log.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 
 const never = new AbortController().signal;
 const A = digestFromHex('a'.repeat(64));
@@ -63,6 +63,7 @@ describe('media', () => {
   /** Mount points that are there, in the order of the looks; the last one stays. */
   let mounts: string[][];
   let looks: number;
+  let log: RecordingLog;
 
   beforeEach(async () => {
     const provider: MediaProvider = {
@@ -73,6 +74,7 @@ describe('media', () => {
       dispose: async () => undefined,
     };
     directories = new Map();
+    log = createRecordingLog();
     released = [];
     mounts = [['/', '/media/1-sdb1', '/media/2-sdc1']];
     looks = 0;
@@ -81,7 +83,7 @@ describe('media', () => {
       providers: [provider],
       judge: (root) => judge(root),
       openBundle: (path) => directories.get(path) ?? directory(new Map()),
-      log: createRecordingLog(),
+      log,
       retryMs: [5, 5],
       readMounts: async () => {
         looks += 1;
@@ -450,6 +452,59 @@ describe('media', () => {
       sink.arrived(mediumOf('1-sdb1', { isThere: async () => there }));
       await readAll('1-sdb1');
       await expect(textOf(media.blobs.read(A, 0, never))).rejects.toMatchObject({ code });
+    });
+
+    describe('that were found bad on one medium', () => {
+      const mended = async () => {
+        sink.changed('1-sdb1');
+        await media.read('1-sdb1', never);
+      };
+      const labels = async () => (await media.blobs.copiesOf(A, never)).map(({ label }) => label);
+      beforeEach(async () => {
+        directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'alp??']])));
+        directories.set('/media/2-sdc1/stickpin/x', directory(new Map([[A, 'alpha']])));
+        sink.arrived(mediumOf('1-sdb1'));
+        sink.arrived(mediumOf('2-sdc1'));
+        await readAll('1-sdb1', '2-sdc1');
+      });
+
+      it('are taken from another one until that medium changes', async () => {
+        expect(await textOf(media.blobs.read(A, 0, never))).toBe('alp??');
+        const [first] = await media.blobs.copiesOf(A, never);
+        expect(first).toMatchObject({ label: 'sdb1', isTrusted: true });
+        first?.distrust('damaged');
+        expect(await textOf(media.blobs.read(A, 0, never))).toBe('alpha');
+        expect(await labels()).toEqual(['sdc1', 'sdb1']);
+        await mended();
+        expect(await labels()).toEqual(['sdb1', 'sdc1']);
+      });
+
+      it('are taken from it when nothing else has them, but never to go on with what another one began', async () => {
+        (await media.blobs.copiesOf(A, never))[0]?.distrust('damaged');
+        sink.left('2-sdc1');
+        expect(await textOf(media.blobs.read(A, 0, never))).toBe('alp??');
+        await expect(textOf(media.blobs.read(A, 2, never))).rejects.toMatchObject({ code: 'media/gone' });
+      });
+
+      it('go on from another one after a read that failed, which is told once', async () => {
+        const failing: BlobDirectory = {
+          sizeOf: async () => 5,
+          async *read() {
+            yield Buffer.from('al');
+            throw new AppError({ code: 'media/read', message: 'EIO', disposition: 'retry' });
+          },
+        };
+        directories.set('/media/1-sdb1/stickpin/x', failing);
+        await mended();
+        await expect(textOf(media.blobs.read(A, 0, never))).rejects.toMatchObject({ code: 'media/read' });
+        expect(await textOf(media.blobs.read(A, 2, never))).toBe('pha');
+        const told = log.lines.filter(({ message }) => message.includes(A));
+        expect(told.map(({ message }) => message)).toEqual([
+          `Blob ${A} can't be read from sdb1: EIO. It is taken from sdc1 instead.`,
+        ]);
+        sink.left('2-sdc1');
+        await expect(textOf(media.blobs.read(A, 2, never))).rejects.toMatchObject({ code: 'media/read' });
+      });
     });
 
     it('tell when what is offered may have changed', async () => {

@@ -11,11 +11,20 @@ const source = (blobs: Readonly<Record<string, string>>): BlobSource => ({
     yield Buffer.from(bytes.slice(startByte));
   },
 });
-const union = createBlobUnion([source({ a: 'local', both: 'local' })], {
-  ...source({ b: 'media!', both: 'media!' }),
-  onChange: (listener) => {
-    listener();
-    return () => undefined;
+const onMedia = source({ b: 'media!', both: 'media!' });
+const union = createBlobUnion({
+  own: [source({ a: 'local', both: 'local' })],
+  media: {
+    ...onMedia,
+    onChange: (listener) => {
+      listener();
+      return () => undefined;
+    },
+    copiesOf: async (digest) => {
+      const read = (startByte: number) => onMedia.read(digest, startByte, signal);
+      const copy = { label: 'sdb1', isTrusted: true, read, distrust: () => undefined };
+      return (await onMedia.sizeOf(digest, signal)) === undefined ? [] : [copy];
+    },
   },
 });
 
@@ -36,6 +45,13 @@ describe('blob union', () => {
   it('has no size of what nobody has, and says what to do when it is read', async () => {
     expect(await union.sizeOf(digestOf('c'), signal)).toBeUndefined();
     await expect(read('c')).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
+  });
+
+  it('tells each copy and where it lies, in the order in which they are taken', async () => {
+    const labels = async (name: string) => (await union.copiesOf(digestOf(name), signal)).map(({ label }) => label);
+    expect(await labels('both')).toEqual(["this node's own disk", 'sdb1']);
+    expect(await labels('b')).toEqual(['sdb1']);
+    expect(await labels('c')).toEqual([]);
   });
 
   it('changes when the media change', () => {
