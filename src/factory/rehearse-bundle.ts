@@ -92,9 +92,12 @@ function awaitVerdict(bundleId: string, isManual: boolean, pulls: PullWatch) {
 
 /** What a report says about how it goes: not decided yet, or over, with a fault or without. */
 function outcomeOf(
-  { bundles, rejected }: StatusReport,
+  { bundles, notices, rejected }: StatusReport,
   { bundleId, isManual, failures }: { bundleId: string; isManual: boolean; failures: number },
 ): 'open' | { readonly fault: Reason | undefined } {
+  // One without images is over with its adoption.
+  const notice = notices.find((one) => one.bundleId === bundleId);
+  if (notice !== undefined) return { fault: notice.reason };
   const entry = bundles.find((one) => one.bundleId === bundleId);
   if (entry === undefined) return rejected[0] === undefined ? 'open' : { fault: rejected[0].reason };
   const reason = entry.reason ?? entry.degraded;

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { BundleReader } from '../../bundle/bundle-reader.ts';
+import { blobsLeftToBase } from '../../bundle/verify-base.ts';
 import { verifyBlobs } from '../../bundle/verify-blobs.ts';
 import { bundleTitle, type Contents } from '../../domain/bundle.ts';
 import type { Digest } from '../../domain/digest.ts';
@@ -148,6 +149,10 @@ function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
 }
 
 function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal, need: Need): string {
+  const title = bundleTitle(bundle.payload);
+  if (bundle.contents.images.length === 0 && fault === undefined) {
+    return `Verdict: ${title} is taken up; it carries no image.\n`;
+  }
   const bytes = images.reduce((sum, { newBytes, fault: bad }) => sum + (bad === undefined ? newBytes : 0), 0);
   const loaded = images.filter((image) => image.fault === undefined).length;
   const lines = [
@@ -157,7 +162,6 @@ function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal
     `  for containerd  ${formatBytes(need.diskBytes + need.sizeBytes)} and ${need.inodes} inodes, since it keeps the compressed layers too`,
     `  With ${NODE_DEFAULTS.minFreePercent} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
   ];
-  const title = bundleTitle(bundle.payload);
   const verdict =
     fault === undefined
       ? `Verdict: ${title} loads, and all its images are pinned.`
@@ -188,10 +192,10 @@ interface Cause {
   readonly images: readonly string[];
 }
 
-/** Reads what the images that did not load are made of, to name the bad blobs. */
+/** Reads what the images that did not load are made of, to name the bad blobs. What a delta leaves to its base is none of them. */
 async function causesOf(
   reader: BundleReader,
-  { bundle, blobs, documents }: ReadBundle,
+  { bundle, blobs, missing, documents }: ReadBundle,
   { images }: Rehearsal,
   signal: AbortSignal,
 ): Promise<Cause[]> {
@@ -200,7 +204,9 @@ async function causesOf(
   const suspects = contents.images.filter((image) => !loaded.has(image.reference));
   const layers = suspects.flatMap((image) => image.layers.flatMap((at) => contents.layers[at]?.digest ?? []));
   const wanted = new Set([...documents, ...layers]);
-  const faults = await verifyBlobs(reader, new Map([...blobs].filter(([digest]) => wanted.has(digest))), signal);
+  const left = blobsLeftToBase({ missing, blobs });
+  const held = new Map([...blobs].filter(([digest]) => wanted.has(digest) && !left.has(digest)));
+  const faults = await verifyBlobs(reader, held, signal);
   return faults.map(({ digest, why }) => ({
     digest,
     why,

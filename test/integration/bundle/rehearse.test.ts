@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../src/factory/adapters.ts';
 import { runCommand } from '../../support/run-command.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../../support/sample-image.ts';
+import { sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
 
 const base = sampleLayer({ seed: 'base', sizeBytes: 400_000 });
 const own = sampleLayer({ seed: 'own', sizeBytes: 200_000 });
@@ -166,6 +166,38 @@ describe('bundle rehearse', () => {
     const run = await rehearse(old.path, '--keys', keys);
     expect(run.exitCode).toBe(4);
     expect(run.stderr).toMatch(/does not load: .*expired/);
+  });
+
+  it('takes up a bundle that carries no image', async () => {
+    const advisory = join(root, 'advisory.json');
+    writeFileSync(advisory, JSON.stringify({ version: '4.13.5', deadend: true, reason: 'may lose writes' }));
+    const named = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'arm64', '--sequence', '38'];
+    const path = join(root, 'notice');
+    const made = await runCommand(['bundle', 'create', ...named, '--advisory', advisory, '--out', path]);
+    expect(made.exitCode, made.stderr).toBe(0);
+    const run = await rehearse(path);
+    expect(run).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(run.stdout).toMatch(/\nVerdict: ocp 4\.13\.8 is taken up; it carries no image\.\n$/);
+    expect(JSON.parse((await rehearse(path, '--json')).stdout)).toMatchObject({ loads: true, images: [] });
+  });
+
+  it('tells of a delta that it waits for its base, and blames no blob', async () => {
+    const layout = join(root, 'layout');
+    writeOciLayout(layout, [{ image: images[1]?.image ?? sampleImage({ seed: 'it' }) }]);
+    const named = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'arm64', '--sequence', '38'];
+    const path = join(root, 'delta');
+    const image = `quay.example.com/edge/proxy:2=oci:${layout}`;
+    const made = await runCommand([
+      ...['bundle', 'create', ...named, '--base', bundle.path],
+      ...['--image', image, '--out', path],
+    ]);
+    expect(made.exitCode, made.stderr).toBe(0);
+    const run = await rehearse(path, '--json');
+    expect(run).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/^stickpin: ocp 4\.13\.8 does not load: ocp 4\.13\.8 needs base ocp@4\.13\.7 /),
+    });
+    expect(JSON.parse(run.stdout)).toMatchObject({ loads: false, blobs: [] });
   });
 
   it('says before it starts that there is no room', async () => {
