@@ -89,7 +89,12 @@ interface FoundContents {
   readonly isBeside: boolean;
 }
 
-async function readContents(
+/**
+ * Reads `contents.json` and checks its digest; it is parsed by nobody here.
+ *
+ * @throws AppError `bundle/digest` when it is absent or not what was signed; `media/…`
+ */
+export async function readContents(
   reader: BundleReader,
   pointer: ContentPointer,
   signal: AbortSignal,

@@ -5,6 +5,7 @@ import { VERSION } from '../platform/version.ts';
 import type { CommandContext } from './command-context.ts';
 import { registerActivate } from './commands/activate.ts';
 import { registerBundleCreate } from './commands/bundle-create.ts';
+import { registerBundleEnvelope } from './commands/bundle-envelope.ts';
 import { registerBundleInspect } from './commands/bundle-inspect.ts';
 import { registerBundleRehearse } from './commands/bundle-rehearse.ts';
 import { registerBundleServe } from './commands/bundle-serve.ts';
@@ -76,6 +77,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   const bundle = program.command('bundle').description('make, sign, check and try bundles');
   registerBundleCreate(bundle, context);
   registerBundleSign(bundle, context);
+  registerBundleEnvelope(bundle, context);
   registerBundleInspect(bundle, context);
   registerBundleVerify(bundle, context);
   registerBundleServe(bundle, context);

@@ -231,3 +231,41 @@ describe('wrong usage', () => {
     }
   });
 });
+
+describe('bundle envelope', () => {
+  const envelope = (...args: string[]) => run('bundle', 'envelope', bundle, '--out', join(root, 'light'), ...args);
+
+  it('copies all but the layers, which verify then counts as absent', async () => {
+    await create(...imageArgs(), '--key', join(keys, 'factory.key'));
+    expect(await envelope()).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(
+        /^the envelope of ocp 4\.13\.7 is in .*light: 9 files of .*, without 2 layers of .*, which nodes pull from quay\.example\.com\n$/,
+      ),
+    });
+    expect(readdirSync(join(root, 'light')).sort()).toEqual([
+      'blobs',
+      'bundle.dsse.json',
+      'contents.json',
+      'index.json',
+      'oci-layout',
+    ]);
+    const { contents } = JSON.parse((await run('bundle', 'inspect', join(root, 'light'), '--json')).stdout);
+    const verified = await run('bundle', 'verify', join(root, 'light'), '--keys', keys, '--json');
+    const layers = contents.layers.map(({ digest }: { digest: string }) => ({ digest, why: 'absent' }));
+    expect(JSON.parse(verified.stdout).missing).toEqual(layers);
+    expect((await run('bundle', 'envelope', join(root, 'light'), '--out', join(root, 'again'))).exitCode).toBe(0);
+    expect(readdirSync(join(root, 'again/blobs/sha256'))).toEqual(readdirSync(join(root, 'light/blobs/sha256')));
+  });
+
+  it('leaves nothing behind when a document is damaged, and makes no tar', async () => {
+    await create(...imageArgs());
+    const { contents } = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
+    const manifest = join(bundle, 'blobs/sha256', contents.images[0].digest.slice(7));
+    writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('"', "'"));
+    expect(await envelope()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('is damaged: name') });
+    expect(readdirSync(root).filter((name) => name.includes('light'))).toEqual([]);
+    const tar = await run('bundle', 'envelope', bundle, '--out', join(root, 'x.stickpin.tar'));
+    expect(tar).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('is one file: give a directory') });
+  });
+});

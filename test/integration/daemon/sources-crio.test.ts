@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -8,7 +8,9 @@ import { type CrioNode, createCrioNode } from '../../support/crio-node.ts';
 import type { SettingsOverrides } from '../../support/daemon-harness.ts';
 import { have } from '../../support/requirements.ts';
 import { trixieRoot } from '../../support/rootfs/trixie-root.ts';
+import { runCommand } from '../../support/run-command.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
+import { sampleImage } from '../../support/sample-image.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-O double', () => {
@@ -57,12 +59,16 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
       remote.add(repository, image, [tag]);
     }
   };
-  const envelopeOf = (name: string) => {
+  const envelopeOf = async (name: string) => {
     const folder = join(factory, name);
-    mkdirSync(folder);
-    for (const file of ['bundle.dsse.json', 'index.json']) copyFileSync(join(bundle.path, file), join(folder, file));
-    const contents = join(bundle.path, 'blobs/sha256', hexOf(bundle.payload.contents.digest));
-    copyFileSync(contents, join(folder, 'contents.json'));
+    const made = await runCommand(['bundle', 'envelope', bundle.path, '--out', folder]);
+    if (made.exitCode !== 0) throw new Error(made.stderr);
+    return folder;
+  };
+  /** As made by hand: manifests and configs are not there either. */
+  const bareEnvelopeOf = async (name: string) => {
+    const folder = await envelopeOf(name);
+    rmSync(join(folder, 'blobs'), { recursive: true });
     return folder;
   };
   const drop = (folder: string) => {
@@ -99,7 +105,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
   it('an envelope without blobs is preloaded from the registries that its references name, and pinned', async () => {
     await setUp();
     publish();
-    drop(envelopeOf('envelope'));
+    drop(await envelopeOf('envelope'));
     const done = await activated();
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
     expect(node.harness.statuses.join('\n')).toContain('Preloading ocp 4.13.7 from quay.example.com: 0/2 images');
@@ -107,9 +113,48 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     await backAfterWipe();
   });
 
+  /** The tags of both images name another one in their registry. */
+  const moveTags = () => {
+    for (const { reference } of bundle.images) {
+      const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
+      remote.add(repository, sampleImage({ seed: 'moved' }), [tag]);
+    }
+  };
+  const tagsNow = async () => (await node.harness.images()).flatMap(({ repoTags }) => repoTags);
+
+  it('a tag that moved in its registry moves none here for good: the manifests of the envelope give it', async () => {
+    await setUp();
+    publish();
+    moveTags();
+    drop(await envelopeOf('envelope'));
+    await activated();
+    const images = await node.harness.images();
+    for (const { reference, tags } of bundle.contents.images) {
+      expect(images.find(({ repoDigests }) => repoDigests.includes(reference))?.repoTags).toEqual(tags);
+    }
+  });
+
+  it('without manifests a tag that moved is taken away again and told, and given once it is right', async () => {
+    await setUp();
+    publish();
+    moveTags();
+    drop(await bareEnvelopeOf('envelope'));
+    const failed = await node.harness.until(
+      ({ bundles }) => /does not name .* after it was pulled/.test(bundles[0]?.reason?.message ?? ''),
+      30_000,
+    );
+    expect(failed.bundles[0]).toMatchObject({ phase: 'ready', images: { total: 2, present: 2, pinned: 2 } });
+    expect(node.harness.log.lines.map(({ message }) => message).join('\n')).toMatch(
+      /ocp 4\.13\.7 could not be activated: quay\.example\.com\/coreos\/etcd:4\.13\.7 does not name quay/,
+    );
+    publish();
+    await activated();
+    expect((await tagsNow()).sort()).toEqual(bundle.contents.images.flatMap(({ tags }) => tags).sort());
+  });
+
   it('an envelope waits for its registry: tried again by itself, and told', async () => {
     await setUp();
-    drop(envelopeOf('envelope'));
+    drop(await envelopeOf('envelope'));
     const failed = await node.harness.until(({ status }) => /could not be pulled from quay/.test(status), 30_000);
     expect(failed.status).toMatch(
       /could not be pulled from quay\.example\.com, where it comes from since no medium has its blobs/,
@@ -121,7 +166,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
   it('with preload.online = false an envelope waits for the stick with its blobs', async () => {
     await setUp({ preload: { online: false } });
     publish();
-    drop(envelopeOf('envelope'));
+    drop(await envelopeOf('envelope'));
     const held = await node.harness.until(({ bundles }) => bundles[0]?.hold === 'media');
     expect(held.status).toContain('is an envelope without blobs, and preload.online is false');
     expect(remote.requests).toEqual([]);
@@ -151,7 +196,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     cpSync(bundle.path, half, { recursive: true });
     const [etcd, api] = bundle.images;
     for (const layer of api?.image.layers ?? []) rmSync(join(half, 'blobs/sha256', layer.digest.slice(7)));
-    drop(envelopeOf('envelope'));
+    drop(await envelopeOf('envelope'));
     remote.drop(etcd?.image.top.digest ?? '');
     node.harness.plug(half);
     await activated();
