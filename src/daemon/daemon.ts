@@ -6,6 +6,7 @@ import { openBundle } from '../bundle/open-bundle.ts';
 import { readBundles } from '../bundle/read-bundles.ts';
 import { parseContents, parsePayload } from '../bundle/schema.ts';
 import type { Settings } from '../config/schema.ts';
+import type { Effect } from '../domain/effect.ts';
 import { imagesEnv } from '../domain/images-env.ts';
 import type { StatusReport } from '../domain/report.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
@@ -52,6 +53,8 @@ export interface DaemonOptions {
   readonly openBundle?: (path: string) => BundleReader;
   /** Stands between the daemon and its runtime, for who wants to watch; default nothing does. */
   readonly watchRuntime?: (runtime: RuntimeAdapter) => RuntimeAdapter;
+  /** Called when the engine has done an effect; a long one has been started then. Default nothing is. */
+  readonly afterEffect?: (effect: Effect) => void;
 }
 
 /** The daemon, built and not yet running. */
@@ -134,6 +137,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
         published.publish({ imagesEnv: imagesEnv(store.load().bundles), status: `${JSON.stringify(report)}\n` });
         options.onStatus?.(report);
       },
+      afterEffect: options.afterEffect,
     });
     disposal.defer('the watch on the keys', watchKeys(settings, trust, engine, log));
     const observeRuntime = (inner: AbortSignal) => runtime.observe(inner);

@@ -48,6 +48,8 @@ export interface EngineDependencies
   readonly setCatalog: (catalog: Catalog, withheld: ReadonlySet<Digest>) => void;
   /** Called with every new STATUS line. */
   readonly onStatus: (report: StatusReport) => void;
+  /** Called when an effect was done; a long one has been started then. */
+  readonly afterEffect?: ((effect: Effect) => void) | undefined;
 }
 
 /** The daemon's heart: observes, decides, acts and records until it is told to stop. */
@@ -176,6 +178,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       lastSignAt = clock.monotonic();
       try {
         await effects.execute(effect, assessment, signal);
+        deps.afterEffect?.(effect);
       } catch (error) {
         signal.throwIfAborted();
         const reason = narrator.tellFailure(effect, assessment, error);

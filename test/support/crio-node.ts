@@ -7,13 +7,22 @@ import {
   startCrioDouble,
   wipeCrioDouble,
 } from './crio-double/start-crio-double.ts';
-import { createDaemonHarness, type DaemonHarness, type SettingsOverrides } from './daemon-harness.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type HarnessOptions,
+  type SettingsOverrides,
+} from './daemon-harness.ts';
 import { skopeoArgv } from './rootfs/trixie-root.ts';
 
 /** The daemon and the CRI-O double beside each other, as on a node. */
 export interface CrioNode {
   readonly harness: DaemonHarness;
   double(): CrioDouble;
+  /** Ends CRI-O without warning. */
+  killRuntime(): Promise<void>;
+  /** Starts it again after {@link CrioNode.killRuntime}, with what it has stored. */
+  startRuntime(): Promise<void>;
   /** Ends CRI-O without warning, boots the node and has `crio-wipe` empty its storage (fact 11), then starts CRI-O. The daemon goes on. */
   powerCutAndWipe(): Promise<void>;
   /** Ends both and removes everything. */
@@ -21,13 +30,18 @@ export interface CrioNode {
 }
 
 /** Starts the double and makes a harness whose daemon is not started yet. */
-export async function createCrioNode(settings: SettingsOverrides = {}, options: StartOptions = {}): Promise<CrioNode> {
+export async function createCrioNode(
+  settings: SettingsOverrides = {},
+  options: StartOptions = {},
+  harnessOptions: Pick<HarnessOptions, 'openBundle' | 'keys'> = {},
+): Promise<CrioNode> {
   const base = mkdtempSync(join(tmpdir(), 'crio-node-'));
   const flags = [`--clean-shutdown-file=${join(base, 'var/lib/crio/clean.shutdown')}`];
   const start = () => startCrioDouble({ skopeo: skopeoArgv(), ...options, base, flags });
   let double = await start();
   const { dirs, socketPath } = double;
   const harness = await createDaemonHarness({
+    ...harnessOptions,
     settings: {
       ...settings,
       runtime: { kind: 'cri-o', socket: socketPath },
@@ -47,6 +61,10 @@ export async function createCrioNode(settings: SettingsOverrides = {}, options: 
   return {
     harness,
     double: () => double,
+    killRuntime: () => double.kill(),
+    startRuntime: async () => {
+      double = await start();
+    },
     powerCutAndWipe: async () => {
       await double.kill();
       rmSync(join(dirs.run, 'version'), { force: true });

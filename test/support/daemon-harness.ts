@@ -1,6 +1,7 @@
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import type { BundleReader } from '../../src/bundle/bundle-reader.ts';
 import { loadSettings } from '../../src/config/load-settings.ts';
 import type { Settings } from '../../src/config/schema.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
@@ -21,6 +22,8 @@ export interface HarnessOptions {
   readonly settings?: SettingsOverrides;
   /** Default: no systemd, reloads do nothing. */
   readonly units?: UnitControl;
+  /** How bundles on media are opened; default `openBundle()`. */
+  readonly openBundle?: (path: string) => BundleReader;
   /** Keys in keys.d; default one that {@link DaemonHarness.key} gives. */
   readonly keys?: readonly SampleKey[];
 }
@@ -33,6 +36,7 @@ export interface DaemonHarness {
   readonly keysFolder: string;
   /** Where the drop folder is. */
   readonly incoming: string;
+  readonly settings: Settings;
   readonly log: RecordingLog;
   /** Each STATUS line once, in order, since the harness was made. */
   readonly statuses: readonly string[];
@@ -79,6 +83,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
     key,
     keysFolder: at('keys.d'),
     incoming: at('incoming'),
+    settings,
     log,
     statuses,
     daemon: () => {
@@ -105,6 +110,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           notifier: noService,
           units: options.units ?? noUnits,
           providers: [],
+          ...(options.openBundle !== undefined && { openBundle: options.openBundle }),
           onStatus: (report) => {
             if (report.status !== statuses.at(-1)) statuses.push(report.status);
             latest = report;
