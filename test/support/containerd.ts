@@ -33,6 +33,8 @@ export interface Containerd {
   log(): string;
   /** Ends it and starts it again with what it has stored. Containers don't outlive it: to them it is a reboot. */
   restart(): Promise<void>;
+  /** Ends it without warning (SIGKILL); {@link Containerd.restart} starts it again. */
+  kill(): Promise<void>;
   /** Ends it and removes everything of it. Safe to call twice. */
   stop(): Promise<void>;
 }
@@ -57,16 +59,18 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
   await writeFile(join(base, 'crun'), crun, { mode: 0o755 });
   const log: Buffer[] = [];
   let running: ChildProcess | undefined;
+  // `unshare` that has a child pays no attention to SIGTERM; what runs containers ends as by a power cut.
+  const stopSignal = options.withContainers ? 'SIGKILL' : 'SIGTERM';
 
   const start = async (): Promise<void> => {
     running = spawnDaemon(['containerd', '--config', configFile], options, log);
     await answering(socketPath, running).catch(async (error: unknown) => {
-      await end(running, options);
+      await end(running, stopSignal);
       throw new Error(`containerd did not come up\n${Buffer.concat(log).toString().slice(-4000)}`, { cause: error });
     });
   };
   const stop = async (): Promise<void> => {
-    await end(running, options);
+    await end(running, stopSignal);
     running = undefined;
     await rm(base, { recursive: true, force: true });
   };
@@ -88,9 +92,10 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
     ctr,
     log: () => Buffer.concat(log).toString(),
     restart: async () => {
-      await end(running, options);
+      await end(running, stopSignal);
       await start();
     },
+    kill: () => end(running, 'SIGKILL'),
     stop,
   };
 }
@@ -162,11 +167,11 @@ async function answering(socketPath: string, child: ChildProcess): Promise<void>
   }
 }
 
-/** `unshare` that has a child pays no attention to SIGTERM; what runs containers ends as by a power cut. */
-async function end(child: ChildProcess | undefined, { withContainers }: ContainerdOptions): Promise<void> {
+/** Waits for its end after the signal; who takes no notice of SIGTERM is killed after 10 s. */
+async function end(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
   if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, 'exit');
-  child.kill(withContainers ? 'SIGKILL' : 'SIGTERM');
+  child.kill(signal);
   const impatience = setTimeout(() => child.kill('SIGKILL'), 10_000);
   await ended;
   clearTimeout(impatience);

@@ -21,8 +21,8 @@ export interface CrioNode {
   double(): CrioDouble;
   /** Ends CRI-O without warning. */
   killRuntime(): Promise<void>;
-  /** Starts it again after {@link CrioNode.killRuntime}, with what it has stored. */
-  startRuntime(): Promise<void>;
+  /** Ends it in order, unless it has ended already, and starts it again with what it has stored. */
+  restartRuntime(): Promise<void>;
   /** Ends CRI-O without warning, boots the node and has `crio-wipe` empty its storage (fact 11), then starts CRI-O. The daemon goes on. */
   powerCutAndWipe(): Promise<void>;
   /** Ends both and removes everything. */
@@ -62,7 +62,8 @@ export async function createCrioNode(
     harness,
     double: () => double,
     killRuntime: () => double.kill(),
-    startRuntime: async () => {
+    restartRuntime: async () => {
+      await double.stop();
       double = await start();
     },
     powerCutAndWipe: async () => {

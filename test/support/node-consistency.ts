@@ -22,7 +22,7 @@ const MARKS: Readonly<Record<string, readonly string[]>> = {
 const ONCE = ['bundleReady', 'bundleProven', 'bundleTakesOver', 'bundleRetired', 'bundleRolledBack'];
 
 /** Expects the state database to be whole: `integrity_check`, and each time that is recorded has its line of history and the other way round. */
-export function expectConsistentState(stateDirectory: string): void {
+function expectConsistentState(stateDirectory: string): void {
   const database = new Database(join(stateDirectory, 'state.db'), { readonly: true });
   try {
     expect(database.pragma('integrity_check', { simple: true })).toBe('ok');

@@ -54,9 +54,9 @@ describe('interruptions', () => {
     harness.plug(bundle.path);
     await harness.until((report) => report.operation === 'preloading' && report.progress.doneBytes > 0);
     harness.unplug();
-    const removed = await harness.until(({ status }) => status.startsWith('Stick removed'));
+    const removed = await harness.until(({ status }) => status.includes('was taken out of'));
     expect(removed.status).toMatch(
-      /^Stick removed while preloading ocp 4\.13\.7 \(\d\/3 images\)\. Plug it in again to continue\.$/,
+      /^ocp 4\.13\.7 was taken out of \/.*\/stick while preloading \(\d\/3 images\)\. Put it back, or plug in its stick, to continue\.$/,
     );
     harness.plugAgain();
     await harness.until((report) => report.bundles[0]?.phase === 'activated');
