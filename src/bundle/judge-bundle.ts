@@ -70,6 +70,7 @@ export async function readEnvelope(reader: BundleReader, signal: AbortSignal): P
   return parseEnvelope(await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal));
 }
 
+/** Bundle format, `index`, `contents`: "parsed only after their digests match". */
 async function readTree(
   reader: BundleReader,
   payload: Payload,

@@ -14,7 +14,10 @@ export interface AdoptionContext {
   readonly clockSynchronised: boolean;
 }
 
-/** Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0 when none was. */
+/**
+ * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0 when none was. Architecture, "Adoption": "The floor rises
+ * with activation, so that a barrier release on the same stick can still be taken first".
+ */
 export function sequenceFloor(bundles: readonly StoredBundle[], stream: string): number {
   return bundles
     .filter((bundle) => bundle.payload.name === stream && bundle.activatedAt !== undefined)
@@ -22,8 +25,9 @@ export function sequenceFloor(bundles: readonly StoredBundle[], stream: string):
 }
 
 /**
- * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it may. Clauses are those of the bundle
- * format, "Payload": `arch`, `sequence`, `expires`, `created`.
+ * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it may. Architecture, "Adoption": "Sequence and expiry judge
+ * whether an unknown bundle is adopted"; what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`, `sequence`,
+ * `expires`, `created`; those about the form of a member are checked where the payload is parsed (bundle/schema.ts).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): Reason | undefined {
   return refuseArch(found, context) ?? refuseSequence(found, context) ?? refuseTimes(found, context);
@@ -58,7 +62,10 @@ function refuseSequence({ bundleId, payload }: VerifiedBundle, { bundles }: Adop
   };
 }
 
-/** Bundle format, `created` and `expires`: the clock used never runs behind the newest `created` adopted. */
+/**
+ * Bundle format, `created`, `expires`: "an unknown bundle that has expired is refused; the clock used never runs behind the newest `created` adopted", of
+ * whatever stream; "`created` more than 24 h ahead of a synchronised clock is refused", by that clock alone.
+ */
 function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Reason | undefined {
   const newest = context.bundles.reduce((latest, bundle) => Math.max(latest, Date.parse(bundle.payload.created)), 0);
   const now = Math.max(context.now, newest);

@@ -149,7 +149,12 @@ export function shortOfSpace(bundles: readonly BundleAssessment[]): readonly Sho
   });
 }
 
-/** INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together. */
+/**
+ * Architecture, "Adoption": "A bundle once adopted stays a source of blobs …, whatever its sequence or age, unless its key is revoked", so what is known is
+ * passed over here; revocations are looked at in {@link withdrawalOf}.
+ *
+ * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together.
+ */
 function sortUnknown(
   found: readonly FoundOn[],
   known: ReadonlySet<BundleId>,

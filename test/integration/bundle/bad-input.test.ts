@@ -138,6 +138,19 @@ describe('index.json and contents.json', () => {
     expect(reason.message).toContain(pristine.payload.index.digest);
   });
 
+  it('index, contents: are parsed only after their digests match', async () => {
+    const contents = blobFile(pristine.payload.contents.digest);
+    for (const [file, name, size] of [
+      [join(path, 'index.json'), 'index.json', pristine.payload.index.size],
+      [contents, 'contents.json', pristine.payload.contents.size],
+    ] as const) {
+      const whole = readFileSync(file);
+      writeFileSync(file, Buffer.alloc(size, '{'));
+      expect(await rejection()).toMatchObject({ code: 'bundle/digest', message: expect.stringContaining(name) });
+      writeFileSync(file, whole);
+    }
+  });
+
   it('that are not there are rejected', async () => {
     rmSync(join(path, 'index.json'));
     expect(await rejection()).toMatchObject({ code: 'bundle/absent', message: expect.stringContaining('index.json') });

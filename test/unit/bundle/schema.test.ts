@@ -38,6 +38,13 @@ const full = {
 const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
 
 describe('parsePayload', () => {
+  it('schemaVersion: unknown versions are refused by name, whatever else has changed with them', () => {
+    const next = { schemaVersion: 2, streams: ['ocp'] };
+    expect(() => parsePayload(bytes(next))).toThrow(
+      expect.objectContaining({ code: 'bundle/schema-version', message: expect.stringContaining('schemaVersion 2') }),
+    );
+  });
+
   it('takes the least and the most that the format knows', () => {
     expect(parsePayload(bytes(good))).toEqual(good);
     expect(parsePayload(bytes(full))).toEqual(full);
@@ -77,13 +84,13 @@ describe('parsePayload', () => {
     ],
     [{ trust: { keys: ['pem'] } }, 'bundle/payload', 'trust.keys.0'],
     [{ trust: { revoked: ['me'] } }, 'bundle/payload', 'trust.revoked.0'],
-  ])('refuses %j', (change, code, path) => {
+  ])('payload: refuses %j with %s of %s', (change, code, path) => {
     expect(() => parsePayload(bytes({ ...good, ...change }))).toThrow(
       expect.objectContaining({ code, message: expect.stringContaining(path) }),
     );
   });
 
-  it.each(Object.keys(good))('demands %s', (member) => {
+  it.each(Object.keys(good))('payload: demands %s', (member) => {
     const { [member as keyof typeof good]: _, ...rest } = good;
     expect(() => parsePayload(bytes(rest))).toThrow(
       expect.objectContaining({ code: 'bundle/payload', message: expect.stringContaining(member) }),

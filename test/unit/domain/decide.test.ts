@@ -141,7 +141,7 @@ describe('decide: the way from a medium to ready', () => {
     expect(effects(mirrored, [{ ...ready, activatedAt: NOON }])).toEqual(['apply-mirrors']);
   });
 
-  it('waits with a manual bundle until activation is asked for', () => {
+  it('schedule: manual waits for stickpin activate', () => {
     const manual = verified({ schedule: 'manual' });
     const ready = stored(manual, { readyAt: NOON });
     const runtime = reachable({ images: allListed(manual) });
