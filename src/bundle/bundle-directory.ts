@@ -38,9 +38,9 @@ export function openBundleDirectory(path: string): BundleReader {
       const file = await blobPath(digest);
       return file === undefined ? undefined : sizeOfFile(file);
     },
-    async *read(digest, startByte, signal) {
+    async *read(digest, startByte, signal, allocate) {
       signal.throwIfAborted();
-      yield* streamFile((await blobPath(digest)) ?? usualPath(digest), startByte, signal);
+      yield* streamFile((await blobPath(digest)) ?? usualPath(digest), startByte, signal, undefined, allocate);
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { Digest } from '../domain/digest.ts';
+import type { Allocate } from '../platform/chunk-buffer.ts';
 
 /** The files of a bundle that lie beside its blobs; `contents.json` does in an envelope only. */
 export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json' | 'oci-layout';
@@ -30,7 +31,8 @@ export interface BundleReader {
   /**
    * The bytes of a blob from `startByte` to its end in chunks of at most 1 MiB, unchecked. An abort closes its file at once.
    *
+   * @param allocate gives the buffer that a chunk is read into; default a new one for each
    * @throws AppError `media/gone` (`wait`) the medium or the blob is not there (any more); `media/read` (`retry`) a read failed.
    */
-  read(digest: Digest, startByte: number, signal: AbortSignal): AsyncIterable<Buffer>;
+  read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
 }

@@ -25,10 +25,10 @@ export function openBundleTar(path: string): BundleReader {
       return { file: path, startByte: member?.offset ?? 0, sizeBytes: member?.sizeBytes };
     },
     sizeOf: async (digest, signal) => (await find(blobName(digest), signal))?.sizeBytes,
-    async *read(digest, startByte, signal) {
+    async *read(digest, startByte, signal, allocate) {
       const member = await find(blobName(digest), signal);
       if (member === undefined) throw gone(`${path} (${blobName(digest)})`);
-      yield* streamFile(path, member.offset + startByte, signal, member.offset + member.sizeBytes);
+      yield* streamFile(path, member.offset + startByte, signal, member.offset + member.sizeBytes, allocate);
     },
   };
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open } from 'node:fs/promises';
 import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { type Allocate, newBuffer } from '../platform/chunk-buffer.ts';
 import { bundleError } from './bundle-error.ts';
 
 /** The largest chunk that is read at once, in bytes. */
@@ -36,7 +37,7 @@ export async function openRegularFile(path: string): Promise<{ handle: FileHandl
 }
 
 /**
- * Streams `path` from `startByte` up to `endByte` (default: its size when it was opened) in chunks of at most 1 MiB. The file is closed at
+ * Streams `path` from `startByte` up to `endByte` (default: its size when it was opened) in chunks of at most 1 MiB, which `allocate` gives (default: a new buffer each). The file is closed at
  * the end, when the consumer stops, and at once when `signal` aborts, even while the consumer holds a chunk.
  *
  * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file; `media/read` (`retry`) when a read fails or
@@ -47,6 +48,7 @@ export async function* streamFile(
   startByte: number,
   signal: AbortSignal,
   endByte?: number,
+  allocate: Allocate = newBuffer,
 ): AsyncGenerator<Buffer, void, undefined> {
   signal.throwIfAborted();
   const opened = await openRegularFile(path);
@@ -61,7 +63,7 @@ export async function* streamFile(
     const end = endByte ?? sizeBytes;
     for (let at = startByte; at < end; ) {
       signal.throwIfAborted();
-      const chunk = await readChunk(handle, path, at, Math.min(CHUNK_BYTES, end - at), signal);
+      const chunk = await readChunk(handle, path, at, allocate(Math.min(CHUNK_BYTES, end - at)), signal);
       at += chunk.length;
       yield chunk;
     }
@@ -76,12 +78,12 @@ async function readChunk(
   handle: FileHandle,
   path: string,
   at: number,
-  sizeBytes: number,
+  into: Buffer,
   signal: AbortSignal,
 ): Promise<Buffer> {
   let filled: { bytesRead: number; buffer: Buffer };
   try {
-    filled = await handle.read(Buffer.allocUnsafeSlow(sizeBytes), 0, sizeBytes, at);
+    filled = await handle.read(into, 0, into.length, at);
   } catch (error) {
     signal.throwIfAborted();
     throw mediaError(path, error);

@@ -55,8 +55,8 @@ export async function openVolumes(
       return undefined;
     },
     placeOf: async (digest, inner) => (await holderOf(digest, inner)).placeOf(digest, inner),
-    async *read(digest, startByte, inner) {
-      yield* (await holderOf(digest, inner)).read(digest, startByte, inner);
+    async *read(digest, startByte, inner, allocate) {
+      yield* (await holderOf(digest, inner)).read(digest, startByte, inner, allocate);
     },
   };
 }

@@ -12,6 +12,7 @@ import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts'
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { Stored } from '../domain/state.ts';
+import type { Allocate } from '../platform/chunk-buffer.ts';
 
 /** Stops a subscription. */
 export type Unsubscribe = () => void;
@@ -26,9 +27,10 @@ export interface BlobSource {
   /**
    * The bytes from `startByte` to the end, in chunks of at most 1 MiB, at the consumer's pace.
    *
+   * @param allocate gives the buffer that a chunk is read into; default a new one for each. A source may do without.
    * @throws AppError `media/gone` (`wait`) when the source went away before or while reading; `media/read` (`retry`) on a read error.
    */
-  read(digest: Digest, startByte: number, signal: AbortSignal): AsyncIterable<Buffer>;
+  read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
 }
 
 /** A blob source that comes and goes, as the union over all plugged media does. */

@@ -3,6 +3,7 @@ import type { Digest } from '../domain/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/medium.ts';
 import type { BlobSource, BlobUnion, CopyFault } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Allocate } from '../platform/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import type { PluggedMedium } from './media-provider.ts';
@@ -50,9 +51,15 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, lo
     return undefined;
   };
   /** A transfer that goes on after a failed read takes the rest from another medium, if one has it. */
-  const readNoting = async function* (source: Source, digest: Digest, startByte: number, signal: AbortSignal) {
+  const readNoting = async function* (
+    source: Source,
+    digest: Digest,
+    startByte: number,
+    signal: AbortSignal,
+    allocate: Allocate | undefined,
+  ) {
     try {
-      yield* readFrom(source, digest, startByte, signal);
+      yield* readFrom(source, digest, startByte, signal, allocate);
     } catch (error) {
       if (error instanceof AppError && error.code === 'media/read' && !source.faults.has(digest)) {
         source.faults.set(digest, 'unreadable');
@@ -65,12 +72,12 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, lo
 
   return {
     sizeOf: async (digest, signal) => (await find(digest, signal))?.size,
-    async *read(digest, startByte, signal) {
+    async *read(digest, startByte, signal, allocate) {
       const found = await find(digest, signal);
       // What another medium began must not go on with bytes that are known to be wrong.
       const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
       if (found === undefined || isUseless) throw nowhere(digest);
-      yield* readNoting(found.source, digest, startByte, signal);
+      yield* readNoting(found.source, digest, startByte, signal, allocate);
     },
     copiesOf: async (digest, signal) => {
       const holders = candidates(digest);
@@ -147,9 +154,10 @@ async function* readFrom(
   digest: Digest,
   startByte: number,
   signal: AbortSignal,
+  allocate?: Allocate,
 ): AsyncGenerator<Buffer, void, undefined> {
   const both = AbortSignal.any([signal, source.gone]);
-  const chunks = source.directory.read(digest, startByte, both)[Symbol.asyncIterator]();
+  const chunks = source.directory.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
   const aborted = rejectionOf(both);
   try {
     for (;;) {

@@ -38,10 +38,10 @@ export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
       }
       return undefined;
     },
-    async *read(digest, startByte, signal) {
+    async *read(digest, startByte, signal, allocate) {
       for (const source of sources) {
         if ((await source.sizeOf(digest, signal)) === undefined) continue;
-        yield* source.read(digest, startByte, signal);
+        yield* source.read(digest, startByte, signal, allocate);
         return;
       }
       throw new AppError({

@@ -1,7 +1,7 @@
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Digest, isDigest } from '../domain/digest.ts';
 import type { LayerStore } from '../engine/ports.ts';
+import { untilAborted } from '../platform/abort.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { readManifest } from './manifest.ts';
@@ -182,9 +182,9 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
       for await (const chunk of transfer(range, { ...options, onWait: metered.awaitsMedium }, signal)) {
         position += chunk.length;
         metered.sent(chunk.length, position);
-        const written = kept?.write(chunk);
-        if (!response.write(chunk)) await drained(response, metered, signal);
-        await written;
+        const saved = kept?.write(chunk);
+        await flushed(chunk, response, metered, signal);
+        await saved;
       }
       response.end();
     } catch (error) {
@@ -201,10 +201,19 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
   return answer;
 }
 
-async function drained(response: ServerResponse, metered: MeteredTransfer, signal: AbortSignal): Promise<void> {
+/** Writes a chunk and waits until the kernel has it: then its buffer is read into again. */
+async function flushed(
+  chunk: Buffer,
+  response: ServerResponse,
+  metered: MeteredTransfer,
+  signal: AbortSignal,
+): Promise<void> {
+  const written = new Promise<void>((resolve, reject) => {
+    response.write(chunk, (error) => (error ? reject(error) : resolve()));
+  });
   metered.awaitsRuntime(1);
   try {
-    await once(response, 'drain', { signal });
+    await untilAborted(written, signal);
   } finally {
     metered.awaitsRuntime(-1);
   }

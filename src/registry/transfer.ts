@@ -1,6 +1,7 @@
 import type { Digest } from '../domain/digest.ts';
 import type { ChangingBlobSource } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
+import { oneBuffer } from '../platform/chunk-buffer.ts';
 import type { Clock } from '../platform/clock.ts';
 
 /** What a transfer needs. */
@@ -29,6 +30,9 @@ const LOOK_MS = 5_000;
  * Streams part of a blob. When the medium goes away in between, it waits up to the grace time for any medium that has the blob and goes
  * on from the very byte: nothing is read twice, and the runtime notices a pause only.
  *
+ * INVARIANTS: a chunk is good until the next is asked for; what is read after a break has a buffer of its own, since a read that hangs in a
+ * device which is gone may end late and still fill the one before.
+ *
  * @throws AppError `media/gone` or `media/read` when the grace time ran out.
  */
 export async function* transfer(
@@ -40,7 +44,7 @@ export async function* transfer(
   let giveUpAt: number | undefined;
   while (position <= range.lastByte) {
     try {
-      for await (const chunk of deps.source.read(range.digest, position, signal)) {
+      for await (const chunk of deps.source.read(range.digest, position, signal, oneBuffer())) {
         const wanted = chunk.subarray(0, range.lastByte - position + 1);
         position += wanted.length;
         giveUpAt = undefined;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../domain/digest.ts';
 import type { LayerStore, LayerWriter } from '../engine/ports.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { type Allocate, newBuffer } from '../platform/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 
 /** What {@link createLayerStore} needs. */
@@ -166,12 +167,12 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       writing.delete(digest);
       return undefined;
     },
-    async *read(digest, startByte, signal) {
+    async *read(digest, startByte, signal, allocate = newBuffer) {
       const sizeBytes = (await held()).get(digest);
       if (sizeBytes === undefined) throw absent(pathOf(digest));
       const hash = startByte === 0 ? createHash('sha256') : undefined;
       try {
-        for await (const chunk of readFrom(pathOf(digest), startByte, sizeBytes, signal)) {
+        for await (const chunk of readFrom(pathOf(digest), startByte, sizeBytes, signal, allocate)) {
           hash?.update(chunk);
           yield chunk;
         }
@@ -242,13 +243,13 @@ async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Pr
   }
 }
 
-async function* readFrom(path: string, startByte: number, sizeBytes: number, signal: AbortSignal) {
+async function* readFrom(path: string, startByte: number, sizeBytes: number, signal: AbortSignal, allocate: Allocate) {
   const handle = await open(path, 'r');
   try {
     for (let at = startByte; at < sizeBytes; ) {
       signal.throwIfAborted();
       const wish = Math.min(CHUNK_BYTES, sizeBytes - at);
-      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(wish), 0, wish, at);
+      const { bytesRead, buffer } = await handle.read(allocate(wish), 0, wish, at);
       if (bytesRead === 0) throw new Error(`it ends at byte ${at} of ${sizeBytes}`);
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);

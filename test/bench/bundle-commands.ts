@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { formatTable } from '../../src/cli/output.ts';
 import { writePlainBundle } from '../support/plain-bundle.ts';
 import { installKeys, sampleKey } from '../support/sample-bundle.ts';
-import type { Row } from './row.ts';
 
 const MIB = 1024 * 1024;
 const RUNS = 3;
@@ -49,8 +49,12 @@ function quickest(runs: readonly Usage[]): Usage {
   return runs.reduce((best, run) => (run.wallMs < best.wallMs ? run : best));
 }
 
-/** `verify` and `inspect` as processes of their own: of many blobs, and of large ones beside `openssl dgst -sha256` over the same files. */
-export async function measureBundleCommands(): Promise<Row[]> {
+/** Prints what `verify` and `inspect` cost as processes of their own: of many blobs, and of large ones beside `openssl dgst -sha256` over the same files. */
+export async function benchBundleCommands(print: (text: string) => void): Promise<void> {
+  print(`\n${formatTable(['COMMAND', 'STICKPIN', 'COMPARED WITH', 'AIM'], await measureBundleCommands())}`);
+}
+
+async function measureBundleCommands(): Promise<string[][]> {
   const base = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
   try {
     const keys = join(base, 'keys');

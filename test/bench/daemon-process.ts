@@ -11,10 +11,6 @@ export interface DaemonProcess {
   readonly readyMs: number;
   /** The last `STATUS=`. */
   status(): string;
-  /** Resident memory in MiB (VmRSS). */
-  residentMiB(): number;
-  /** Bytes that it has read with read(2) and its kin (`rchar` of proc_pid_io(5)). */
-  readBytes(): number;
   stop(): Promise<void>;
 }
 
@@ -40,7 +36,6 @@ export async function startDaemonProcess(
     if (!texts().some((text) => text.includes('READY=1'))) throw new Error('the daemon is not ready');
   }, 20_000);
   const readyMs = performance.now() - startedAt;
-  const proc = (file: string) => readFileSync(`/proc/${child.pid}/${file}`, 'utf8');
   return {
     child,
     readyMs,
@@ -48,8 +43,6 @@ export async function startDaemonProcess(
       texts()
         .findLast((text) => text.startsWith('STATUS='))
         ?.slice('STATUS='.length) ?? '',
-    residentMiB: () => Number(/VmRSS:\s+(\d+)/.exec(proc('status'))?.[1]) / 1024,
-    readBytes: () => Number(/rchar: (\d+)/.exec(proc('io'))?.[1]),
     stop: async () => {
       const closed = once(child, 'exit');
       child.kill('SIGTERM');

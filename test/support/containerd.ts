@@ -27,6 +27,10 @@ export interface Containerd {
   /** `config_path`: a folder for each registry, with a `hosts.toml`. */
   readonly certsDirectory: string;
   readonly configFile: string;
+  /** Its process, until it is restarted. */
+  readonly pid: number;
+  /** The command line of trixie's `ctr` in the namespace `k8s.io`. */
+  ctrArgv(...args: readonly string[]): string[];
   /** Runs trixie's `ctr` in the namespace `k8s.io` and returns what it prints. Rejects when it fails. */
   ctr(...args: readonly string[]): Promise<string>;
   /** What it has logged so far. */
@@ -75,8 +79,9 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
     await rm(base, { recursive: true, force: true });
   };
 
-  const ctr: Containerd['ctr'] = (...args) =>
-    execute(trixieArgv('ctr', '--address', socketPath, '--namespace', 'k8s.io', ...args));
+  const ctrArgv = (...args: readonly string[]) =>
+    trixieArgv('ctr', '--address', socketPath, '--namespace', 'k8s.io', ...args);
+  const ctr: Containerd['ctr'] = (...args) => execute(ctrArgv(...args));
 
   try {
     await start();
@@ -89,6 +94,10 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
     socketPath,
     certsDirectory,
     configFile,
+    get pid() {
+      return running?.pid ?? 0;
+    },
+    ctrArgv,
     ctr,
     log: () => Buffer.concat(log).toString(),
     restart: async () => {

@@ -28,7 +28,10 @@ export interface ContainerdRuntimeOptions {
 
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 
-/** containerd: mirrors by `hosts.toml`, read at each pull; pins by label; images over CRI. It needs no reload, so `force` means nothing. */
+/**
+ * containerd: mirrors by `hosts.toml`, read at each pull; pins by label; images over CRI. It needs no reload, so `force` means nothing. What is to be
+ * pinned is labelled as soon as it is pulled, so that no garbage collection comes in between and no round has to ask for it.
+ */
 export function createContainerdRuntime(options: ContainerdRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/run/containerd/containerd.sock', unitNames = ['containerd.service'], protoRoot } = options;
   const client = { socketPath, ...(protoRoot && { protoRoot }) };
@@ -40,6 +43,13 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       for (const stop of stops) stop();
     };
   });
+  let pinned: ReadonlySet<string> = new Set();
+  const pinPulled = async (reference: string, signal: AbortSignal): Promise<void> => {
+    if (!pinned.has(reference)) return;
+    const record = await images.get(reference, signal);
+    for (const change of labelChanges(record === undefined ? [] : [record], [reference]))
+      await images.changeLabels(change, signal);
+  };
   const hosts = async (signal: AbortSignal): Promise<HostsDirectory | undefined> => {
     const configured = registryConfigPath(await cri.statusInfo(signal));
     if (configured.kind === 'unset') return undefined;
@@ -59,6 +69,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
         renderedMirrors: (await (await hosts(inner))?.rendered()) ?? [],
       })),
     applyPins: async (references, _options, signal) => {
+      pinned = new Set(references);
       for (const change of labelChanges(await images.list(signal), references))
         await images.changeLabels(change, signal);
     },
@@ -69,6 +80,8 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     },
     pull: async (reference, signal) => {
       await cri.pullImage(reference, signal);
+      // The image is there: a label that could not be set is missed by the next observation, and asked for then.
+      await pinPulled(reference, signal).catch(() => signal.throwIfAborted());
     },
     removeTag: (tag, signal) => images.remove(tag, signal),
   };

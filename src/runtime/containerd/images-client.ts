@@ -6,6 +6,8 @@ import type { ImageRecord, LabelChange } from './pin-label.ts';
 export interface ImagesClient {
   /** Records of every name; with `label` only those that carry it. */
   list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
+  /** The record of one name, or undefined when there is none. */
+  get(name: string, signal: AbortSignal): Promise<ImageRecord | undefined>;
   /** Sets and takes away single labels; the others stay. A record that is gone by now is no error. */
   changeLabels(change: LabelChange, signal: AbortSignal): Promise<void>;
   /** Takes one name away; one that isn't there is no error. */
@@ -39,6 +41,10 @@ export function createImagesClient(options: {
     list: async (signal, label) => {
       const filters = label === undefined ? [] : [`labels.${JSON.stringify(label)}`];
       return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images;
+    },
+    get: async (name, signal) => {
+      const filters = [`name==${JSON.stringify(name)}`];
+      return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images[0];
     },
     changeLabels: async ({ name, target, labels }, signal) => {
       // A label that the mask names and the record lacks is taken away.

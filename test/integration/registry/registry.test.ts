@@ -9,6 +9,7 @@ import type { Catalog } from '../../../src/domain/catalog.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
 import type { ChangingBlobSource } from '../../../src/engine/ports.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import { newBuffer } from '../../../src/platform/chunk-buffer.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { isAdmitted } from '../../../src/registry/peer.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
@@ -32,6 +33,8 @@ interface Shelf extends ChangingBlobSource {
   /** Bytes given away so far. */
   given: number;
   chunkBytes: number;
+  /** What chunks were read into. */
+  readonly buffers: Set<ArrayBufferLike>;
   /** Throws this instead of going on, once this byte is reached. */
   breakAt: { byte: number; error: unknown } | undefined;
   change(): void;
@@ -44,6 +47,7 @@ function createShelf(): Shelf {
     reads: [],
     given: 0,
     chunkBytes: 64 * 1024,
+    buffers: new Set(),
     breakAt: undefined,
     change: () => {
       for (const listener of listeners) listener();
@@ -53,7 +57,7 @@ function createShelf(): Shelf {
       return () => listeners.delete(listener);
     },
     sizeOf: async (digest) => shelf.blobs.get(digest)?.length,
-    read: async function* (digest, startByte, signal) {
+    read: async function* (digest, startByte, signal, allocate = newBuffer) {
       shelf.reads.push({ digest, startByte });
       const bytes = shelf.blobs.get(digest);
       if (bytes === undefined) throw gone();
@@ -62,7 +66,10 @@ function createShelf(): Shelf {
         const end = Math.min(bytes.length, position + shelf.chunkBytes, shelf.breakAt?.byte ?? bytes.length);
         if (end <= position && shelf.breakAt !== undefined) throw shelf.breakAt.error;
         shelf.given += end - position;
-        yield bytes.subarray(position, end);
+        const chunk = allocate(end - position);
+        shelf.buffers.add(chunk.buffer);
+        bytes.copy(chunk, 0, position, end);
+        yield chunk;
         position = end;
       }
     },
@@ -372,6 +379,23 @@ describe('registry: transfers', () => {
     for await (const chunk of response) hash.update(chunk as Buffer);
     expect(digestFromHex(hash.digest('hex'))).toBe(hashOf(large));
   });
+
+  it.each([4 * 1024, 1024 ** 2])(
+    'reads chunks of %i bytes into one buffer, each when the last was sent',
+    async (chunkBytes) => {
+      const large = randomBytes(24 * 1024 ** 2);
+      shelf.blobs.set(hashOf(large), large);
+      shelf.chunkBytes = chunkBytes;
+      await start();
+      const response = await open(at(`blobs/${hashOf(large)}`));
+      response.pause();
+      await vi.waitFor(() => expect(registry.meter.flow([hashOf(large)]).awaitingRuntime).toBe(1), { timeout: 10_000 });
+      const hash = createHash('sha256');
+      for await (const chunk of response) hash.update(chunk as Buffer);
+      expect(digestFromHex(hash.digest('hex'))).toBe(hashOf(large));
+      expect(shelf.buffers.size).toBe(1);
+    },
+  );
 
   it('holds a transfer while its medium is away and goes on from the very byte', async () => {
     await start();

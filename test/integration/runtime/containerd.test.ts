@@ -112,6 +112,19 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     expect(await containerd.ctr('images', 'ls')).not.toContain('stickpin');
   });
 
+  it('pins what is to be pinned as soon as it is pulled, and nothing else', async () => {
+    const [wanted, other] = [publish(fresh()), publish(fresh())];
+    await mirrored();
+    await runtime.applyPins([wanted], unforced, signal);
+    await runtime.pull(wanted, signal);
+    await runtime.pull(other, signal);
+    expect((await observed()).renderedPins).toEqual([wanted]);
+    await pinned(wanted, true);
+    await pinned(other, false);
+    await runtime.applyPins([], unforced, signal);
+    await pinned(wanted, false);
+  });
+
   it('pins again what a second pull has unpinned', async () => {
     const reference = publish(fresh());
     await mirrored();

@@ -1,0 +1,154 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { LayerStorage } from '../../src/domain/runtime-image.ts';
+import { createCriClient } from '../../src/runtime/cri-client.ts';
+import { startContainerd } from '../support/containerd.ts';
+import { mirrorToml } from '../support/crio-double/source-and-double.ts';
+import { startCrioDouble } from '../support/crio-double/start-crio-double.ts';
+import { startPrivateBus } from '../support/private-bus.ts';
+import { execute } from '../support/rootfs/execute.ts';
+import { skopeoArgv } from '../support/rootfs/trixie-root.ts';
+import { startSystemdDouble } from '../support/systemd-double.ts';
+import { cpuMsOf } from './process-cost.ts';
+
+/** The registry that every image of a bench is called after; nothing answers there. */
+export const BENCH_REGISTRY = 'registry.example.com';
+
+/** Which runtime; the double stands in for CRI-O. */
+export type RuntimeKind = 'containerd' | 'cri-o';
+
+/** A new, empty runtime, and the bus that a daemon beside it needs. */
+export interface DaemonSurroundings {
+  /** Processor time that the runtime has used so far, in milliseconds; 0 for the one that is in the daemon. */
+  cpuMs(): number;
+  /** Sections of the daemon's settings: `[runtime]`, `[crio]`. */
+  readonly settings: string;
+  /** Environment of the daemon. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly layerStorage: LayerStorage;
+  /** Where it keeps images: bytes and inodes in use. */
+  used(): Promise<{ bytes: number; inodes: number }>;
+  stop(): Promise<void>;
+}
+
+/** A runtime that runs as a process of its own. */
+export interface BenchRuntime extends DaemonSurroundings {
+  /** Leads pulls from {@link BENCH_REGISTRY} to `authority`, a registry that serves them under its full mirror paths. */
+  leadTo(authority: string): Promise<void>;
+  pull(reference: string): Promise<void>;
+  imageCount(): Promise<number>;
+  /** The command line of `ctr`. */
+  ctr(...args: readonly string[]): readonly string[];
+}
+
+const never = new AbortController().signal;
+
+/** Starts one. `base` is a folder for pins. Needs root and the trixie root folder. */
+export async function startBenchRuntime(kind: RuntimeKind, base: string): Promise<BenchRuntime> {
+  const bus = await startPrivateBus();
+  const systemd = await startSystemdDouble(bus.address);
+  const runtime = kind === 'containerd' ? await containerdParts() : await crioParts(base, systemd);
+  const cri = createCriClient({ socketPath: runtime.socketPath, timeoutMs: 60_000 });
+  return {
+    ...runtime,
+    cpuMs: () => cpuMsOf(runtime.pid),
+    env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address },
+    used: () => diskUse(runtime.storage),
+    pull: async (reference) => void (await cri.pullImage(reference, never)),
+    imageCount: async () => (await cri.listImages(never)).length,
+    stop: async () => {
+      cri.close();
+      await runtime.stop();
+      systemd.stop();
+      await bus[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** What a daemon with the embedded runtime needs. */
+export async function embeddedSurroundings(base: string): Promise<DaemonSurroundings> {
+  const bus = await startPrivateBus();
+  const storage = join(base, 'state/images');
+  mkdirSync(storage, { recursive: true });
+  return {
+    cpuMs: () => 0,
+    settings: '[runtime]\nkind = "embedded"\n',
+    env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address },
+    layerStorage: 'compressed',
+    used: () => diskUse(storage),
+    stop: () => bus[Symbol.asyncDispose](),
+  };
+}
+
+async function containerdParts() {
+  const containerd = await startContainerd();
+  return {
+    pid: containerd.pid,
+    socketPath: containerd.socketPath,
+    storage: join(dirname(containerd.socketPath), 'root'),
+    layerStorage: 'both' as const,
+    settings: `
+      [runtime]
+      kind = "containerd"
+      socket = "${containerd.socketPath}"
+      certs_dir = "${containerd.certsDirectory}"
+    `,
+    leadTo: async (authority: string) => {
+      const folder = join(containerd.certsDirectory, BENCH_REGISTRY);
+      mkdirSync(folder, { recursive: true });
+      const host = `[host."http://${authority}/v2/${BENCH_REGISTRY}"]`;
+      const text = `server = "https://${BENCH_REGISTRY}"\n${host}\ncapabilities = ["pull", "resolve"]\noverride_path = true\n`;
+      writeFileSync(join(folder, 'hosts.toml'), text);
+    },
+    ctr: (...args: readonly string[]) => containerd.ctrArgv(...args),
+    stop: containerd.stop,
+  };
+}
+
+async function crioParts(base: string, systemd: Awaited<ReturnType<typeof startSystemdDouble>>) {
+  const double = await startCrioDouble({ skopeo: skopeoArgv(), storageDriver: 'overlay' });
+  systemd.addUnit('crio.service', { Unit: { ActiveState: 'active' } });
+  systemd.hooks.reload = async () => {
+    double.reload();
+    return 'done';
+  };
+  const { crioConfig, crioDropIns, registriesFile, registriesDropIns, registriesD, policyFile, graphRoot } =
+    double.dirs;
+  mkdirSync(join(base, 'pins'), { recursive: true });
+  return {
+    pid: double.process.pid ?? 0,
+    socketPath: double.socketPath,
+    storage: graphRoot,
+    layerStorage: 'unpacked' as const,
+    settings: `
+      [runtime]
+      kind = "cri-o"
+      socket = "${double.socketPath}"
+      [crio]
+      config_file = "${crioConfig}/crio.conf"
+      config_dir = "${crioDropIns}"
+      pins_file = "${base}/pins/99-stickpin.conf"
+      registries_conf = "${registriesFile}"
+      registries_dir = "${registriesDropIns}"
+      registries_d = "${registriesD}"
+      signature_policy = "${policyFile}"
+    `,
+    leadTo: async (authority: string) => {
+      const text = mirrorToml(BENCH_REGISTRY, `${authority}/${BENCH_REGISTRY}`);
+      writeFileSync(join(registriesDropIns, '50-bench.conf'), text);
+      const failure = await double.reloadAndWait();
+      if (failure !== undefined) throw new Error(failure);
+    },
+    ctr: (): readonly string[] => {
+      throw new Error('CRI-O has no ctr');
+    },
+    stop: double.stop,
+  };
+}
+
+async function diskUse(path: string): Promise<{ bytes: number; inodes: number }> {
+  mkdirSync(path, { recursive: true });
+  const first = async (...options: readonly string[]) =>
+    Number.parseInt(await execute(['du', '--summarize', ...options, path]), 10);
+  return { bytes: await first('--block-size=1'), inodes: await first('--inodes') };
+}

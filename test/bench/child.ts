@@ -1,0 +1,53 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { serviceFlags } from './daemon-process.ts';
+
+/** Another process of this program that does one part of the bench, asked over IPC. */
+export interface BenchChild<Told> {
+  readonly pid: number;
+  /** What it said first: it is ready. */
+  readonly hello: Told;
+  /** Asks it, and resolves with the answer. */
+  ask(): Promise<Told>;
+  stop(): Promise<void>;
+}
+
+/** Starts this program again with the flags of the service, as `role` with `args`. @throws Error when it ends before it is ready */
+export async function startChild<Told>(
+  role: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<BenchChild<Told>> {
+  const child: ChildProcess = fork(fileURLToPath(import.meta.url), [role, ...args], {
+    execArgv: serviceFlags(),
+    env: { ...process.env, MALLOC_ARENA_MAX: '1', ...env },
+  });
+  const answer = async (): Promise<Told> => {
+    const [told] = await Promise.race([once(child, 'message'), once(child, 'exit')]);
+    if (typeof told !== 'object' || told === null) throw new Error(`the bench's ${role} ended with ${told}`);
+    return told as Told;
+  };
+  const hello = await answer();
+  return {
+    pid: child.pid ?? 0,
+    hello,
+    ask: () => {
+      const told = answer();
+      child.send('tell');
+      return told;
+    },
+    stop: async () => {
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/** The other side: says that it is ready, and then answers with what `tell` gives, until it is ended. */
+export function serveParent(tell: () => object): void {
+  process.on('message', () => process.send?.(tell()));
+  process.on('disconnect', () => process.exit(1));
+  process.send?.(tell());
+}

@@ -1,0 +1,96 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { BundleReader } from '../../src/bundle/bundle-reader.ts';
+import { openBundle } from '../../src/bundle/open-bundle.ts';
+import { loadSettings } from '../../src/config/load-settings.ts';
+import { createDaemon } from '../../src/daemon/daemon.ts';
+import { bootTime, goArch } from '../../src/host/machine.ts';
+import { createSystemBus } from '../../src/host/system-bus.ts';
+import { createSystemdManager } from '../../src/host/systemd-manager.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { createRecordingLog } from '../support/recording-log.ts';
+import { serveParent } from './child.ts';
+
+/** What a daemon tells that is looked at from the inside. */
+export interface DaemonTold {
+  readonly status: string;
+  /** Bytes of blobs read from the medium. */
+  readonly mediumBytes: number;
+  /** How late the event loop was since the medium was loaded. */
+  readonly lateMs: { readonly p50: number; readonly p999: number; readonly max: number };
+  /** How often the runtime was observed (that is one ListImages) since the start. */
+  readonly observations: number;
+}
+
+/** How often the loop is looked at; its delay is what passes beyond that. */
+const RESOLUTION_MS = 2;
+
+/**
+ * The daemon without its notifications and D-Bus interface, composed as `main.ts` does, with what can't be seen from outside: the delay of its event loop, and
+ * the bytes that it asks of the medium. The first question makes the bundle at `load` a medium.
+ */
+export async function runDaemonChild(config: string, load: string): Promise<void> {
+  const stop = new AbortController();
+  const log = createRecordingLog();
+  const bus = createSystemBus({ clock: systemClock, log, env: process.env });
+  const manager = createSystemdManager({ bus });
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  let status = '';
+  let mediumBytes = 0;
+  let observations = 0;
+  const tell = (): DaemonTold => {
+    const late = (nanoseconds: number) => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
+    const lateMs = { p50: late(delay.percentile(50)), p999: late(delay.percentile(99.9)), max: late(delay.max) };
+    return { status, mediumBytes, lateMs, observations };
+  };
+  const daemon = await createDaemon(
+    {
+      settings: await loadSettings({ fragments: [{ file: config, required: true }] }, stop.signal),
+      log,
+      clock: systemClock,
+      notifier: {
+        ready: () => serveParent(tell),
+        status: (line) => {
+          status = line;
+        },
+        reloading: () => undefined,
+        stopping: () => undefined,
+      },
+      units: manager,
+      providers: [],
+      node: { arch: goArch(), clockSynchronised: async () => false, boot: () => bootTime() },
+      openBundle: (path) =>
+        counted(openBundle(path), (bytes) => {
+          mediumBytes += bytes;
+        }),
+      watchRuntime: (runtime) => ({
+        ...runtime,
+        observe: (signal) => {
+          observations += 1;
+          return runtime.observe(signal);
+        },
+      }),
+    },
+    stop.signal,
+  );
+  await bus.start(stop.signal);
+  process.once('SIGTERM', () => stop.abort());
+  process.once('message', () => {
+    delay.enable();
+    void daemon.media.load(load, stop.signal);
+  });
+  await daemon.run(stop.signal);
+  bus.close();
+  process.exit(0);
+}
+
+function counted(reader: BundleReader, read: (bytes: number) => void): BundleReader {
+  return {
+    ...reader,
+    async *read(digest, startByte, signal) {
+      for await (const chunk of reader.read(digest, startByte, signal)) {
+        read(chunk.length);
+        yield chunk;
+      }
+    },
+  };
+}

@@ -1,0 +1,28 @@
+import { openBundle } from '../../src/bundle/open-bundle.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { createRegistry } from '../../src/registry/server.ts';
+import { createRecordingLog } from '../support/recording-log.ts';
+import { serveParent } from './child.ts';
+
+/** What the registry alone tells. */
+export interface RegistryTold {
+  readonly authority: string;
+  /** Bytes of blobs that it has sent. */
+  readonly sentBytes: number;
+}
+
+/** The daemon's registry without the daemon, over one bundle directory: what pulls by hand are made from. */
+export async function runRegistryChild(bundlePath: string): Promise<void> {
+  const reader = openBundle(bundlePath);
+  const registry = createRegistry({
+    source: { ...reader, onChange: () => () => undefined },
+    clock: systemClock,
+    log: createRecordingLog(),
+    graceMs: 0,
+    token: undefined,
+    admit: async () => true,
+  });
+  registry.setOffers(() => ({ tags: new Map(), layers: new Map() }));
+  const authority = await registry.listen({ host: '127.0.0.1', port: 0 });
+  serveParent((): RegistryTold => ({ authority, sentBytes: registry.meter.totalBytes() }));
+}
