@@ -134,7 +134,8 @@ export function createEngine(deps: EngineDependencies): Engine {
     publish();
     obstacle = await act(decision.effects, assessment, signal);
     const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;
-    return pace(decision, { failed: obstacle !== undefined, latestMs: latest, now: clock.now() });
+    const wasRunning = observed.running.length > 0;
+    return pace(decision, { failed: obstacle !== undefined, wasRunning, latestMs: latest, now: clock.now() });
   }
 
   /** The catalog changes with the bundles, their phases and an activation only, and a large one costs more than all else in a round. */

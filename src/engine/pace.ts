@@ -16,6 +16,8 @@ export interface Pause {
 export interface RoundEnd {
   /** Whether an effect failed. */
   readonly failed: boolean;
+  /** Whether tasks ran already: what was started beside them changes nothing that a round would tell, and its end asks for a round. */
+  readonly wasRunning: boolean;
   /** The longest time without a round when nothing is to be done, in milliseconds. */
   readonly latestMs: number;
   readonly now: number;
@@ -23,12 +25,12 @@ export interface RoundEnd {
 
 /**
  * The pace of the rounds: on at once after effects that worked, a growing pause after what failed or did not help, and otherwise until
- * something is due.
+ * something is due. While a preload is under way there is one round for each image that was pulled.
  */
 export function createPace(): (decision: Decision, end: RoundEnd) => Pause {
   let lastWanted = '';
   let stuck = 0;
-  return ({ effects, wakeAt }, { failed, latestMs, now }) => {
+  return ({ effects, wakeAt }, { failed, wasRunning, latestMs, now }) => {
     const wanted = JSON.stringify(effects);
     const isStuck = effects.length > 0 && (failed || wanted === lastWanted);
     lastWanted = wanted;
@@ -37,7 +39,8 @@ export function createPace(): (decision: Decision, end: RoundEnd) => Pause {
       const pauseMs = Math.min(REPEAT_MAX_MS, REPEAT_MS * 2 ** Math.min(10, stuck - 1));
       return { atLeastMs: REPEAT_MS, atMostMs: pauseMs - REPEAT_MS };
     }
-    if (effects.length > 0) return { atLeastMs: 0, atMostMs: 0 };
+    const isUnderWay = wasRunning && effects.every(({ kind }) => kind === 'start');
+    if (effects.length > 0 && !isUnderWay) return { atLeastMs: 0, atMostMs: 0 };
     const untilDue = Math.max(0, (wakeAt ?? Number.MAX_SAFE_INTEGER) - now);
     return { atLeastMs: 0, atMostMs: Math.min(latestMs, untilDue) };
   };

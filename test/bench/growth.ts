@@ -24,6 +24,7 @@ export async function benchGrowth(print: (text: string) => void): Promise<void> 
         await execute(['sync']);
         const run = await preloadOnce(kind, bundle);
         wallMs.push(run.wallMs / images);
+        process.stderr.write(`${kind}, ${images} images: ${Math.round(run.wallMs)} ms\n`);
         rows.push([
           kind,
           `${images}`,

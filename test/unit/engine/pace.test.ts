@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import type { BundleId } from '../../../src/domain/digest.ts';
 import type { Effect } from '../../../src/domain/effect.ts';
 import { createPace } from '../../../src/engine/pace.ts';
 
 const mount = (mediumId: string): Effect => ({ kind: 'mount-medium', mediumId });
-const end = { failed: false, latestMs: 30_000, now: 1_000 };
+const end = { failed: false, wasRunning: false, latestMs: 30_000, now: 1_000 };
 const nothing = { effects: [], wakeAt: undefined };
 
 describe('pace', () => {
@@ -19,6 +20,21 @@ describe('pace', () => {
     expect(pace({ ...nothing, wakeAt: 1_250 }, end)).toEqual({ atLeastMs: 0, atMostMs: 250 });
     expect(pace({ ...nothing, wakeAt: 999_999 }, end)).toEqual({ atLeastMs: 0, atMostMs: 30_000 });
     expect(pace({ ...nothing, wakeAt: 500 }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
+  });
+
+  it('waits for the end of what it started while others run', () => {
+    const pace = createPace();
+    const start = (reference: string): Effect => ({
+      kind: 'start',
+      task: { kind: 'pull', bundleId: `sha256:${'0'.repeat(64)}` as BundleId, reference },
+    });
+    const under = { ...end, wasRunning: true };
+    expect(pace({ effects: [start('a')], wakeAt: undefined }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
+    expect(pace({ effects: [start('b')], wakeAt: 1_250 }, under)).toEqual({ atLeastMs: 0, atMostMs: 250 });
+    expect(pace({ effects: [start('c'), mount('a')], wakeAt: undefined }, under)).toEqual({
+      atLeastMs: 0,
+      atMostMs: 0,
+    });
   });
 
   it('pauses longer and longer after what failed, at least a second each time, and starts anew after a good round', () => {
