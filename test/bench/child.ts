@@ -24,7 +24,11 @@ export async function startChild<Told>(
     env: { ...process.env, MALLOC_ARENA_MAX: '1', ...env },
   });
   const answer = async (): Promise<Told> => {
-    const [told] = await Promise.race([once(child, 'message'), once(child, 'exit')]);
+    const over = new AbortController();
+    const events = ['message', 'exit'].map((event) => once(child, event, { signal: over.signal }));
+    const [told] = await Promise.race(events);
+    for (const event of events) event.catch(() => undefined); // the one that did not come
+    over.abort();
     if (typeof told !== 'object' || told === null) throw new Error(`the bench's ${role} ended with ${told}`);
     return told as Told;
   };
