@@ -292,6 +292,7 @@ function checkOptions(options: CreateOptions): void {
       `out: ${options.out} is one file, and --volume-size makes directories: give a directory`,
     );
   }
+  checkOut(options.out);
   if (options.release !== undefined) checkReleaseSource(options.release);
   if (carriesNothing(options)) {
     throw bundleError(
@@ -299,6 +300,16 @@ function checkOptions(options: CreateOptions): void {
       'no image is given: a bundle needs one at least, or --release, --advisory, --trust-key or --revoke-key',
     );
   }
+}
+
+/** @throws AppError `bundle/option` (`reject`) when it is no name, or that of an archive which nobody would find */
+function checkOut(out: string): void {
+  if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
+  if (isBundleTar(out) || !/\.(?:tar|tgz|tar\.[a-z0-9]+)\/*$/i.test(out)) return;
+  throw bundleError(
+    'bundle/option',
+    `out: ${out} would be a directory: a bundle as one file is named FILE.stickpin.tar, and is not compressed`,
+  );
 }
 
 function carriesNothing({ images, release, advisories, trust }: CreateOptions): boolean {

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { lstat, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { systemCodeOf } from '../../platform/app-error.ts';
+import { bundleError } from '../bundle-error.ts';
 
 /** Who makes something in a hidden directory: enough to tell later whether that process is still there. */
 interface Owner {
@@ -21,21 +23,35 @@ export async function stagingPrefix(path: string): Promise<string> {
 }
 
 /**
- * Removes what processes that were killed left beside `path` for it. What another machine began is left alone, and so is what a process that
- * lives, this one too, is at work on.
+ * Removes what processes that were killed left beside `path` for it. What another machine began is left alone, and so is what this process is at
+ * work on.
  *
- * @throws system errors as they are.
+ * @throws AppError `bundle/target` (`reject`) when another process is at work on it: the later one would undo what the earlier one made. System
+ *   errors as they are.
  */
 export async function removeStale(path: string): Promise<void> {
   const folder = dirname(path);
   const me = await thisProcess();
   for (const name of await readdir(folder)) {
     const owner = ownerOf(name, basename(path));
-    if (owner === undefined || owner.host !== me.host || (await isAlive(owner, me))) continue;
     const stale = join(folder, name);
     // A link of such a name is none of ours.
-    if (!(await lstat(stale)).isSymbolicLink()) await rm(stale, { recursive: true, force: true });
+    if (owner === undefined || owner.host !== me.host || (await isLinkOrGone(stale))) continue;
+    if (!(await isAlive(owner, me))) await rm(stale, { recursive: true, force: true });
+    else if (owner.pid !== me.pid) {
+      throw bundleError('bundle/target', `${path} is being written by process ${owner.pid}: wait until that has ended`);
+    }
   }
+}
+
+async function isLinkOrGone(path: string): Promise<boolean> {
+  return lstat(path).then(
+    (found) => found.isSymbolicLink(),
+    (error: unknown) => {
+      if (systemCodeOf(error) === 'ENOENT') return true;
+      throw error;
+    },
+  );
 }
 
 function ownerOf(name: string, target: string): Owner | undefined {

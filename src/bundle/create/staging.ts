@@ -1,4 +1,4 @@
-import { chmod, lstat, mkdir, mkdtemp, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, open, readdir, rename, rm, rmdir, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { formatBytes } from '../../platform/sizes.ts';
@@ -7,15 +7,17 @@ import { removeStale, stagingPrefix } from './staging-name.ts';
 
 /**
  * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which then takes its name. Whatever goes wrong or
- * aborts leaves nothing behind; what a killed process left for the same target is removed. Everything is on disk when this returns.
+ * aborts leaves nothing behind, no directory above `target` either; what a killed process left for the same target is removed. Everything is on
+ * disk when this returns.
  *
- * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty or can't be written; `bundle/no-space` (`wait`);
- *   whatever `build` throws.
+ * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a mount point, can't be written, or is being
+ *   written by another process; `bundle/no-space` (`wait`); whatever `build` throws.
  */
 export async function buildDirectory(target: string, build: (staging: string) => Promise<void>): Promise<void> {
   await buildBeside(target, refuseOccupied, async (staging) => {
     await build(staging);
-    await chmod(staging, 0o755);
+    // mkdtemp(3) lets nobody else in; what lies in it is as the umask says.
+    await chmod(staging, 0o777 & ~process.umask());
     await syncDirectory(staging);
     return staging;
   });
@@ -37,18 +39,37 @@ async function buildBeside(
 ): Promise<void> {
   const path = resolve(target);
   let staging: string | undefined;
+  let isDone = false;
+  let madeParent: string | undefined;
   try {
-    await mkdir(dirname(path), { recursive: true });
+    madeParent = await mkdir(dirname(path), { recursive: true });
     await refuse(path);
-    await removeStale(path);
+    // Before others are looked for, so that of two that begin at once at least one sees the other.
     staging = await mkdtemp(await stagingPrefix(path));
-    await rename(await build(staging), path);
+    await removeStale(path);
+    const made = await build(staging);
+    // That may have taken an hour.
+    await refuse(path);
+    await rename(made, path);
+    isDone = true;
     await syncDirectory(dirname(path));
   } catch (error) {
     throw targetError(path, error);
   } finally {
     // Where it was renamed itself there is nothing left.
     if (staging !== undefined) await rm(staging, { recursive: true, force: true });
+    if (!isDone && madeParent !== undefined) await removeEmpty(dirname(path), madeParent);
+  }
+}
+
+/** Removes the directory `from` and those above it up to `to`, as long as they are empty. */
+async function removeEmpty(from: string, to: string): Promise<void> {
+  for (let path = from; path.length >= to.length; path = dirname(path)) {
+    const isRemoved = await rmdir(path).then(
+      () => true,
+      () => false,
+    );
+    if (!isRemoved) return;
   }
 }
 
@@ -83,8 +104,8 @@ export async function writeSynced(path: string, bytes: Uint8Array): Promise<void
 export async function replaceFile(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = `${await stagingPrefix(resolve(path))}staged`;
   try {
-    await removeStale(resolve(path));
     await rm(temporary, { force: true });
+    await removeStale(resolve(path));
     await write(temporary);
     await rename(temporary, path);
     await syncDirectory(dirname(path));
@@ -119,7 +140,17 @@ async function refuseExisting(path: string): Promise<void> {
 
 async function refuseOccupied(path: string): Promise<void> {
   try {
-    if ((await readdir(path)).length === 0) return;
+    if ((await lstat(path)).isSymbolicLink()) {
+      throw bundleError('bundle/target', `${path} is a link: name the place that it leads to`);
+    }
+    const isEmpty = (await readdir(path)).length === 0;
+    if (isEmpty && (await stat(path)).dev === (await stat(dirname(path))).dev) return;
+    if (isEmpty) {
+      throw bundleError(
+        'bundle/target',
+        `${path} is a mount point, which nothing can take the place of: name a directory below it, on a stick stickpin/NAME-VERSION-ARCH`,
+      );
+    }
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return;
     if (systemCodeOf(error) !== 'ENOTDIR') throw error;

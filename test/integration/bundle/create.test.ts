@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -69,8 +78,7 @@ const ZSTD_LEVEL_19 =
 
 /** Nothing but what was there before; not even hidden. */
 function expectNothingLeft(): void {
-  expect(readdirSync(root).filter((name) => name !== 'out')).toEqual(['layout']);
-  expect(readdirSync(join(root, 'out'))).toEqual([]);
+  expect(readdirSync(root)).toEqual(['layout']);
 }
 
 describe('the images of a new bundle', () => {
@@ -188,6 +196,18 @@ describe('the images of a new bundle', () => {
       diskBytes: 0,
     });
   });
+});
+
+it('is as open to others as the umask says', async () => {
+  writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
+  const before = process.umask(0o027);
+  try {
+    await createBundle(options([source('a')]), signal);
+    expect(statSync(join(root, 'out', 'bundle')).mode & 0o777).toBe(0o750);
+    expect(statSync(join(root, 'out', 'bundle', 'blobs')).mode & 0o777).toBe(0o750);
+  } finally {
+    process.umask(before);
+  }
 });
 
 describe('a bundle is not made', () => {
@@ -309,6 +329,52 @@ describe('a bundle is not made', () => {
     expect(readdirSync(out)).toEqual(before);
   });
 
+  it('over something that came there meanwhile', async () => {
+    writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
+    const out = join(root, 'out', 'b.stickpin.tar');
+    const onProgress = () => writeFileSync(out, 'of somebody else');
+    await expect(createBundle(options([source('a')], { out, onProgress }), signal)).rejects.toThrow('is there already');
+    expect(readFileSync(out, 'utf8')).toBe('of somebody else');
+    expect(readdirSync(join(root, 'out'))).toEqual(['b.stickpin.tar']);
+  });
+
+  it('where a link leads to, and says so before anything is copied', async () => {
+    writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
+    const onProgress = () => expect.unreachable();
+    for (const [name, to] of Object.entries({ empty: 'there', nowhere: 'gone' })) {
+      mkdirSync(join(root, 'there'), { recursive: true });
+      symlinkSync(join(root, to), join(root, name));
+      const out = join(root, name);
+      await expect(createBundle(options([source('a')], { out, onProgress }), signal)).rejects.toMatchObject({
+        code: 'bundle/target',
+        message: expect.stringContaining('is a link'),
+      });
+    }
+    expect(readdirSync(root).sort()).toEqual(['empty', 'layout', 'nowhere', 'there']);
+  });
+
+  it('in directories that were made for it, which go again', async () => {
+    writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
+    const out = join(root, 'out', 'deep', 'bundle');
+    await expect(createBundle(options([source('b')], { out }), signal)).rejects.toThrow('not one image of that name');
+    expect(readdirSync(root)).toEqual(['layout']);
+    mkdirSync(join(root, 'out'));
+    await expect(createBundle(options([source('b')], { out }), signal)).rejects.toThrow('not one image of that name');
+    expect(readdirSync(join(root, 'out'))).toEqual([]);
+  });
+
+  it.each(['b.tar', 'b.stickpin.tar.gz', 'b.TGZ', 'b.stickpin.tar/', ''])(
+    'as an archive that is none: %j',
+    async (name) => {
+      const out = name === '' ? '' : `${root}/${name}`;
+      await expect(createBundle(options([source('a')], { out }), signal)).rejects.toMatchObject({
+        code: 'bundle/option',
+        message: expect.stringContaining('FILE.stickpin.tar'),
+      });
+      expect(readdirSync(root)).toEqual([]);
+    },
+  );
+
   it('when it is interrupted', async () => {
     const images = ['a', 'b', 'c'].map((seed) => image(seed, { layers: [sampleLayer({ seed, sizeBytes: 100_000 })] }));
     writeOciLayout(
@@ -338,6 +404,12 @@ describe.runIf(have('root', mounting))('a full filesystem', () => {
   });
   afterEach(() => {
     execFileSync('umount', [small]);
+  });
+
+  it('is no target itself, which is said before anything is copied', async () => {
+    writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
+    await expect(createBundle(options([source('a')], { out: small }), signal)).rejects.toThrow('is a mount point');
+    expect(readdirSync(small)).toEqual([]);
   });
 
   it('is noticed before anything is copied', async () => {

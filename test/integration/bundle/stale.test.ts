@@ -47,12 +47,16 @@ it('what a killed process left is removed by the next one with the same target, 
   expect(readdirSync(root).sort()).toEqual([...kept, 'bundle'].sort());
 });
 
-it('what a process is at work on stays', async () => {
+it('what another process is at work on stays, and is not made twice', async () => {
   const other = spawn('sleep', ['1000']);
   try {
     const kept = leave(await prefixOf(other.pid ?? 0));
-    await build();
-    expect(readdirSync(root)).toContain(kept);
+    const message = expect.stringContaining(`is being written by process ${other.pid}`);
+    const refused = { code: 'bundle/target', message };
+    await expect(build()).rejects.toMatchObject(refused);
+    const write = (temporary: string) => writeSynced(temporary, Buffer.from('new'));
+    await expect(replaceFile(target, write)).rejects.toMatchObject(refused);
+    expect(readdirSync(root)).toEqual([kept]);
   } finally {
     other.kill('SIGKILL');
     await once(other, 'exit');

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -131,7 +131,7 @@ describe.runIf(have('skopeo'))('images that skopeo reads from files', () => {
       code: 'bundle/skopeo',
       message: expect.stringMatching(/^quay\.example\.com\/x\/app:1 from [^\n]*can't be fetched: [^\n]+$/),
     });
-    expect(readdirSync(join(root, 'out'))).toEqual([]);
+    expect(existsSync(join(root, 'out'))).toBe(false);
   });
 });
 
@@ -158,6 +158,6 @@ describe.runIf(have('skopeo', 'root'))('images in containers-storage', () => {
       code: 'bundle/skopeo',
       message: expect.stringMatching(/another digest; take it from its registry[^\n]*$/),
     });
-    expect(readdirSync(join(root, 'out'))).toEqual([]);
+    expect(existsSync(join(root, 'out'))).toBe(false);
   });
 });

@@ -90,7 +90,7 @@ describe('--volume-size', () => {
   ])('refuses %s and leaves nothing', async (size, why) => {
     expect(await create(size)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(why) });
     expect(readdirSync(root)).not.toContain('sticks');
-    if (readdirSync(root).includes('out')) expect(readdirSync(join(root, 'out'))).toEqual([]);
+    expect(readdirSync(root)).not.toContain('out');
   });
 
   it('are all signed at once', async () => {
