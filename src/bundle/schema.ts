@@ -21,6 +21,11 @@ const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
 const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
+/** Whether `text` may name an attachment: a file name that every filesystem takes, of at most 255 bytes. */
+export function isPlainFileName(text: string): boolean {
+  return FILE_NAME.test(text) && Buffer.byteLength(text) <= limits.nameBytes;
+}
+
 /** Whether `text` is an RFC 3339 time with zone that exists in the calendar. */
 export function isTimestamp(text: string): boolean {
   if (!RFC3339.test(text) || Number.isNaN(Date.parse(text))) return false;

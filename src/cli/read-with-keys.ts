@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import type { BundleReader } from '../bundle/bundle-reader.ts';
 import { type JudgedBundle, judgeBundle, readUntrusted } from '../bundle/judge-bundle.ts';
@@ -17,8 +18,16 @@ export interface ReadBundle extends Omit<JudgedBundle, 'isEnvelope'> {
   readonly judgement: { readonly kind: 'verified' | 'unjudged'; readonly text: string };
 }
 
-/** Trust in the keys of a folder. Tells on stderr what is wrong with its files. */
+/** Trust in the keys of a folder. Tells on stderr what is wrong with its files. @throws AppError `cli/no-keys` (`reject`) when it is no folder */
 export async function trustOf(folder: string, threshold: number, context: CommandContext): Promise<Trust> {
+  const isFolder = await stat(folder).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) {
+    const message = `--keys: ${folder} is no folder: name the one with the trusted *.pub files`;
+    throw new AppError({ code: 'cli/no-keys', message, disposition: 'reject' });
+  }
   const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };
   for (const problem of trust.keys.problems) context.stderr(`warning: ${problem.message}\n`);
   return trust;
@@ -27,7 +36,7 @@ export async function trustOf(folder: string, threshold: number, context: Comman
 /**
  * Reads a bundle and checks its digests, and its signature when there are keys.
  *
- * @throws AppError `cli/unverified` (`reject`) when it is bad, or not signed as it should be
+ * @throws AppError `cli/unverified` (`reject`) when it is bad, or not signed as it should be; as `trustOf()` does
  */
 export async function readWithKeys(
   reader: BundleReader,
@@ -35,12 +44,13 @@ export async function readWithKeys(
   context: CommandContext,
 ): Promise<ReadBundle> {
   const { signal } = context;
+  const trust = keys === undefined ? undefined : await trustOf(keys, threshold, context);
   try {
-    if (keys === undefined) {
+    if (trust === undefined) {
       const text = 'signature not judged, since no --keys are given; digests of contents and index right';
       return { ...(await readUntrusted(reader, signal)), judgement: { kind: 'unjudged', text } };
     }
-    const judged = await judgeBundle(reader, await trustOf(keys, threshold, context), signal);
+    const judged = await judgeBundle(reader, trust, signal);
     const text = `signature by ${judged.bundle.signedBy.join(', ')} ok`;
     return { ...judged, judgement: { kind: 'verified', text } };
   } catch (error) {
@@ -53,10 +63,21 @@ export function unverified(path: string, error: unknown): unknown {
   if (!(error instanceof AppError) || error.code.startsWith('media/')) return error;
   return new AppError({
     code: 'cli/unverified',
-    message: error.message.startsWith(path) ? error.message : `${path}: ${error.message}`,
+    message: namedBy(path, error.message),
     disposition: 'reject',
     cause: error,
   });
+}
+
+/** An error about a bundle, with the path that a person gave for it at its beginning; its code stays. */
+export function withPath(path: string, error: unknown): unknown {
+  if (!(error instanceof AppError)) return error;
+  const { code, disposition, message } = error;
+  return new AppError({ code, disposition, message: namedBy(path, message), cause: error });
+}
+
+function namedBy(path: string, message: string): string {
+  return message.startsWith(path) ? message : `${path}: ${message}`;
 }
 
 /** The value of `--threshold`. @throws InvalidArgumentError */

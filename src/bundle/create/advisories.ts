@@ -9,7 +9,7 @@ import { parseAdvisories } from '../schema.ts';
  * Reads advisories from JSON files: in each one object `{version, deadend? | barrier?, reason}`, or a list of them. One with neither takes back
  * what an earlier bundle said.
  *
- * @throws AppError `bundle/option` (`reject`) that names the file, and the member that is wrong.
+ * @throws AppError `bundle/option` (`reject`) that names the file, and the member that is wrong; `bundle/source` when it can't be read.
  */
 export async function readAdvisories(paths: readonly string[], signal: AbortSignal): Promise<Advisory[]> {
   const all = new Map<string, Advisory>();
@@ -37,6 +37,6 @@ async function readLimited(path: string, signal: AbortSignal): Promise<Buffer> {
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
-    throw bundleError('bundle/option', `advisory file ${path} can't be read: ${reasonOf(cause)}`, { cause });
+    throw bundleError('bundle/source', `advisory file ${path} can't be read: ${reasonOf(cause)}`, { cause });
   }
 }

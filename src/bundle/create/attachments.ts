@@ -5,6 +5,7 @@ import type { Attachment } from '../../domain/bundle.ts';
 import { digestFromHex, hexOf } from '../../domain/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
+import { isPlainFileName } from '../schema.ts';
 import { sourceError } from './layout-source.ts';
 import { writeSynced } from './staging.ts';
 
@@ -24,6 +25,32 @@ const WITH_MEDIA_TYPE =
 export function parseAttachmentRequest(text: string): AttachmentRequest {
   const [, path = text, mediaType = DEFAULT_MEDIA_TYPE] = WITH_MEDIA_TYPE.exec(text) ?? [];
   return { path, name: basename(path), mediaType };
+}
+
+/**
+ * Looks whether the files may be called on a node as they are called here, each by another name.
+ *
+ * @throws AppError `bundle/option` (`reject`) that names the files.
+ */
+export function checkAttachmentNames(requests: readonly AttachmentRequest[]): void {
+  const paths = new Map<string, string>();
+  for (const { path, name } of requests) {
+    if (!isPlainFileName(name)) {
+      throw bundleError(
+        'bundle/option',
+        `attachment ${path}: on a node it would be called ${JSON.stringify(name)}, which is no plain file name (A-Z a-z 0-9 . _ -, beginning with a letter or digit): rename it`,
+      );
+    }
+    // Regardless of case, as the format has it.
+    const other = paths.get(name.toLowerCase());
+    if (other !== undefined) {
+      throw bundleError(
+        'bundle/option',
+        `attachments ${other} and ${path} would both be called ${name} on a node, and must have distinct names: rename one`,
+      );
+    }
+    paths.set(name.toLowerCase(), path);
+  }
 }
 
 /**

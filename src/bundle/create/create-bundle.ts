@@ -23,7 +23,7 @@ import { limits } from '../limits.ts';
 import { isBundleTar, openBundle } from '../open-bundle.ts';
 import { parsePayload } from '../schema.ts';
 import { bundleIdOf } from '../verify-envelope.ts';
-import { type AttachmentRequest, checkAttachments, writeAttachments } from './attachments.ts';
+import { type AttachmentRequest, checkAttachmentNames, checkAttachments, writeAttachments } from './attachments.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './base-bundle.ts';
 import { checkBlobSizes } from './blob-sizes.ts';
 import { fetchImages } from './fetch-images.ts';
@@ -264,6 +264,7 @@ function totalsOf(plan: Plan, { layers, images }: Contents, attachments: readonl
 
 /** Runs the reader's own checks over a payload with empty sums, so that a wrong option shows before gigabytes are copied. */
 function checkOptions(options: CreateOptions): void {
+  checkAttachmentNames(options.attachments ?? []);
   const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
   const totals = { images: options.images.length, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 };
   const attachments = (options.attachments ?? []).map(({ name, mediaType }) => ({ name, mediaType, ...nothing }));

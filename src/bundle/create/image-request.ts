@@ -38,10 +38,7 @@ export function parseImageRequest(text: string): ImageRequest {
   const isNamed = !first.includes('/') && rest.length > 0;
   const [reference = '', ...source] = isNamed ? rest : [first, ...rest];
   if (isNamed && !/^[a-z0-9][a-z0-9._-]*$/.test(first)) {
-    throw bundleError(
-      'bundle/option',
-      `--image ${text}: component '${first}' must be a short name as etcd (a-z 0-9 . _ -)`,
-    );
+    throw bundleError('bundle/option', `component '${first}' must be a short name as etcd (a-z 0-9 . _ -)`);
   }
   const parsed = parseReference(reference);
   return {
@@ -71,7 +68,7 @@ function parseImageSource(text: string): ImageSource {
   if (!/^[a-z][a-z0-9-]*:./.test(text)) {
     throw bundleError(
       'bundle/option',
-      `image source '${text}' must begin with a transport, as oci:DIR:TAG or docker://REFERENCE`,
+      `image source '${text}' must be a transport with a place behind it, as oci:DIR:TAG or docker://REFERENCE`,
     );
   }
   if (!text.startsWith('oci:')) return { kind: 'skopeo', location: text };

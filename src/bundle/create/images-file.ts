@@ -8,7 +8,7 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
 /**
  * Reads a list of images, see {@link parseImagesFile}; at most 4 MiB.
  *
- * @throws AppError `bundle/option` (`reject`) that names the file, and the line where one is wrong.
+ * @throws AppError `bundle/option` (`reject`) that names the file, and the line where one is wrong; `bundle/source` when it can't be read.
  */
 export async function readImagesFile(path: string, signal: AbortSignal): Promise<ImageRequest[]> {
   try {
@@ -16,11 +16,19 @@ export async function readImagesFile(path: string, signal: AbortSignal): Promise
     if (size > MAX_FILE_BYTES) {
       throw bundleError('bundle/option', `${path} has ${size} bytes, and ${MAX_FILE_BYTES} are allowed`);
     }
-    return parseImagesFile(await readFile(path, { encoding: 'utf8', signal }), path);
+    return parseImagesFile(decodeText(await readFile(path, { signal }), path), path);
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
-    throw bundleError('bundle/option', `images file ${path} can't be read: ${reasonOf(cause)}`, { cause });
+    throw bundleError('bundle/source', `images file ${path} can't be read: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+function decodeText(bytes: Buffer, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw bundleError('bundle/option', `images file ${path} is no text in UTF-8: save it as such`, { cause });
   }
 }
 

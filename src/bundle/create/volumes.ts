@@ -68,6 +68,12 @@ interface Sized {
 
 /** Names for each volume: every one goes into the first that has room for it. */
 function assignToVolumes(sizes: readonly Sized[], commonBytes: number, volumeBytes: number): string[][] {
+  if (commonBytes > volumeBytes) {
+    throw bundleError(
+      'bundle/option',
+      `--volume-size ${formatBytes(volumeBytes)} is too small: each volume needs ${formatBytes(commonBytes)} for what lies on all of them`,
+    );
+  }
   const volumes = [{ names: [] as string[], usedBytes: commonBytes }];
   for (const { name, sizeBytes } of sizes) {
     checkFits(name, sizeBytes, commonBytes, volumeBytes);

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseAttachmentRequest } from '../../bundle/create/attachments.ts';
 import { createBundle } from '../../bundle/create/create-bundle.ts';
 import { type ImageRequest, parseImageRequest } from '../../bundle/create/image-request.ts';
@@ -8,7 +9,8 @@ import { architectures } from '../../bundle/schema.ts';
 import { readKeyFile } from '../../bundle/trust.ts';
 import { bundleTitle } from '../../domain/bundle.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
-import { formatBytes } from '../../platform/sizes.ts';
+import { formatBytes, formatCount } from '../../platform/sizes.ts';
+import { volumesOfNamed } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 import { createProgressPrinter } from '../create-progress.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
@@ -101,9 +103,9 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(await readReleaseOptions(options, context.signal)),
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
       ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
-      ...(options.base !== undefined && { base: options.base }),
+      ...(options.base !== undefined && { base: await findBase(options.base) }),
       ...(options.withoutSignatures && { withoutSignatures: true }),
-      images: [...options.image, ...(await readImagesFiles(options.imagesFile, context.signal))],
+      images: [...options.image, ...(await readImagesFiles(options.imagesFile, context))],
       ...(options.release !== undefined && { release: options.release }),
       manifests: options.manifests,
       attachments: options.attach.map(parseAttachmentRequest),
@@ -122,8 +124,21 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   }
   const { images, blobs, sizeBytes } = payload.totals;
   context.stdout(
-    `${bundleTitle(payload)} for ${payload.arch} is in ${path}${volumes === undefined ? '' : `/1 to ${path}/${volumes}`}: ${images} images, ${blobs} blobs, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
+    `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
   );
+}
+
+/** A volume of the bundle at `path`, or the bundle itself: each volume lists all layers. @throws AppError `bundle/option` */
+async function findBase(path: string): Promise<string> {
+  const [first] = await volumesOfNamed(path).catch((cause: unknown) => {
+    throw bundleError('bundle/option', `base: ${reasonOf(cause)}`, { cause });
+  });
+  return first;
+}
+
+function placeOf(path: string, volumes: number | undefined): string {
+  if (volumes === undefined) return path;
+  return volumes === 1 ? `${path}/1` : `${path}/1 to ${path}/${volumes}`;
 }
 
 /** Now, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images make the same bundle. */
@@ -140,9 +155,13 @@ function createdAt({ env, now }: CommandContext): string {
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
-async function readImagesFiles(paths: readonly string[], signal: AbortSignal): Promise<ImageRequest[]> {
+async function readImagesFiles(paths: readonly string[], context: CommandContext): Promise<ImageRequest[]> {
   const images: ImageRequest[] = [];
-  for (const path of paths) images.push(...(await readImagesFile(path, signal)));
+  for (const path of paths) {
+    const listed = await readImagesFile(path, context.signal);
+    if (listed.length === 0) context.stderr(`warning: ${path} lists no image\n`);
+    images.push(...listed);
+  }
   return images;
 }
 
@@ -154,7 +173,7 @@ async function loadKeys(paths: readonly string[], signal: AbortSignal): Promise<
 }
 
 function wholeNumber(text: string): number {
-  if (!/^[0-9]{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  if (!/^[0-9]{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number of at most 15 digits.');
   return Number(text);
 }
 
@@ -162,12 +181,14 @@ const UNITS: Readonly<Record<string, number>> = {
   B: 1,
   MB: 1e6,
   GB: 1e9,
+  TB: 1e12,
   MiB: 1024 ** 2,
   GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
 };
 
 function sizeInBytes(text: string): number {
-  const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|MB|GB|MiB|GiB)?$/.exec(text) ?? [];
+  const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|[MGT]i?B)?$/.exec(text) ?? [];
   if (number === undefined) throw new InvalidArgumentError('It must be a size as 15GB or 7GiB.');
   return Math.floor(Number(number) * (UNITS[unit] ?? 1));
 }

@@ -9,6 +9,7 @@ import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import { openNamedBundle } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 import { formatTable } from '../output.ts';
+import { withPath } from '../read-with-keys.ts';
 
 /** Adds `inspect` to the command `bundle`. */
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
@@ -18,7 +19,10 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly json?: true }) => {
-      const found = await readUntrusted(await openNamedBundle(path, context.signal), context.signal);
+      const reader = await openNamedBundle(path, context.signal);
+      const found = await readUntrusted(reader, context.signal).catch((error: unknown) => {
+        throw withPath(path, error);
+      });
       context.stdout(options.json ? `${JSON.stringify(asJson(found))}\n` : asText(found));
     });
 }
@@ -70,7 +74,10 @@ function asText(found: UntrustedBundle): string {
     ['images', `${totals.images}, with ${totals.blobs} blobs of ${formatBytes(totals.sizeBytes)}`],
     ['unpacked', `${formatBytes(totals.diskBytes)}, ${totals.inodes} files and directories`],
     ['base', baseOf(payload, blobsLeftToBase(found))],
-    ['missing', missing.length === 0 ? undefined : `${missing.length} blobs; see stickpin bundle verify`],
+    [
+      'missing',
+      missing.length === 0 ? undefined : `${formatCount(missing.length, 'blob')}; see stickpin bundle verify`,
+    ],
   ];
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(11)} ${value}`]));
   const attached = (payload.attachments ?? []).map(

@@ -2,7 +2,9 @@ import type { Command } from 'commander';
 import { signVolumes } from '../../bundle/create/sign-envelope.ts';
 import { parsePrivateKey } from '../../bundle/keys.ts';
 import { readKeyFile } from '../../bundle/trust.ts';
+import { volumesOfNamed } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
+import { withPath } from '../read-with-keys.ts';
 
 /** Adds `sign` to the command `bundle`. */
 export function registerBundleSign(bundle: Command, context: CommandContext): void {
@@ -14,7 +16,10 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly key: string; readonly json?: true }) => {
       const key = parsePrivateKey(await readKeyFile(options.key, context.signal), options.key);
-      const { paths, envelope } = await signVolumes(path, key, context.signal);
+      await volumesOfNamed(path);
+      const { paths, envelope } = await signVolumes(path, key, context.signal).catch((error: unknown) => {
+        throw withPath(path, error);
+      });
       const keyIds = envelope.signatures.map((signature) => signature.keyId);
       const [first, last] = [paths[0] ?? path, paths.at(-1)];
       const signed = last === first ? `${first} is` : `${first} to ${last} are`;

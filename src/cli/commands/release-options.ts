@@ -64,7 +64,12 @@ export async function readReleaseOptions(
   const advisories = await readAdvisories(options.advisory, signal);
   const keys: string[] = [];
   for (const path of options.trustKey) {
-    const { key } = parsePublicKey(await readKeyFile(path, signal), path);
+    const { key, keyId } = parsePublicKey(await readKeyFile(path, signal), path);
+    if (options.revokeKey.includes(keyId)) {
+      throw wrong(
+        `--trust-key ${path} is the key that --revoke-key ${keyId} takes out of force: leave one of them out`,
+      );
+    }
     keys.push(key.export({ type: 'spki', format: 'pem' }).toString());
   }
   const trust = {
@@ -83,11 +88,10 @@ export async function readReleaseOptions(
 function updateOf(options: ReleaseOptions): UpdateRules {
   const { from, barrier, deadend, endOfLife, rolloutStart, rolloutMinutes } = options;
   if (rolloutMinutes !== undefined && rolloutStart === undefined) {
-    throw new AppError({
-      code: 'bundle/option',
-      message: '--rollout-minutes needs --rollout-start: from when on are nodes to activate?',
-      disposition: 'reject',
-    });
+    throw wrong('--rollout-minutes needs --rollout-start: from when on are nodes to activate?');
+  }
+  for (const [option, reason] of Object.entries({ barrier, deadend })) {
+    if (reason?.trim() === '') throw wrong(`--${option} has no reason: people are shown it where an update is held`);
   }
   return {
     ...(from !== undefined && { from }),
@@ -98,6 +102,10 @@ function updateOf(options: ReleaseOptions): UpdateRules {
     }),
     ...(endOfLife !== undefined && { endOfLife }),
   };
+}
+
+function wrong(message: string): AppError {
+  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
 }
 
 /** A year: what is to take longer is no rollout but two releases. */

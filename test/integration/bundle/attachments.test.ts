@@ -97,7 +97,9 @@ describe('attachments', () => {
       [tooMany, 'bundle/option', 'at most 256'],
       [[file('with blank', '')], 'bundle/option', 'plain file name'],
       [[file('.hidden', '')], 'bundle/option', 'plain file name'],
+      [[file('grün', '')], 'bundle/option', `attachment ${join(root, 'files', 'grün')}`],
       [[file('f0', ''), file('other/F0', '')], 'bundle/option', 'distinct names'],
+      [[file('f0', ''), file('other/F0', '')], 'bundle/option', `${join('files', 'f0')} and `],
     ] as const) {
       await expect(make(attach), why).rejects.toMatchObject({ code, message: expect.stringContaining(why) });
     }

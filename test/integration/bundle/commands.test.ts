@@ -203,8 +203,8 @@ describe('bundle create, sign, inspect, verify', () => {
       ['layout', 'holds no bundle.dsse.json'],
       ['ocp.stickpin.tar', 'compressed'],
     ] as const) {
-      for (const command of ['inspect', 'verify']) {
-        const args = command === 'verify' ? ['--keys', keys] : [];
+      for (const command of ['inspect', 'verify', 'sign']) {
+        const args = { verify: ['--keys', keys], sign: ['--key', join(keys, 'factory.key')] }[command] ?? [];
         const { exitCode, stderr } = await run('bundle', command, join(root, path), ...args);
         expect(exitCode).toBe(command === 'verify' ? 4 : 1);
         expect(stderr).toContain(why);
@@ -214,11 +214,25 @@ describe('bundle create, sign, inspect, verify', () => {
     }
   });
 
+  it('say that a folder of keys is none', async () => {
+    await create(...imageArgs());
+    for (const wrong of [join(root, 'nowhere'), join(keys, 'factory.pub')]) {
+      for (const command of ['verify', 'rehearse', 'serve']) {
+        expect(await run('bundle', command, bundle, '--keys', wrong)).toMatchObject({
+          exitCode: 1,
+          stdout: '',
+          stderr: `stickpin: --keys: ${wrong} is no folder: name the one with the trusted *.pub files\n`,
+        });
+      }
+    }
+  });
+
   it('let no control characters of a bundle reach the terminal', async () => {
     await create(...imageArgs());
     writeFileSync(join(bundle, 'bundle.dsse.json'), '\u001b[31mHI\u0007{');
     const { stderr } = await run('bundle', 'inspect', bundle);
-    expect(stderr).toMatch(/^stickpin: bundle\.dsse\.json is not JSON\P{Cc}*\n$/u);
+    expect(stderr).toMatch(/^stickpin: \P{Cc}*: bundle\.dsse\.json is not JSON\P{Cc}*\n$/u);
+    expect(stderr).toContain(`stickpin: ${bundle}: `);
   });
 });
 

@@ -96,6 +96,25 @@ describe('--images-file', () => {
     expect(stderr).toContain(`${file}:2: oci:${layout} (c)`);
   });
 
+  it('is UTF-8, and says so of another encoding', async () => {
+    const utf16 = join(root, 'utf16.txt');
+    writeFileSync(utf16, Buffer.from('\ufeffquay.io/x/one:1', 'utf16le'));
+    const made = await create(['quay.io/x/one:1=A'], '--images-file', utf16);
+    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`${utf16} is no text in UTF-8`) });
+    const absent = join(root, 'absent.txt');
+    expect(await create(['quay.io/x/one:1=A'], '--images-file', absent)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining(`images file ${absent} can't be read`),
+    });
+  });
+
+  it('is named when it lists none', async () => {
+    const empty = join(root, 'empty.txt');
+    writeFileSync(empty, '# none yet\n');
+    const made = await create(['quay.io/x/one:1=A'], '--images-file', empty);
+    expect(made).toMatchObject({ exitCode: 0, stderr: expect.stringContaining(`warning: ${empty} lists no image\n`) });
+  });
+
   it('says that a list without images makes no bundle', async () => {
     expect(await create(['# none'])).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('no image') });
   });

@@ -92,12 +92,25 @@ describe('a bundle without images', () => {
       /^stickpin: advisory file .*none\.json can't be read: /,
     );
     expect((await create('bundle', '--trust-key', join(keys, 'factory.key'))).stderr).toContain('private key');
+    const factory = join(keys, 'factory.pub');
+    const { keyId } = parsePublicKey(readFileSync(factory, 'utf8'), factory);
+    expect(await create('bundle', '--trust-key', factory, '--revoke-key', keyId)).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining(
+        `--trust-key ${factory} is the key that --revoke-key ${keyId} takes out of force`,
+      ),
+    });
     expect((await create('bundle', '--revoke-key', 'abc')).stderr).toContain('64 lower-case hex digits');
   });
 });
 
 describe('rules of a release', () => {
   const advisory = () => ['--advisory', file('a.json', { version: '4.13.5', deadend: true, reason: 'x' })];
+
+  it.each(['--barrier', '--deadend'])('give the reason of %s', async (option) => {
+    const refused = await create('bundle', ...advisory(), option, ' ');
+    expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`${option} has no reason`) });
+  });
 
   it('come from the options', async () => {
     const rules = [

@@ -54,7 +54,7 @@ describe('--volume-size', () => {
   it('spreads layers over directories that are each verified, and together complete', async () => {
     const made = await create('115000');
     expect(made.exitCode, made.stderr).toBe(0);
-    expect(made.stdout).toContain(`is in ${out}/1 to ${out}/2: 1 images`);
+    expect(made.stdout).toContain(`is in ${out}/1 to ${out}/2: 1 image,`);
     const trust = await trustIn([key], root);
     expect(readdirSync(out)).toEqual(['1', '2']);
     const volumes = await Promise.all(['1', '2'].map((name) => judge(name, trust)));
@@ -78,7 +78,9 @@ describe('--volume-size', () => {
   });
 
   it('makes one directory where all fits', async () => {
-    expect((await create('1 GiB')).exitCode).toBe(0);
+    const made = await create('1 TiB');
+    expect(made.exitCode).toBe(0);
+    expect(made.stdout).toContain(`is in ${out}/1: 1 image,`);
     expect(readdirSync(out)).toEqual(['1']);
     expect((await judge('1', await trustIn([key], root))).missing).toEqual([]);
   });
@@ -91,6 +93,19 @@ describe('--volume-size', () => {
     expect(await create(size)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(why) });
     expect(readdirSync(root)).not.toContain('sticks');
     expect(readdirSync(root)).not.toContain('out');
+  });
+
+  it('are a base together, as each of them is', async () => {
+    expect((await create('115000')).exitCode).toBe(0);
+    const args = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'amd64', '--sequence', '8'];
+    const image = ['--image', `quay.example.com/a:1=oci:${join(root, 'layout')}`];
+    for (const base of [out, join(out, '2')]) {
+      const delta = join(root, `delta-${base === out}`);
+      const made = await runCommand(['bundle', 'create', ...args, ...image, '--base', base, '--out', delta]);
+      expect(made.exitCode, made.stderr).toBe(0);
+      const { stdout } = await runCommand(['bundle', 'inspect', delta]);
+      expect(stdout).toMatch(/\n {2}base {8}ocp@1\.0\.0, /);
+    }
   });
 
   it('are all signed at once', async () => {

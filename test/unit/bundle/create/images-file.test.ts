@@ -65,7 +65,7 @@ describe('readImagesFile', () => {
     truncateSync(large, 4 * 1024 * 1024 + 1);
     for (const path of [join(root, 'absent'), root, large]) {
       await expect(readImagesFile(path, signal)).rejects.toMatchObject({
-        code: 'bundle/option',
+        code: path === large ? 'bundle/option' : 'bundle/source',
         message: expect.stringContaining(path),
       });
     }

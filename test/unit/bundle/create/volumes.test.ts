@@ -9,4 +9,5 @@ it('volumes repeat their documents, in whole clusters, each', () => {
   expect(repeatedBytes([], documents, 100_000)).toBe(3 * 4096);
   expect(repeatedBytes([layer(50_000), layer(50_000)], documents, 100_000)).toBe(2 * 3 * 4096);
   expect(() => repeatedBytes([layer(90_000)], documents, 100_000)).toThrow('is never split');
+  expect(() => repeatedBytes([], documents, 3 * 4096 - 1)).toThrow('each volume needs');
 });
