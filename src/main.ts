@@ -19,10 +19,10 @@ import { systemClock } from './platform/clock.ts';
 import { messageIds } from './platform/message-ids.ts';
 
 /**
- * A single effect that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. Media are mounted and read beside
- * the loop; it is that long because manifests of a new bundle are kept within it, and those may lie on bad sectors.
+ * A single effect that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. Nothing is read from a medium
+ * within the loop, which may take much longer, and what asks systemd or the runtime has a shorter deadline.
  */
-const STUCK_MS = 15 * 60_000;
+const STUCK_MS = 2 * 60_000;
 
 async function serve(
   settings: Settings,

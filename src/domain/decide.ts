@@ -23,13 +23,7 @@ const RUNTIME_RETRY_MS = 3_000;
  */
 export function decide(observed: Observed, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
-  const adoptions = assessment.adoptions.map(
-    (adoption): Effect => ({
-      kind: 'adopt-bundle',
-      bundleId: adoption.found.bundle.bundleId,
-      mediumId: adoption.mediumId,
-    }),
-  );
+  const adoptions = adoptionEffects(observed, assessment);
   const signers = signerEffects(assessment);
   if (observed.runtime.kind === 'unreachable') {
     return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
@@ -58,6 +52,17 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       observed.now,
     ),
   };
+}
+
+/** A bundle is judged again when its documents are kept: that may take long, and trust may be withdrawn meanwhile. */
+function adoptionEffects({ media, keeping }: Observed, { adoptions }: Assessment): Effect[] {
+  const busy = new Set(media.flatMap(({ mediumId, isBusy }) => (isBusy ? [mediumId] : [])));
+  return adoptions.flatMap(({ mediumId, found }): Effect[] => {
+    const about = { bundleId: found.bundle.bundleId, mediumId };
+    const kept = keeping.get(about.bundleId);
+    if (kept !== undefined && kept.done === kept.total) return [{ kind: 'adopt-bundle', ...about }];
+    return busy.has(mediumId) ? [] : [{ kind: 'keep-documents', ...about }];
+  });
 }
 
 function signerEffects({ bundles }: Assessment): Effect[] {

@@ -9,7 +9,9 @@ export type Effect =
   | { readonly kind: 'mount-medium'; readonly mediumId: MediumId }
   /** Find and judge the bundles of a mounted medium, or judge them again because the trusted keys changed. */
   | { readonly kind: 'read-medium'; readonly mediumId: MediumId }
-  /** Keep the documents of a verified bundle in the local blob store and the bundle in the database. */
+  /** Keep the documents and attachments of a verified bundle on the node's own disk, so that it can be adopted. Long: its medium is busy meanwhile. */
+  | { readonly kind: 'keep-documents'; readonly bundleId: BundleId; readonly mediumId: MediumId }
+  /** Keep a verified bundle, whose documents are there, in the database. */
   | { readonly kind: 'adopt-bundle'; readonly bundleId: BundleId; readonly mediumId: MediumId }
   /** Make exactly these references our pins. `force` reloads the runtime even if no byte changed. */
   | {

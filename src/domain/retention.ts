@@ -12,6 +12,13 @@ export function isProtected({ payload }: StoredBundle, { protect }: Pick<Lifecyc
   return protect.includes(bundleName(payload));
 }
 
+/** Whether a delta that is kept, and was never complete, builds on this bundle: its missing layers are found only among images of the base. */
+export function isBaseInNeed({ bundleId }: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+  return keptBundles(bundles).some(
+    ({ payload, readyAt }) => readyAt === undefined && payload.update?.base === bundleId,
+  );
+}
+
 /** Asked for by a person and not done yet. */
 function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
   return activationRequestedAt > activatedAt;
@@ -20,7 +27,7 @@ function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle):
 /**
  * The bundles that are kept no longer now that a newer one has proven itself: of the proven ones those beyond `keep`, and those that were passed
  * over, older by their sequence than the last known good release. Never the release that was activated last, the last known good one, one that
- * a person has asked for, or a protected one. Oldest first.
+ * a person has asked for, the base of a delta that is not ready yet, or a protected one. Oldest first.
  */
 export function surplusBundles(bundles: readonly StoredBundle[], policy: LifecyclePolicy): readonly StoredBundle[] {
   const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
@@ -28,7 +35,7 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Lifecyc
     const { name, sequence } = bundle.payload;
     const good = lastProven(bundles, name);
     if (good === undefined || bundle === good || bundle === currentRelease(bundles, name)) return false;
-    if (isWanted(bundle)) return false;
+    if (isWanted(bundle) || isBaseInNeed(bundle, bundles)) return false;
     if (bundle.provenAt === undefined) return sequence < good.payload.sequence;
     const newer = kept.filter(
       (other) => other.payload.name === name && (other.provenAt ?? -1) > (bundle.provenAt ?? 0),
@@ -54,6 +61,7 @@ export function roomFor(
   if (good === undefined || current === undefined || !(isProven(current) || isRolledBack(current))) return undefined;
   const candidates = keptBundles(bundles)
     .filter((bundle) => bundle.payload.name === name && bundle !== next && bundle !== good && !isWanted(bundle))
+    .filter((bundle) => !isBaseInNeed(bundle, bundles))
     .filter((bundle) => !isProtected(bundle, policy) && (bundle.provenAt !== undefined || isRolledBack(bundle)))
     .sort((a, b) => Number(isRolledBack(b)) - Number(isRolledBack(a)) || (a.provenAt ?? 0) - (b.provenAt ?? 0));
   const freed = (gone: readonly StoredBundle[]) =>
@@ -123,11 +131,11 @@ export interface Removal {
 
 /**
  * Image ids of a retired bundle that may be removed as far as images tell: stickpin brought them, no kept bundle names them, nothing pins
- * them any more, and they have no name that is not one of ours. Whether a container uses them is not looked at here.
+ * them any more, and they have no name that is not one of ours. None while a delta that is not ready builds on the bundle. Whether a container uses them is not looked at here.
  */
 export function removableIds(bundle: StoredBundle, { images, ids, stored }: RemovalContext): readonly string[] {
-  if (!isRetired(bundle) || bundle.removeImages !== true) return [];
   const { bundles, brought = new Set() } = stored;
+  if (!isRetired(bundle) || bundle.removeImages !== true || isBaseInNeed(bundle, bundles)) return [];
   const needed = new Set(keptBundles(bundles).flatMap((kept) => [...componentsById(kept, ids).keys()]));
   const ours = namesOf(bundles);
   return images

@@ -51,6 +51,12 @@ export interface Stored {
   readonly rotation: KeyRotation;
 }
 
+/** How many of something were kept so far, of how many. */
+export interface Kept {
+  readonly done: number;
+  readonly total: number;
+}
+
 /** A long effect that runs beside the loop. */
 export type RunningTask =
   | {
@@ -102,6 +108,8 @@ export interface Observed {
   readonly lastCarriers: LastCarriers;
   /** Bytes left to copy from media to the node's own disk; undefined while nothing is being copied. */
   readonly copyingBytes: number | undefined;
+  /** Bundles that are being adopted: how many of their documents and attachments are kept on the node's own disk, or found damaged. */
+  readonly keeping: ReadonlyMap<BundleId, Kept>;
   readonly runtime: RuntimeObservation;
   /** All containers, looked at only when something hangs on them; undefined when they were not, or could not be. */
   readonly containers: readonly RuntimeContainer[] | undefined;

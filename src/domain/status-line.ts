@@ -51,14 +51,16 @@ function workLine(observed: Observed, assessment: Assessment, progress: Progress
   const target = assessment.bundles.find((entry) => entry.bundle.bundleId === activating?.bundleId);
   if (target !== undefined) return `Activating ${bundleTitle(target.bundle.payload)}: giving its tags to its images.`;
   const entry = bundleInWork(observed, assessment);
-  return entry === undefined ? adoptionLine(assessment) : preloadLine(entry, observed, progress);
+  return entry === undefined ? adoptionLine(observed, assessment) : preloadLine(entry, observed, progress);
 }
 
-function adoptionLine({ adoptions }: Assessment): string | undefined {
+function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string | undefined {
   const adoption = adoptions[0];
   if (adoption === undefined) return undefined;
-  const { payload } = adoption.found.bundle;
-  return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. Preloading next.`;
+  const { payload, bundleId } = adoption.found.bundle;
+  const kept = keeping.get(bundleId);
+  const next = kept === undefined ? 'Preloading next.' : `Keeping its manifests: ${kept.done} of ${kept.total}.`;
+  return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. ${next}`;
 }
 
 function preloadLine(entry: BundleAssessment, observed: Observed, progress: Progress): string {

@@ -2,7 +2,7 @@ import type { Assessment } from '../domain/assess.ts';
 import { bundleName, bundleTitle } from '../domain/bundle.ts';
 import type { BundleId } from '../domain/digest.ts';
 import { currentRelease, isRetired, keptBundles, lastProven } from '../domain/life.ts';
-import { isProtected } from '../domain/retention.ts';
+import { isBaseInNeed, isProtected } from '../domain/retention.ts';
 import { stampAfter } from '../domain/stamp.ts';
 import type { LifecyclePolicy, StoredBundle } from '../domain/state.ts';
 import { AppError } from '../platform/app-error.ts';
@@ -71,7 +71,10 @@ export function createCommands({ clock, store, policy, assessment }: CommandDepe
           `${bundleName(bundle.payload)} is in lifecycle.protect; take it out there first`,
         );
       }
-      if (!force) requireIdle(bundle, bundles);
+      if (!force) {
+        requireIdle(bundle, bundles);
+        requireNoDelta(bundle, bundles);
+      }
       const what = removeImages ? ', with the images that only it has' : '';
       const message = `${bundleTitle(bundle.payload)} was unpinned by hand${what}`;
       store.retire(bundle.bundleId, removeImages, {
@@ -152,5 +155,14 @@ function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[]): vo
   throw refuse(
     'engine/running',
     `${bundleName(bundle.payload)} is ${what} of ${name}, and the node may be running it; nothing was changed. Say --force if you mean it`,
+  );
+}
+
+function requireNoDelta(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+  if (!isBaseInNeed(bundle, bundles)) return;
+  const name = bundleName(bundle.payload);
+  throw refuse(
+    'engine/running',
+    `${name} is the base of a bundle that is not ready yet; nothing was changed. Unpin it when that one is ready, or say --force if you mean it`,
   );
 }

@@ -5,7 +5,7 @@ import type { Effect } from '../domain/effect.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
 import { stampAfter } from '../domain/stamp.ts';
-import type { PinsRequested, Policy, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
+import type { Kept, PinsRequested, Policy, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
@@ -53,12 +53,16 @@ export interface EffectDependencies extends NarratorDependencies {
   readonly mediaJobs: MediaJobs;
   readonly policy: Policy;
   readonly narrator: Narrator;
+  /** Called whenever it is seen that an effect goes on, for the watchdog. */
+  readonly alive: () => void;
 }
 
 /** Performs effects. Each is idempotent. */
 export interface Effects {
   /** @throws AppError of the adapter that did it */
   execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void>;
+  /** How far the documents of bundles are kept that are to be adopted. */
+  keeping(): ReadonlyMap<BundleId, Kept>;
   /** What was last asked of the runtime in terms of pins. */
   pinsRequested(): PinsRequested | undefined;
   /** References whose pins were asked for in vain and that were not pulled since. */
@@ -88,6 +92,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   const stalls = createStallWatch(deps);
   const life = createLifeEffects(deps);
   let pinsRequested: PinsRequested | undefined;
+  const keeping = new Map<BundleId, Kept>();
   /** `true` once it was pulled: that is tried once. */
   const inVain = new Map<string, boolean>();
 
@@ -100,8 +105,10 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
           await media.read(effect.mediumId, inner);
           await keepDocumentsOn(effect.mediumId, inner);
         });
+      case 'keep-documents':
+        return beside(effect, assessment, (inner) => keepForAdoption(effect.bundleId, assessment, inner));
       case 'adopt-bundle':
-        return adopt(effect.bundleId, assessment, signal);
+        return adopt(effect.bundleId, assessment);
       case 'apply-pins':
         return applyPins(effect, signal);
       case 'apply-mirrors':
@@ -133,17 +140,27 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   }
 
   function beside(
-    effect: Extract<Effect, { kind: 'mount-medium' | 'read-medium' }>,
+    effect: Extract<Effect, { kind: 'mount-medium' | 'read-medium' | 'keep-documents' }>,
     assessment: Assessment,
     work: (signal: AbortSignal) => Promise<void>,
   ): void {
     deps.mediaJobs.start(effect.mediumId, work, (error) => narrator.tellFailure(effect, assessment, error));
   }
 
-  async function adopt(bundleId: BundleId, assessment: Assessment, signal: AbortSignal): Promise<void> {
+  async function keepForAdoption(bundleId: BundleId, { adoptions }: Assessment, signal: AbortSignal): Promise<void> {
+    const found = adoptions.find((entry) => entry.found.bundle.bundleId === bundleId)?.found;
+    if (found === undefined) return;
+    try {
+      await keepDocuments(found, signal, (kept) => void keeping.set(bundleId, kept));
+    } catch (error) {
+      keeping.delete(bundleId);
+      throw error;
+    }
+  }
+
+  function adopt(bundleId: BundleId, assessment: Assessment): void {
     const adoption = assessment.adoptions.find((entry) => entry.found.bundle.bundleId === bundleId);
     if (adoption === undefined) return;
-    await keepDocuments(adoption.found, signal);
     const { bundle } = adoption.found;
     const { payload } = bundle;
     const news = {
@@ -155,6 +172,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     } as const;
     const rotation = rotationOf(bundle, deps.policy.trust.threshold);
     store.adopt(bundle, narrator.row(news), rotation);
+    keeping.delete(bundleId);
     narrator.log(news);
     for (const news of rotationNews(bundle, rotation)) narrator.tell(news);
   }
@@ -168,12 +186,20 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     }
   }
 
-  async function keepDocuments({ bundle, documents, missing }: Adoption['found'], signal: AbortSignal): Promise<void> {
+  async function keepDocuments(
+    { bundle, documents, missing }: Adoption['found'],
+    signal: AbortSignal,
+    onKept: (kept: Kept) => void = () => undefined,
+  ): Promise<void> {
     const lacking = new Set(missing.map((blob) => blob.digest));
-    for (const digest of documents) if (!lacking.has(digest)) await keepDocument(digest, signal);
-    for (const attachment of bundle.payload.attachments ?? []) {
-      if (!lacking.has(attachment.digest)) await keepAttachment(attachment, signal);
-    }
+    const own = documents.filter((digest) => !lacking.has(digest));
+    const attachments = (bundle.payload.attachments ?? []).filter(({ digest }) => !lacking.has(digest));
+    const total = own.length + attachments.length;
+    onKept({ done: 0, total });
+    let done = 0;
+    const count = () => onKept({ done: ++done, total });
+    for (const digest of own) await keepDocument(digest, signal).then(count);
+    for (const attachment of attachments) await keepAttachment(attachment, signal).then(count);
   }
 
   /** Of an attachment only the size was looked at so far. A damaged one keeps nothing else from going on; it is told where it is to be laid. */
@@ -312,6 +338,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
 
   return {
     execute,
+    keeping: () => new Map(keeping),
     pinsRequested: () => pinsRequested,
     pinnedInVain: () => [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference])),
     pinsHeld: () => {

@@ -35,7 +35,7 @@ import { createWake } from './wake.ts';
 
 /** What the engine is wired to. */
 export interface EngineDependencies
-  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'narrator' | 'assessment'> {
+  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'narrator' | 'alive' | 'assessment'> {
   readonly media: MediaPort;
   readonly trust: TrustPort;
   readonly node: NodePort;
@@ -58,7 +58,7 @@ export interface Engine extends Commands {
   run(signal: AbortSignal): Promise<void>;
   /** Asks for a round now. */
   kick(): void;
-  /** Monotonic milliseconds since the last effect began or the last round ended, for the watchdog. */
+  /** Monotonic milliseconds since the last effect began, an image was removed or the last round ended, for the watchdog. */
   idleMs(): number;
   report(): StatusReport | undefined;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
@@ -90,13 +90,17 @@ export function createEngine(deps: EngineDependencies): Engine {
   const wake = createWake(clock);
   const failures = createFailureLedger(deps.random);
   const narrator = createNarrator(deps);
+  let lastSignAt = clock.monotonic();
+  const alive = () => {
+    lastSignAt = clock.monotonic();
+  };
   const tasks = createTasks(wake.kick);
   const keeper = createLayerKeeper(deps, wake.kick);
-  const releaseKeeper = createReleaseKeeper({ ...deps, narrator });
+  const releaseKeeper = createReleaseKeeper({ ...deps, narrator, alive });
   const mediaJobs = createMediaJobs(clock, wake.kick);
   const refusals = createRefusals();
   const rate = createRateGauge();
-  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator });
+  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator, alive });
   let snapshot: Snapshot | undefined;
   const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
   const pace = createPace();
@@ -104,11 +108,10 @@ export function createEngine(deps: EngineDependencies): Engine {
   let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
   let presentLayers: ReadonlySet<Digest> = new Set();
   let lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
-  let lastSignAt = clock.monotonic();
 
   async function round(signal: AbortSignal): Promise<Pause> {
     const observed = await observe(
-      { ...deps, failures, keeper, mediaJobs },
+      { ...deps, failures, keeper, mediaJobs, keeping: effects.keeping },
       tasks.running(),
       {
         pinsRequested: effects.pinsRequested(),
@@ -176,7 +179,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   ): Promise<Reason | undefined> {
     let first: Reason | undefined;
     for (const effect of wanted) {
-      lastSignAt = clock.monotonic();
+      alive();
       try {
         await effects.execute(effect, assessment, signal);
         deps.afterEffect?.(effect);
@@ -208,7 +211,12 @@ export function createEngine(deps: EngineDependencies): Engine {
 
   function report(): StatusReport | undefined {
     if (snapshot === undefined) return undefined;
-    const now = { ...snapshot.observed, running: tasks.running(), copyingBytes: keeper.copyingBytes() };
+    const now = {
+      ...snapshot.observed,
+      running: tasks.running(),
+      copyingBytes: keeper.copyingBytes(),
+      keeping: effects.keeping(),
+    };
     return reportOf(now, snapshot.assessment, progress());
   }
 
@@ -234,13 +242,13 @@ export function createEngine(deps: EngineDependencies): Engine {
 
   async function run(signal: AbortSignal): Promise<void> {
     const ticker = setInterval(() => {
-      if (tasks.running().length > 0 || keeper.copyingBytes() !== undefined) publish();
+      if (tasks.running().length > 0 || effects.keeping().size > 0 || keeper.copyingBytes() !== undefined) publish();
     }, STATUS_MS);
     const unsubscribe = [media.onChange(wake.kick), deps.runtime.onChange(wake.kick)];
     try {
       while (!signal.aborted) {
         const { atLeastMs, atMostMs } = await safeRound(signal);
-        lastSignAt = clock.monotonic();
+        alive();
         if (atLeastMs > 0) await clock.sleep(atLeastMs, signal).catch(() => undefined);
         if (atMostMs > 0) await wake.wait(atMostMs, signal);
       }

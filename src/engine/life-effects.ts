@@ -31,10 +31,12 @@ export interface LifeEffectDependencies {
   readonly store: StateStore;
   readonly narrator: Narrator;
   readonly containers: ContainersPort;
+  /** Called before each step of an effect that has many. */
+  readonly alive: () => void;
 }
 
 /** Performs effects on releases after their activation. Each is idempotent. @throws AppError of the adapter that did it */
-export function createLifeEffects({ clock, store, narrator, containers }: LifeEffectDependencies) {
+export function createLifeEffects({ clock, store, narrator, containers, alive }: LifeEffectDependencies) {
   const bundleOf = (bundleId: BundleId) => store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
   const titleOf = (bundleId: BundleId) => {
     const bundle = bundleOf(bundleId);
@@ -101,6 +103,7 @@ export function createLifeEffects({ clock, store, narrator, containers }: LifeEf
   ): Promise<void> {
     const failures: unknown[] = [];
     for (const { imageId, containerIds } of images) {
+      alive();
       try {
         for (const containerId of containerIds) await containers.removeContainer(containerId, signal);
         await containers.removeImage(imageId, signal);

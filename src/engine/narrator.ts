@@ -1,5 +1,6 @@
 import type { Assessment } from '../domain/assess.ts';
 import { bundleTitle } from '../domain/bundle.ts';
+import type { BundleId } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { News } from '../domain/event.ts';
 import type { Reason } from '../domain/medium.ts';
@@ -76,16 +77,21 @@ export function createNarrator({ clock, log, store }: NarratorDependencies): Nar
   };
 }
 
+function titleOf(bundleId: BundleId, adoptions: Assessment['adoptions']): string {
+  const bundle = adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId)?.found.bundle;
+  return bundle === undefined ? bundleId : bundleTitle(bundle.payload);
+}
+
 function doing(effect: Effect, { adoptions }: Assessment): string {
   switch (effect.kind) {
     case 'mount-medium':
       return `Mounting ${effect.mediumId}`;
     case 'read-medium':
       return `Reading ${effect.mediumId}`;
-    case 'adopt-bundle': {
-      const bundle = adoptions.find((adoption) => adoption.found.bundle.bundleId === effect.bundleId)?.found.bundle;
-      return `Taking up ${bundle === undefined ? effect.bundleId : bundleTitle(bundle.payload)}`;
-    }
+    case 'keep-documents':
+      return `Keeping the manifests of ${titleOf(effect.bundleId, adoptions)}`;
+    case 'adopt-bundle':
+      return `Taking up ${titleOf(effect.bundleId, adoptions)}`;
     case 'apply-pins':
       return 'Rendering the pins';
     case 'apply-mirrors':

@@ -32,6 +32,8 @@ export interface ObserveDependencies {
   readonly layers: Pick<LayerStore, 'list'>;
   readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
   readonly mediaJobs: Pick<MediaJobs, 'busy'>;
+  /** As in {@link Observed}. */
+  readonly keeping: () => Observed['keeping'];
 }
 
 /** How long the runtime may take to answer before it counts as unreachable. */
@@ -66,6 +68,8 @@ export async function observe(
     media: mediaOf(deps),
     localBlobs,
     copyingBytes: deps.keeper.copyingBytes(),
+    // In the same moment as what is busy: a medium that is not, and whose documents are not kept, is not being worked on.
+    keeping: deps.keeping(),
     runtime,
     containers,
     boot: deps.node.boot(),

@@ -2,6 +2,7 @@ import type { Assessment } from '../domain/assess.ts';
 import { bundleTitle } from '../domain/bundle.ts';
 import type { Digest } from '../domain/digest.ts';
 import { type ReleaseFolder, releaseFilesPlan } from '../domain/release-files.ts';
+import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Narrator } from './narrator.ts';
 import type { BlobSource, ReleaseFiles } from './ports.ts';
@@ -11,7 +12,12 @@ export interface ReleaseKeeperDependencies {
   readonly releaseFiles: ReleaseFiles;
   readonly source: BlobSource;
   readonly narrator: Narrator;
+  /** Called before each release, for the watchdog. */
+  readonly alive: () => void;
 }
+
+/** How long the files of one release may take: one that was damaged is read from its medium again, which may be as bad. */
+const LAY_DEADLINE_MS = 30_000;
 
 /** Lays the attached files of releases, and takes them away. */
 export interface ReleaseKeeper {
@@ -20,7 +26,8 @@ export interface ReleaseKeeper {
 }
 
 /** A keeper that has told nothing yet. */
-export function createReleaseKeeper({ releaseFiles, source, narrator }: ReleaseKeeperDependencies): ReleaseKeeper {
+export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKeeper {
+  const { releaseFiles, source, narrator, alive } = deps;
   let told = '';
   const lay = async ({ folder, bundle, files }: ReleaseFolder, signal: AbortSignal): Promise<void> => {
     for (const { name, digest } of files) {
@@ -57,7 +64,11 @@ export function createReleaseKeeper({ releaseFiles, source, narrator }: ReleaseK
           await attempt(`Files in releases/${folder} stay`, () => releaseFiles.remove(folder, signal));
         }
         for (const entry of plan.lay) {
-          await attempt(`Files of ${bundleTitle(entry.bundle.payload)} are not laid`, () => lay(entry, signal));
+          alive();
+          const what = `Files of ${bundleTitle(entry.bundle.payload)}`;
+          await attempt(`${what} are not laid`, () =>
+            withDeadline('Reading them', LAY_DEADLINE_MS, signal, (inner) => lay(entry, inner)),
+          );
         }
       });
       if (failure !== '' && failure !== told) narrator.tell({ kind: 'filesNotLaid', level: 'warn', message: failure });

@@ -332,6 +332,8 @@ export interface FakeNode {
   /** Blobs that media offer, by digest; what is not in it is nowhere. */
   readonly blobs: Map<Digest, Buffer>;
   readonly documents: Map<Digest, Buffer>;
+  /** What a read of a blob waits for; nothing at first. */
+  beforeRead: (digest: Digest, signal: AbortSignal) => Promise<void>;
   /** Bytes sent of each blob and manifests asked for, as the registry would have measured. */
   readonly meter: {
     sent: Map<Digest, number>;
@@ -387,7 +389,8 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
     flow: {} as Partial<BlobFlow>,
   };
   const statuses: string[] = [];
-  const read = async function* (digest: Digest, startByte: number): AsyncGenerator<Buffer> {
+  const read = async function* (digest: Digest, startByte: number, signal: AbortSignal): AsyncGenerator<Buffer> {
+    await node.beforeRead(digest, signal);
     const bytes = blobs.get(digest) ?? documents.get(digest);
     if (bytes === undefined) {
       throw new AppError({
@@ -409,6 +412,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
     meter,
     statuses,
     revocations: { keyIds: [], isBlind: false },
+    beforeRead: async () => undefined,
     onStatus: () => undefined,
     clockSynchronised: async () => true,
     boot: () => ({ bootId: 'boot-1', uptimeMs: clock.monotonic() }),

@@ -171,6 +171,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     media: [],
     localBlobs: new Set(),
     copyingBytes: undefined,
+    keeping: new Map(),
     spentBundles: [],
     lastCarriers: new Map(),
     runtime: reachable(),

@@ -1,6 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { listRepositories } from '../../bundle/list-repositories.ts';
-import { bundleTitle } from '../../domain/bundle.ts';
+import { BASE_ANNOTATION, bundleTitle } from '../../domain/bundle.ts';
+import { shortDigest } from '../../domain/digest.ts';
+import { isFaulty } from '../../domain/medium.ts';
 import { oneLine } from '../../domain/one-line.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { openNamedBundle } from '../bundle-argument.ts';
@@ -47,15 +49,27 @@ async function serve(path: string, options: BundleServeOptions, context: Command
   const warn = (line: string) => stderr(`stickpin: ${oneLine(line)}\n`);
   const served = await serveBundle({ reader, repositories, ...options.listen, warn });
   try {
-    if (read.missing.length > 0) {
-      warn(`${formatCount(read.missing.length, 'blob')} of the bundle can't be served; see stickpin bundle verify`);
-    }
+    for (const line of warningsOf(read)) warn(line);
     const tags = new Map([...repositories].map(([name, found]) => [name, [...found.tags.keys()]]));
     context.stdout(options.json ? `${JSON.stringify(asJson(read, served, tags))}\n` : asText(read, served, tags));
     await until(signal);
   } finally {
     await served.close();
   }
+}
+
+/** What of the bundle can't be served: what lacks though it should be there, and what a delta leaves to its base. */
+function warningsOf({ bundle, missing }: ReadBundle): string[] {
+  const faulty = missing.filter(isFaulty).length;
+  const left = missing.length - faulty;
+  const { update, annotations } = bundle.payload;
+  const base = annotations?.[BASE_ANNOTATION] ?? (update?.base === undefined ? '' : shortDigest(update.base));
+  return [
+    ...(faulty > 0 ? [`${formatCount(faulty, 'blob')} of the bundle can't be served; see stickpin bundle verify`] : []),
+    ...(left > 0
+      ? [`${formatCount(left, 'blob')} ${left === 1 ? 'is' : 'are'} left to the base ${base}, and not served here`]
+      : []),
+  ];
 }
 
 type Tags = ReadonlyMap<string, readonly string[]>;

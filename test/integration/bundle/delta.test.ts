@@ -21,6 +21,7 @@ import {
   sampleLayer,
   writeOciLayout,
 } from '../../support/sample-image.ts';
+import { startServing } from '../../support/served-bundle.ts';
 
 const KIB = 1024;
 let root: string;
@@ -56,6 +57,19 @@ beforeEach(async () => {
   expect(await create('base', 'first', 6)).toMatchObject({ exitCode: 0 });
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+describe('bundle serve', () => {
+  it('counts apart what a delta leaves to its base', async () => {
+    expect(await create('delta', 'second', 7, '--base', at('base'))).toMatchObject({ exitCode: 0 });
+    const served = await startServing(at('delta'));
+    await served.stop();
+    expect(served.stderr()).toBe('stickpin: 1 blob is left to the base ocp@4.13.6, and not served here\n');
+    rmSync(blob('delta', tops[1]?.digest ?? ''));
+    const lacking = await startServing(at('delta'));
+    await lacking.stop();
+    expect(lacking.stderr()).toContain("stickpin: 1 blob of the bundle can't be served; see stickpin bundle verify\n");
+  });
+});
 
 describe('bundle create --base', () => {
   it('leaves out the layers of the base, and describes them all the same', async () => {

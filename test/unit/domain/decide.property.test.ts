@@ -31,6 +31,7 @@ function createNode() {
   const states = new Map<number, MediumState>();
   const images = new Set<string>();
   let kept: readonly StoredBundle[] = [];
+  let keeping: Observed['keeping'] = new Map();
   let running: readonly RunningTask[] = [];
   let failures: readonly TaskFailure[] = [];
   let pinsRequested: PinsRequested | undefined;
@@ -45,6 +46,7 @@ function createNode() {
       running,
       failures,
       pinsRequested,
+      keeping,
       media: [...states].map(([index, state]) => medium(`sd${index}`, state)),
       runtime: isUp
         ? reachable({
@@ -67,6 +69,9 @@ function createNode() {
         states.set(index, { kind: 'read', bundles: carried, trustRevision: 'keys-1' });
         return;
       }
+      case 'keep-documents':
+        keeping = new Map([...keeping, [effect.bundleId, { done: 3, total: 3 }]]);
+        return;
       case 'adopt-bundle': {
         const bundle = bundles.find((one) => one.bundleId === effect.bundleId);
         if (bundle !== undefined) kept = [...kept, { ...bundle, adoptedAt: now }];

@@ -69,8 +69,28 @@ describe('decide: the way from a medium to ready', () => {
       effects: ['read-medium 7-sdb1'],
     },
     {
-      event: 'it carries a good bundle: adopt it',
+      event: 'it carries a good bundle: keep its documents',
       observed: observation({ media: [stick], pinsRequested: pinned({ references: [] }) }),
+      bundles: [],
+      effects: ['keep-documents'],
+    },
+    {
+      event: 'its documents are being kept: wait',
+      observed: observation({
+        media: [{ ...stick, isBusy: true }],
+        keeping: new Map([[bundle.bundleId, { done: 3, total: 4 }]]),
+        pinsRequested: pinned({ references: [] }),
+      }),
+      bundles: [],
+      effects: [],
+    },
+    {
+      event: 'they are kept: adopt it, also while its medium is read again',
+      observed: observation({
+        media: [{ ...stick, isBusy: true }],
+        keeping: new Map([[bundle.bundleId, { done: 4, total: 4 }]]),
+        pinsRequested: pinned({ references: [] }),
+      }),
       bundles: [],
       effects: ['adopt-bundle'],
     },
@@ -181,7 +201,7 @@ describe('decide: what is there is left alone', () => {
     const runtime = { kind: 'unreachable', reason: 'connection refused' } as const;
     const media = [stick, medium('sdc1', { kind: 'attached' })];
     expect(effects(observation({ runtime, media }), [adopted])).toEqual(['mount-medium 7-sdc1']);
-    expect(effects(observation({ runtime, media: [stick] }), [])).toEqual(['adopt-bundle']);
+    expect(effects(observation({ runtime, media: [stick] }), [])).toEqual(['keep-documents']);
   });
 
   it('leaves more than the allowed number of pulls for later', () => {
@@ -360,7 +380,9 @@ describe('decide: several bundles', () => {
 
   it('adopts a bundle once that lies on two media', () => {
     const media = [medium('sdb1', [found(bundle)]), medium('sdc1', [found(bundle)])];
-    expect(effects(observation({ media, pinsRequested: pinned({ references: [] }) }), [])).toEqual(['adopt-bundle']);
+    const keeping = new Map([[bundle.bundleId, { done: 0, total: 0 }]]);
+    const seen = observation({ media, keeping, pinsRequested: pinned({ references: [] }) });
+    expect(effects(seen, [])).toEqual(['adopt-bundle']);
   });
 
   it('adopts but one of two unknown bundles of the same stream and sequence', () => {

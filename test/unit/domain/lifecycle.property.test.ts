@@ -63,6 +63,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
   /** Image id by name. The first release's api lay here before stickpin came. */
   const images = new Map<string, string>([FOREIGN, referenceOf('api-1')].map((name) => [name, name]));
   let bundles: readonly StoredBundle[] = [];
+  let keeping: Observed['keeping'] = new Map();
   let brought: ReadonlySet<string> = new Set();
   let containers: readonly (RuntimeContainer & { readonly sinceMs: number })[] = [];
   let pins: readonly string[] = [];
@@ -103,6 +104,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
     const isLooked = needsContainers(stored(), runtime, policy, shortOfSpace(last?.bundles ?? []).length > 0);
     return observation({
       now,
+      keeping,
       pinsRequested,
       runtime,
       boot: { bootId, uptimeMs },
@@ -123,6 +125,9 @@ function createNode(lifecycle: Policy['lifecycle']) {
         sticks.set(index, { kind: 'read', bundles: carried, trustRevision: 'keys-1' });
         return;
       }
+      case 'keep-documents':
+        keeping = new Map([...keeping, [effect.bundleId, { done: 1, total: 1 }]]);
+        return;
       case 'adopt-bundle': {
         const bundle = RELEASES.find((one) => one.bundleId === effect.bundleId);
         if (bundle !== undefined) bundles = [...bundles, { ...bundle, adoptedAt: now }];

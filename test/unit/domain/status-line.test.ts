@@ -61,6 +61,11 @@ describe('statusLine: the wording of the design', () => {
       reads: 'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 336 blobs found. Preloading next.',
     },
     {
+      when: 'its manifests are being kept',
+      over: { media: [stick], keeping: new Map([[bundle.bundleId, { done: 37, total: 224 }]]) },
+      reads: 'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 336 blobs found. Keeping its manifests: 37 of 224.',
+    },
+    {
       when: 'it is being preloaded',
       over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
       bundles: [adopted],

@@ -695,6 +695,54 @@ describe('engine: bundles that come in', () => {
     expect(kinds()).toContain('bundleVerified');
   });
 
+  it('keeps manifests beside the loop, so that a bad stick holds up nothing else', async () => {
+    const slow = [digestOf('manifest a'), digestOf('manifest b')];
+    const other = verified({ name: 'tools', version: '1.0', images: { tool: ['tool'] } });
+    await start([], (made) => {
+      made.beforeRead = (_digest, signal) => made.clock.sleep(600_000, signal);
+    });
+    for (const digest of slow) node.blobs.set(digest, Buffer.from('manifest'));
+    node.media.plug('sdb1', [{ ...found(bundle), documents: slow }]);
+    node.plug('sdc1', other);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBeUndefined();
+    expect(node.engine.report()?.bundles.map(({ name, phase }) => `${name} ${phase}`)).toEqual(['tools activated']);
+    expect(node.engine.idleMs()).toBeLessThan(60_000);
+    await node.clock.advance(600_000);
+    expect(node.engine.report()?.status).toMatch(/Keeping its manifests: 1 of 2\.$/);
+    await node.clock.advance(600_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.engine.idleMs()).toBeLessThan(60_000);
+  });
+
+  it('does not adopt what was rejected while its manifests were kept', async () => {
+    await start([], (made) => {
+      made.beforeRead = (_digest, signal) => made.clock.sleep(10_000, signal);
+    });
+    node.blobs.set(digestOf('manifest a'), Buffer.from('manifest'));
+    node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
+    await node.clock.advance(1_000);
+    node.engine.verdicts.reject(bundle.bundleId);
+    await node.clock.advance(60_000);
+    expect(node.store.load().bundles).toEqual([]);
+  });
+
+  it('tries manifests that can not be read again, and says so meanwhile', async () => {
+    let isBad = true;
+    await start([], (made) => {
+      made.beforeRead = () => (isBad ? Promise.reject(fault('media/read', 'input/output error')) : Promise.resolve());
+    });
+    node.blobs.set(digestOf('manifest a'), Buffer.from('manifest'));
+    node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
+    await node.clock.advance(5_000);
+    expect(node.statuses.at(-1)).toBe(
+      'Keeping the manifests of ocp 4.13.7 failed: input/output error. It is tried again by itself.',
+    );
+    isBad = false;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
   it('says why a bundle is rejected, and reads the stick again when keys are added', async () => {
     await start();
     node.media.plug('sdb1', [refused('signature by unknown key 5f0c')]);

@@ -328,6 +328,20 @@ describe('the way back', () => {
     expect(() => node.engine.rollback('tools')).toThrow(expect.objectContaining({ code: 'engine/no-fallback' }));
   });
 
+  it('unpin refuses the base of a delta that is not ready, without --force', async () => {
+    await start();
+    await prove(A);
+    await prove(B);
+    node.plug('sdc1', release(3, { update: { base: A.bundleId } }));
+    node.runtime.onPull = () => Promise.reject(new Error('not yet'));
+    await node.clock.advance(0);
+    const unpin = (force: boolean) => node.engine.unpin('ocp@4.13.1', { removeImages: false, force });
+    expect(() => unpin(false)).toThrow(/4\.13\.1 is the base of a bundle that is not ready yet/);
+    unpin(true);
+    await node.clock.advance(MINUTE);
+    expect(phases()).toMatchObject({ '4.13.1': 'retired' });
+  });
+
   it('unpin refuses what may run without --force, and does what it says', async () => {
     await start({ protect: ['ocp@4.13.9'] });
     await prove(A);

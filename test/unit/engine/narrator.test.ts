@@ -95,6 +95,9 @@ describe('narrator', () => {
     const said = (effect: Parameters<typeof narrator.tellFailure>[0]) =>
       narrator.tellFailure(effect, assessment, new Error('no')).message;
     const { bundleId } = bundle;
+    expect(said({ kind: 'keep-documents', bundleId, mediumId: '7-sdb1' })).toBe(
+      'Keeping the manifests of ocp 4.13.7 failed: no',
+    );
     expect(said({ kind: 'adopt-bundle', bundleId, mediumId: '7-sdb1' })).toBe('Taking up ocp 4.13.7 failed: no');
     expect(said({ kind: 'mount-medium', mediumId: '7-sdb1' })).toBe('Mounting 7-sdb1 failed: no');
     expect(said({ kind: 'apply-mirrors', repositories: [] })).toBe('Rendering the mirrors failed: no');
