@@ -458,7 +458,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
           {
             label: 'sdb1',
             isTrusted: !distrusted.has(digest),
-            read: (startByte) => read(digest, startByte),
+            read: (startByte, signal) => read(digest, startByte, signal),
             distrust: () => void distrusted.add(digest),
           },
         ],
