@@ -21,6 +21,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'mount-medium': 'preload',
   'read-medium': 'preload',
   'bundle-being-read': 'preload',
+  'keep-documents': 'preload',
   'adopt-bundle': 'preload',
   'apply-mirrors': 'preload',
   'start-pull': 'preload',
