@@ -3,9 +3,12 @@ import { programImage } from './program-image.ts';
 import { makeSampleBundle, type SampleBundle, type SampleBundleOptions } from './sample-bundle.ts';
 import type { SampleLayer } from './sample-image.ts';
 
-/** A release whose images run: components `etcd` and `api`, which each release has its own of, and `tools`, the same in all. */
+/**
+ * A release whose images run: components `etcd` and `api`, which each release has its own of, and `tools`, the same in all, of which nothing runs. The tag of etcd is the same
+ * in all releases too, so that it moves.
+ */
 export interface RunningRelease extends SampleBundle {
-  /** A pod of each component, by digest. */
+  /** A pod of `etcd` and one of `api`, by digest. */
   readonly pods: WantedPods;
 }
 
@@ -16,9 +19,10 @@ export async function makeRunningRelease(
   options: Omit<SampleBundleOptions, 'images' | 'sequence' | 'version'>,
 ): Promise<RunningRelease> {
   const version = `1.${sequence}.0`;
-  const own = ['etcd', 'api'].map((component) => ({
+  const ownTags = { etcd: 'current', api: version };
+  const own = Object.entries(ownTags).map(([component, tag]) => ({
     component,
-    reference: `quay.example.com/ocp/${component}:${version}`,
+    reference: `quay.example.com/ocp/${component}:${tag}`,
     image: programImage(`${component}-${version}`, program),
   }));
   const tools = {
@@ -27,6 +31,7 @@ export async function makeRunningRelease(
     image: programImage('tools', program),
   };
   const bundle = await makeSampleBundle({ ...options, version, sequence, images: [...own, tools] });
-  const pods = bundle.contents.images.map(({ component = '', reference }) => [component, reference] as const);
+  const running = bundle.contents.images.filter(({ component }) => component !== tools.component);
+  const pods = running.map(({ component = '', reference }) => [component, reference] as const);
   return { ...bundle, pods: Object.fromEntries(pods) };
 }

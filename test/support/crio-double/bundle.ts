@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { bundleProgram } from '../bundle-program.ts';
 
 /** The repository's root directory. */
 const repository = fileURLToPath(new URL('../../../', import.meta.url));
@@ -15,15 +15,7 @@ export const criProtoFile = join(repository, 'proto/runtime/v1/api.proto');
  * @param outFile must end in `.cjs`, or in `.js` where no package.json says that files are modules.
  */
 export async function bundleCrioDouble(outFile: string): Promise<void> {
-  await build({
-    entryPoints: [join(repository, 'test/support/crio-double/main.ts')],
-    outfile: outFile,
-    bundle: true,
-    platform: 'node',
-    target: 'node20',
-    format: 'cjs',
-    logLevel: 'error',
-  });
+  await bundleProgram(join(repository, 'test/support/crio-double/main.ts'), outFile);
 }
 
 /** Bundles the double into `.cache/`, which git ignores, and resolves with the file. Test runs at the same time don't disturb each other. */

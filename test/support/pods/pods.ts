@@ -57,7 +57,8 @@ export function createPods({ socketPath, protoRoot }: PodsOptions): Pods {
   };
 
   async function start(sandbox: Sandbox, image: string, containers: readonly Container[]): Promise<string> {
-    const attempt = containers.length;
+    // Not their count: exited ones may have been removed.
+    const attempt = nextAttempt(containers);
     const request = {
       podSandboxId: sandbox.id,
       config: { metadata: { name: CONTAINER_NAME, attempt }, image: { image }, linux: onNode },
@@ -71,7 +72,7 @@ export function createPods({ socketPath, protoRoot }: PodsOptions): Pods {
   async function run(name: string, image: string): Promise<string> {
     const { sandboxes, containers } = await look();
     const before = sandboxes.filter(({ metadata }) => metadata.name === name);
-    const attempt = Math.max(-1, ...before.map(({ metadata }) => metadata.attempt)) + 1;
+    const attempt = nextAttempt(before);
     const metadata = { name, uid: `uid-of-${name}`, namespace: 'kube-system', attempt };
     const made = await call<{ podSandboxId: string }>('RunPodSandbox', { config: { metadata, linux: onNode } });
     const own = containers.filter(({ podSandboxId }) => before.some(({ id }) => id === podSandboxId));
@@ -101,8 +102,9 @@ export function createPods({ socketPath, protoRoot }: PodsOptions): Pods {
         if (container !== undefined) await call('StopContainer', { containerId: container.id, timeout: stopSeconds });
         await call('StopPodSandbox', { podSandboxId: sandbox.id });
       }
-      for (const [name, image] of Object.entries(wanted)) ids[name] ??= await run(name, image);
-      return ids;
+      const lacking = Object.entries(wanted).filter(([name]) => ids[name] === undefined);
+      const started = lacking.map(async ([name, image]) => [name, await run(name, image)] as const);
+      return { ...ids, ...Object.fromEntries(await Promise.all(started)) };
     },
     restart: async (name) => {
       const { sandbox, container } = (await running()).get(name) ?? {};
@@ -122,6 +124,10 @@ export function createPods({ socketPath, protoRoot }: PodsOptions): Pods {
     },
     close: grpc.close,
   };
+}
+
+function nextAttempt(before: readonly { readonly metadata: { readonly attempt: number } }[]): number {
+  return Math.max(-1, ...before.map(({ metadata }) => metadata.attempt)) + 1;
 }
 
 /** Of a sandbox and of a container alike: the numbers of their members differ, their names do not. */

@@ -1,0 +1,186 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { StatusReport } from '../../src/domain/report.ts';
+import { programLayer, sandboxImage } from '../support/program-image.ts';
+import { makeRunningRelease, type RunningRelease } from '../support/running-release.ts';
+import { sampleKey } from '../support/sample-bundle.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { installStickpin } from './machine/install.ts';
+import { stickpinOn } from './machine/node.ts';
+import { type MachinePods, startContainerdWithPods } from './machine/pods.ts';
+import { makeStick } from './machine/stick.ts';
+
+const SETTINGS = '/etc/stickpin/stickpin.toml.d/50-test.toml';
+const KNOWN_GOOD = ['/run/stickpin/images.env', '/var/lib/stickpin/images.env'];
+
+/** Each test boots, starts pods and waits for rounds; on a busy machine all of that takes several times as long. */
+vi.setConfig({ testTimeout: 600_000 });
+const DEADLINE_MS = 240_000;
+
+const soakOf = (soak: string) => `[lifecycle]\nsoak = "${soak}"\n`;
+
+/** Three releases over their whole life, with real containers of containerd and a boot in between. Tests lean on the ones before. */
+describeMachine('releases over their life', {}, (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let pods: MachinePods;
+  let a: RunningRelease;
+  let b: RunningRelease;
+  let c: RunningRelease;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-lifecycle-'));
+    const program = await programLayer();
+    const dirOf = (name: string) => ({ dir: join(directory, name, 'stickpin'), keys: [key] });
+    a = await makeRunningRelease(1, program, dirOf('a'));
+    b = await makeRunningRelease(2, program, { ...dirOf('b'), schedule: 'manual' });
+    c = await makeRunningRelease(3, program, dirOf('c'));
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  /** Waits until exactly these releases are known, in these phases, and those that are kept are there and pinned. */
+  const become = (what: string, phases: Readonly<Record<string, string>>) => {
+    const isSo = ({ runtime, operation, bundles }: StatusReport) => {
+      const isKept = bundles.every(
+        ({ phase, images }) =>
+          phase === 'retired' || (images.present === images.total && images.pinned === images.total),
+      );
+      const found = Object.fromEntries(bundles.map(({ version, phase }) => [version, phase]));
+      return runtime.reachable && operation === 'idle' && isKept && isSame(found, phases);
+    };
+    return node.until(what, isSo, DEADLINE_MS);
+  };
+
+  /** Plugs in a stick with the release and pulls it out once that has come so far. */
+  async function bring(name: string, what: string, phases: Readonly<Record<string, string>>): Promise<void> {
+    const stick = await makeStick({ image: join(directory, `${name}.img`), folder: join(directory, name) });
+    const plugged = await machine().plug(stick);
+    await become(what, phases);
+    await plugged.unplug();
+  }
+
+  /** Starts the containers of a release in place of those that run. stickpin looks by itself as well, but within half a minute. */
+  async function run(release: RunningRelease): Promise<void> {
+    await pods.run(release.pods);
+    await machine().output('stickpin rescan');
+  }
+
+  async function setSoak(soak: string): Promise<void> {
+    await machine().putFile(SETTINGS, soakOf(soak));
+    await machine().output('systemctl restart stickpin');
+  }
+
+  const runningImages = async () => {
+    const listed = await machine().output('ctr --namespace k8s.io containers ls');
+    const tasks = await machine().output('ctr --namespace k8s.io tasks ls');
+    const isRunning = (line: string) =>
+      tasks.split('\n').some((task) => task.includes(line.split(' ')[0] ?? '') && task.includes('RUNNING'));
+    return listed
+      .split('\n')
+      .filter((line) => line.includes('@') && isRunning(line))
+      .map((line) => line.split(/ +/)[1]);
+  };
+
+  const imageNames = async () => (await machine().output('ctr --namespace k8s.io images ls -q')).split('\n');
+
+  async function expectTagNames(release: RunningRelease): Promise<void> {
+    const tag = release.contents.images.find(({ component }) => component === 'etcd')?.tags[0] ?? '';
+    const [, digest = ''] = (release.pods.etcd ?? '').split('@');
+    expect(await machine().output(`ctr --namespace k8s.io images ls "name==${tag}"`)).toContain(digest);
+  }
+
+  async function expectKnownGood(release: RunningRelease): Promise<void> {
+    for (const path of KNOWN_GOOD) {
+      await machine().untilOutput(
+        path,
+        `grep --fixed-strings --line-regexp 'STICKPIN_ETCD=${release.pods.etcd}' ${path}`,
+      );
+    }
+  }
+
+  test('the first release is proven by its containers', async () => {
+    pods = await startContainerdWithPods(machine());
+    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem }, configuration: soakOf('5 s') });
+    await bring('a', 'activation', { '1.1.0': 'activated' });
+    await run(a);
+    await become('the first release to be proven', { '1.1.0': 'proven' });
+    await expectKnownGood(a);
+  });
+
+  test('with the second one ready it is the known good one after a boot, even if the daemon never runs', async () => {
+    await bring('b', 'the second release to be ready', { '1.1.0': 'proven', '1.2.0': 'ready' });
+    await machine().output('systemctl mask stickpin.service');
+    await machine().reboot();
+    expect(await machine().run('systemctl is-active stickpin')).toMatchObject({ stdout: 'inactive\n' });
+    await expectKnownGood(a);
+    const started = `systemd-run --pipe --wait --quiet --property=EnvironmentFile=${KNOWN_GOOD[0]} sh -c 'echo $STICKPIN_API'`;
+    expect(await machine().output(started)).toBe(a.pods.api);
+    await machine().output('systemctl unmask stickpin.service && systemctl start stickpin');
+    await become('everything to be as it was', { '1.1.0': 'proven', '1.2.0': 'ready' });
+    await expectTagNames(a);
+  });
+
+  test('the second one, activated and running, soaks anew after a power cut, with the first one as known good', async () => {
+    await setSoak('1 h');
+    await machine().output('stickpin activate ocp@1.2.0');
+    await become('activation', { '1.1.0': 'proven', '1.2.0': 'activated' });
+    await expectTagNames(b);
+    await run(b);
+    await become('the second release to run', { '1.1.0': 'proven', '1.2.0': 'active' });
+    await machine().powerCut();
+    const { status } = await become('the second release to run again', { '1.1.0': 'proven', '1.2.0': 'active' });
+    expect(status).toMatch(/ocp 1\.2\.0 active \(3 images pinned\), proven in about /);
+    await expectKnownGood(a);
+  });
+
+  test('the second one is proven, the first one is the fallback, and so they are after a boot', async () => {
+    await setSoak('5 s');
+    const phases = { '1.1.0': 'superseded', '1.2.0': 'proven' };
+    await become('the second release to be proven', phases);
+    await expectKnownGood(b);
+    await machine().reboot();
+    await become('everything to be as it was', phases);
+    await expectKnownGood(b);
+  });
+
+  test('with the third one proven the first one is retired, and its images are gone for good', async () => {
+    await bring('c', 'activation', { '1.1.0': 'superseded', '1.2.0': 'proven', '1.3.0': 'activated' });
+    await run(c);
+    const phases = { '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' };
+    await become('the third release to be proven', phases);
+    await expectRemoved(a);
+    await machine().reboot();
+    await become('everything to be as it was', phases);
+    await expectRemoved(a);
+    expect((await runningImages()).sort()).toEqual(Object.values(c.pods).sort());
+  });
+
+  /** What only it had is gone, down to the layers; what others have and what was never ours is not. */
+  async function expectRemoved(release: RunningRelease): Promise<void> {
+    const isGone = async () => (await imageNames()).every((name) => !Object.values(release.pods).includes(name));
+    await machine().until('the images to go', isGone);
+    const tools = release.contents.images.find(({ component }) => component === 'tools')?.reference;
+    expect(await imageNames()).toEqual(expect.arrayContaining([tools, sandboxImage]));
+    const layers = release.images.flatMap(({ image }) => image.layers.slice(1));
+    for (const { digest } of layers.slice(0, 2)) {
+      await machine().untilOutput('the layer to go', `! ctr --namespace k8s.io content ls -q | grep -q ${digest}`);
+    }
+  }
+
+  test('rollback goes back to the fallback without its stick, which proves itself again', async () => {
+    await machine().output('stickpin rollback');
+    await become('activation', { '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
+    await expectTagNames(b);
+    await run(b);
+    await become('the fallback to be proven', { '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });
+    await expectKnownGood(b);
+  });
+});
+
+function isSame(one: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): boolean {
+  const names = Object.keys({ ...one, ...other });
+  return names.every((name) => one[name] === other[name]);
+}
