@@ -118,6 +118,7 @@ export function createDetectedRuntime(
     applyPins: async (references, options, signal) => present().applyPins(references, options, signal),
     applyMirrors: async (mirrors, signal) => present().applyMirrors(mirrors, signal),
     pull: async (reference, signal) => present().pull(reference, signal),
+    image: async (name, signal) => present().image(name, signal),
     removeTag: async (tag, signal) => present().removeTag(tag, signal),
     containers: async (signal) => present().containers(signal),
     removeContainer: async (containerId, signal) => present().removeContainer(containerId, signal),

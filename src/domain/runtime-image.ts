@@ -27,6 +27,9 @@ export interface StagingFilesystem {
 /** What a runtime keeps of a layer: its files, its compressed blob, or both. */
 export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
+/** When a runtime goes to a mirror that was written: with its next pull, or some time after it was asked to reload (fact 5). */
+export type MirrorEffect = 'at-once' | 'late';
+
 /** The runtime as observed in one round. */
 export type RuntimeObservation =
   | {
@@ -37,6 +40,8 @@ export type RuntimeObservation =
       readonly filesystem: ImageFilesystem | undefined;
       /** Default `unpacked`. */
       readonly layerStorage?: LayerStorage;
+      /** Default `at-once`. */
+      readonly mirrorsTakeEffect?: MirrorEffect;
       /** Absent when blobs are staged on the filesystem of the images, or not at all. */
       readonly staging?: StagingFilesystem | undefined;
       /** References that our rendered pins name now, sorted. For a runtime that pins by label: those labelled. */

@@ -1,52 +1,126 @@
 import { bundleTitle } from '../domain/bundle.ts';
+import type { Digest } from '../domain/digest.ts';
+import { parseReference } from '../domain/reference.ts';
 import type { RuntimeImage } from '../domain/runtime-image.ts';
 import type { StoredBundle } from '../domain/state.ts';
-import { AppError } from '../platform/app-error.ts';
-import type { RuntimePort } from './ports.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { RuntimePort, TransferMeter } from './ports.ts';
+
+/** What an activation needs. */
+export interface ActivationDependencies {
+  readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'removeTag'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests'>;
+}
 
 /** A tag and the image that it is to name. */
 interface TagGoal {
   readonly tag: string;
   readonly reference: string;
+  readonly digest: Digest;
 }
 
 /**
- * Gives the tags of a release to its images: each tag that does not name its image yet is pulled from our registry, then all are compared
- * with what the runtime says. A tag that came out wrong is taken away again.
+ * Gives the tags of a release to its images: each tag that does not name its image yet is pulled from our registry and compared with what the
+ * runtime says. The first that came out wrong is taken away again and ends the activation.
  *
- * @throws AppError `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; what the pulls throw.
+ * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our registry for its repository. Another registry,
+ * asked for a tag, may give another image.
+ *
+ * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry yet; `engine/tag-mismatch` (`retry`) when a tag
+ * names another image afterwards; what the pulls throw.
  */
-export async function activateBundle(bundle: StoredBundle, runtime: RuntimePort, signal: AbortSignal): Promise<number> {
-  const goals = bundle.contents.images.flatMap((image) =>
-    image.tags.map((tag): TagGoal => ({ tag, reference: image.reference })),
+export async function activateBundle(
+  bundle: StoredBundle,
+  deps: ActivationDependencies,
+  signal: AbortSignal,
+): Promise<number> {
+  const goals = bundle.contents.images.flatMap(({ tags, reference, digest }) =>
+    tags.map((tag): TagGoal => ({ tag, reference, digest })),
   );
-  const before = await imagesByName(runtime, signal);
-  for (const goal of goals) if (!isMet(goal, before)) await runtime.pull(goal.tag, signal);
-  const after = await imagesByName(runtime, signal);
-  const wrong = goals.filter((goal) => !isMet(goal, after));
-  for (const { tag } of wrong) if (after.has(tag)) await runtime.removeTag(tag, signal);
-  const first = wrong[0];
-  if (first === undefined) return goals.length;
-  throw new AppError({
-    code: 'engine/tag-mismatch',
-    message: `${first.tag} does not name ${first.reference} after it was pulled for ${bundleTitle(bundle.payload)}; another source answers for this tag, see the runtime's registries configuration`,
-    disposition: 'retry',
-  });
+  const { images, mirrorsTakeEffect } = await observed(deps.runtime, signal);
+  const open = goals.filter(({ tag, reference }) => !isSameImage(images.get(tag), images.get(reference)));
+  if (mirrorsTakeEffect === 'late') {
+    for (const probe of probesFor(open)) await provenMirror(probe, deps, signal);
+  }
+  for (const goal of open) await giveTag(goal, bundle, deps.runtime, signal);
+  return goals.length;
 }
 
-async function imagesByName(runtime: RuntimePort, signal: AbortSignal): Promise<ReadonlyMap<string, RuntimeImage>> {
+async function observed(runtime: ActivationDependencies['runtime'], signal: AbortSignal) {
   const observation = await runtime.observe(signal);
   if (observation.kind === 'unreachable') {
     throw new AppError({ code: 'runtime/unreachable', message: observation.reason, disposition: 'retry' });
   }
-  return new Map(
-    observation.images.flatMap((image) =>
-      [...image.repoDigests, ...image.repoTags].map((name) => [name, image] as const),
-    ),
+  const { images, mirrorsTakeEffect } = observation;
+  const named = images.flatMap((image) =>
+    [...image.repoDigests, ...image.repoTags].map((name) => [name, image] as const),
   );
+  return { images: new Map(named), mirrorsTakeEffect };
 }
 
-function isMet({ tag, reference }: TagGoal, images: ReadonlyMap<string, RuntimeImage>): boolean {
-  const tagged = images.get(tag);
-  return tagged !== undefined && tagged.imageId === images.get(reference)?.imageId;
+/** Images are the same to a runtime when they have the same configuration, whatever manifest they came by. */
+function isSameImage(tagged: RuntimeImage | undefined, own: RuntimeImage | undefined): boolean {
+  return tagged !== undefined && tagged.imageId === own?.imageId;
+}
+
+/** One image of each repository: of several repositories a runtime that has not reloaded yet may have the mirror of one only. */
+function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
+  return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
+}
+
+/**
+ * Has the runtime pull an image that it has, by digest. It asks for the manifest all the same (fact 17), and a digest names the right image
+ * wherever it comes from. That our registry was asked is all that counts: what it does not have comes from elsewhere.
+ */
+async function provenMirror(
+  [repository, digest]: readonly [string, Digest],
+  { runtime, meter }: ActivationDependencies,
+  signal: AbortSignal,
+): Promise<void> {
+  const asked = meter.manifestRequests(repository, digest);
+  let failure: unknown;
+  try {
+    await runtime.pull(`${repository}@${digest}`, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    failure = error;
+  }
+  if (meter.manifestRequests(repository, digest) !== asked) return;
+  if (failure instanceof AppError && failure.code === 'runtime/unreachable') throw failure;
+  const why = failure === undefined ? '' : `: ${reasonOf(failure)}`;
+  throw new AppError({
+    code: 'engine/mirror-unused',
+    message: `the runtime did not come to stickpin's registry for ${repository}; it has not taken up its mirror configuration (yet), and no tag is pulled before it has${why}`,
+    disposition: 'retry',
+  });
+}
+
+async function giveTag(
+  goal: TagGoal,
+  bundle: StoredBundle,
+  runtime: ActivationDependencies['runtime'],
+  signal: AbortSignal,
+): Promise<void> {
+  const before = await runtime.image(goal.reference, signal);
+  await runtime.pull(goal.tag, signal);
+  const tagged = await runtime.image(goal.tag, signal);
+  const own = await runtime.image(goal.reference, signal);
+  if (isSameImage(tagged, own) && !hasForeignManifest(tagged, before)) return;
+  if (tagged !== undefined) await runtime.removeTag(goal.tag, signal);
+  throw new AppError({
+    code: 'engine/tag-mismatch',
+    message: `${goal.tag} does not name ${goal.reference} after it was pulled for ${bundleTitle(bundle.payload)}; another source answers for this tag, see the runtime's registries configuration`,
+    disposition: 'retry',
+  });
+}
+
+/** Another manifest of the same configuration makes no other image, but the runtime lists a digest that the image did not have before. */
+function hasForeignManifest(after: RuntimeImage | undefined, before: RuntimeImage | undefined): boolean {
+  if (after === undefined || before === undefined) return false;
+  const known = new Set(before.repoDigests.map(digestIn));
+  return after.repoDigests.some((name) => !known.has(digestIn(name)));
+}
+
+function digestIn(name: string): string {
+  return name.slice(name.indexOf('@') + 1);
 }

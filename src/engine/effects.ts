@@ -79,8 +79,13 @@ function isWorthTelling(
 ): boolean {
   // Told all together, see refusals.ts.
   if (reason.code === 'runtime/policy') return false;
-  if (retry === 'settling') return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
+  if (retry === 'settling') return isSettlingTold(attempts);
   return before?.reason.message !== reason.message;
+}
+
+/** Once when it takes long, and once when the quick tries are used up. */
+function isSettlingTold(attempts: number): boolean {
+  return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
 }
 
 /** How often pins are asked for before it counts as in vain. */
@@ -314,7 +319,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     return async (signal: AbortSignal): Promise<void> => {
       const title = bundleTitle(bundle.payload);
       try {
-        const tags = await activateBundle(bundle, runtime, signal);
+        const tags = await activateBundle(bundle, deps, signal);
         const message = `${title} is activated: ${tags === 1 ? '1 tag names its image' : `${tags} tags name its images`} now`;
         const news = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
         const at = stampAfter(store.load().bundles, clock.now());
@@ -325,8 +330,9 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         signal.throwIfAborted();
         const code = error instanceof AppError ? error.code : 'engine/activation';
         const message = `${title} could not be activated: ${reasonOf(error)}`;
-        const failure = failures.note(task, { code, message }, 'backoff', clock.now());
-        if (failure.attempts > 1 && failure.attempts % 5 !== 0) return;
+        const retry = code === 'engine/mirror-unused' ? 'settling' : 'backoff';
+        const { attempts } = failures.note(task, { code, message }, retry, clock.now());
+        if (retry === 'settling' ? !isSettlingTold(attempts) : attempts > 1 && attempts % 5 !== 0) return;
         narrator.tell({ kind: 'activationFailed', level: 'warn', bundleId: bundle.bundleId, message });
       }
     };

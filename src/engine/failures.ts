@@ -39,21 +39,31 @@ export interface FailureLedger {
 /** An empty ledger. @param random 0 to 1, as Math.random */
 export function createFailureLedger(random: () => number): FailureLedger {
   const failures = new Map<string, TaskFailure>();
+  const settling = new Set<string>();
   return {
     list: () => [...failures.values()],
     note: (task, reason, retry, now) => {
-      const attempts = (failures.get(keyOf(task))?.attempts ?? 0) + 1;
+      const key = keyOf(task);
+      // What failed otherwise after the runtime had settled has not been tried before.
+      const isNew = retry !== 'settling' && settling.has(key);
+      const attempts = isNew ? 1 : (failures.get(key)?.attempts ?? 0) + 1;
       const waitMs = waitOf(retry, attempts, random);
       const retryAt = waitMs === undefined ? undefined : now + waitMs;
       const failure = { task, reason, attempts, retryAt, isExhausted: isExhausted(retry, attempts) };
-      failures.set(keyOf(task), failure);
+      failures.set(key, failure);
+      if (retry === 'settling') settling.add(key);
+      else settling.delete(key);
       return failure;
     },
     succeeded: (task) => {
       failures.delete(keyOf(task));
+      settling.delete(keyOf(task));
     },
     last: (task) => failures.get(keyOf(task)),
-    forgetAll: () => failures.clear(),
+    forgetAll: () => {
+      failures.clear();
+      settling.clear();
+    },
   };
 }
 

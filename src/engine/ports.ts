@@ -9,7 +9,7 @@ import type { BundleId, Digest } from '../domain/digest.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId } from '../domain/medium.ts';
 import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
-import type { RuntimeObservation } from '../domain/runtime-image.ts';
+import type { RuntimeImage, RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { Stored } from '../domain/state.ts';
 import type { Allocate } from '../platform/chunk-buffer.ts';
@@ -100,6 +100,12 @@ export interface RuntimePort {
    * @throws AppError with a {@link PullErrorCode}.
    */
   pull(reference: string, signal: AbortSignal): Promise<void>;
+  /**
+   * The image that has this name (`registry/repo:tag`, or by digest) now; undefined when none has.
+   *
+   * @throws AppError `runtime/unreachable` and others of the runtime room
+   */
+  image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /** Takes one name (`registry/repo:tag`) off its image; the image stays under its other names where the runtime can do so. */
   removeTag(tag: string, signal: AbortSignal): Promise<void>;
   /** Calls `listener` when the runtime came, went or its configuration changed on disk. */

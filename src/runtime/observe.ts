@@ -1,6 +1,12 @@
 import { stat, statfs } from 'node:fs/promises';
 import type { Reason } from '../domain/medium.ts';
-import type { ImageFilesystem, LayerStorage, RuntimeObservation, StagingFilesystem } from '../domain/runtime-image.ts';
+import type {
+  ImageFilesystem,
+  LayerStorage,
+  MirrorEffect,
+  RuntimeObservation,
+  StagingFilesystem,
+} from '../domain/runtime-image.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { CriClient } from './cri-client.ts';
@@ -13,9 +19,10 @@ export interface Rendered {
   readonly renderedMirrors: readonly string[];
 }
 
-/** How a runtime uses the disk. */
-export interface DiskUse {
+/** How a runtime works, as far as its version does not change it. */
+export interface RuntimeTraits {
   readonly layerStorage: LayerStorage;
+  readonly mirrorsTakeEffect: MirrorEffect;
   /** Where blobs lie while they are pulled, if that is not the runtime's own storage. */
   readonly stagingPath?: string;
 }
@@ -26,7 +33,7 @@ export interface DiskUse {
  */
 export async function observeOverCri(
   cri: CriClient,
-  use: DiskUse,
+  { layerStorage, mirrorsTakeEffect, stagingPath }: RuntimeTraits,
   timeoutMs: number,
   signal: AbortSignal,
   rendered: (signal: AbortSignal) => Promise<Rendered>,
@@ -43,8 +50,9 @@ export async function observeOverCri(
           imageFilesystem(cri, inner),
           rendered(inner),
         ]);
-        const staging = await stagingBeside(filesystem, use.stagingPath);
-        return { kind: 'reachable', name, images, filesystem, layerStorage: use.layerStorage, staging, ...ours };
+        const staging = await stagingBeside(filesystem, stagingPath);
+        const traits = { layerStorage, mirrorsTakeEffect };
+        return { kind: 'reachable', name, images, filesystem, ...traits, staging, ...ours };
       },
     );
   } catch (error) {

@@ -6,6 +6,7 @@ import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domai
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
+import type { MirrorEffect, RuntimeImage } from '../../src/domain/runtime-image.ts';
 import type { Policy, StoredBundle } from '../../src/domain/state.ts';
 import { createEngine, type Engine } from '../../src/engine/engine.ts';
 import type { BlobFlow, ContainersPort, EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
@@ -86,6 +87,9 @@ export interface FakeRuntime extends RuntimePort, ContainersPort {
   isUp: boolean;
   /** References and tags by image; the image id of a tag is that of the reference it names. */
   readonly images: Map<string, string>;
+  mirrorsTakeEffect: MirrorEffect;
+  /** Whether a pull by digest that works has asked our registry for the manifest. */
+  asksUs: boolean;
   /** Whether rendered pins take effect. */
   pinsHold: boolean;
   /** Throws instead of rendering, while set. */
@@ -100,7 +104,14 @@ export interface FakeRuntime extends RuntimePort, ContainersPort {
   emit(): void;
 }
 
-function createFakeRuntime(idOfTag: (tag: string) => string, now: () => number): FakeRuntime {
+interface FakeRuntimeDependencies {
+  readonly idOfTag: (tag: string) => string;
+  readonly now: () => number;
+  /** Called with the reference by digest for which our registry was asked. */
+  readonly onAsked: (reference: string) => void;
+}
+
+function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): FakeRuntime {
   const listeners = new Set<() => void>();
   let pins: readonly string[] = [];
   let mirrors: readonly string[] = [];
@@ -108,8 +119,20 @@ function createFakeRuntime(idOfTag: (tag: string) => string, now: () => number):
   let looks = 0;
   let started = 0;
   const ofPod = (pod: string) => [...fake.running.values()].filter((one) => one.key === pod);
+  const list = (): RuntimeImage[] =>
+    [...new Set(fake.images.values())].map((imageId) => {
+      const names = [...fake.images].flatMap(([name, id]) => (id === imageId ? [name] : []));
+      return {
+        imageId,
+        repoTags: names.filter((name) => !name.includes('@')),
+        repoDigests: names.filter((name) => name.includes('@')),
+        pinned: fake.pinsHold && names.some((name) => pins.includes(name)),
+      };
+    });
   const fake: FakeRuntime = {
     isUp: true,
+    mirrorsTakeEffect: 'at-once',
+    asksUs: true,
     images: new Map(),
     pinsHold: true,
     failPins: undefined,
@@ -161,17 +184,11 @@ function createFakeRuntime(idOfTag: (tag: string) => string, now: () => number):
       await turn(); // so that a hot loop can be seen from outside
       rounds += 1;
       if (!fake.isUp) return { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' };
-      const images = [...new Set(fake.images.values())].map((imageId) => {
-        const names = [...fake.images].flatMap(([name, id]) => (id === imageId ? [name] : []));
-        return {
-          imageId,
-          repoTags: names.filter((name) => !name.includes('@')),
-          repoDigests: names.filter((name) => name.includes('@')),
-          pinned: fake.pinsHold && names.some((name) => pins.includes(name)),
-        };
-      });
+      const images = list();
       const filesystem = { path: '/var', totalBytes: 2 ** 40, freeBytes: 2 ** 39 };
-      return { kind: 'reachable', name: 'fake 1', images, filesystem, renderedPins: pins, renderedMirrors: mirrors };
+      const { mirrorsTakeEffect } = fake;
+      const rendered = { renderedPins: pins, renderedMirrors: mirrors };
+      return { kind: 'reachable', name: 'fake 1', images, filesystem, mirrorsTakeEffect, ...rendered };
     },
     applyPins: async (references, { force }) => {
       fake.log.push(`pins ${references.length}${force ? ' by force' : ''}`);
@@ -185,6 +202,11 @@ function createFakeRuntime(idOfTag: (tag: string) => string, now: () => number):
     pull: async (reference, signal) => {
       fake.log.push(`pull ${reference}`);
       await fake.onPull(reference, signal);
+      if (fake.asksUs && reference.includes('@')) onAsked(reference);
+    },
+    image: async (name) => {
+      const imageId = fake.images.get(name);
+      return list().find((image) => image.imageId === imageId);
     },
     removeTag: async (tag) => {
       fake.log.push(`remove ${tag}`);
@@ -375,7 +397,11 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
     }
     throw new AppError({ code: 'runtime/not-found', message: `${tag} not found`, disposition: 'retry' });
   };
-  const runtime: FakeRuntime = createFakeRuntime(idOfTag, () => clock.now());
+  const runtime: FakeRuntime = createFakeRuntime({
+    idOfTag,
+    now: () => clock.now(),
+    onAsked: (reference) => meter.manifests.set(reference, (meter.manifests.get(reference) ?? 0) + 1),
+  });
   const clock: VirtualClock = createVirtualClock(runtime.rounds);
   const media = createFakeMedia(() => trustRevision);
   const blobs = new Map<Digest, Buffer>();

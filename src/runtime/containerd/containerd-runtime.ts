@@ -3,7 +3,7 @@ import { createContainers } from '../containers.ts';
 import { createCriClient } from '../cri-client.ts';
 import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
-import { observeOverCri } from '../observe.ts';
+import { observeOverCri, type RuntimeTraits } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { configError } from '../runtime-error.ts';
 import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
@@ -26,6 +26,8 @@ export interface ContainerdRuntimeOptions {
   readonly protoRoot?: string;
 }
 
+/** Blobs are kept beside what was unpacked of them (fact 22); `hosts.toml` is read at each pull (fact 21). */
+const TRAITS: RuntimeTraits = { layerStorage: 'both', mirrorsTakeEffect: 'at-once' };
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 
 /**
@@ -64,7 +66,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     },
     onChange: listeners.add,
     observe: (signal) =>
-      observeOverCri(cri, { layerStorage: 'both' }, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
+      observeOverCri(cri, TRAITS, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
         renderedPins: labelledPins(await images.list(inner, MARK_LABEL)),
         renderedMirrors: (await (await hosts(inner))?.rendered()) ?? [],
       })),
@@ -83,6 +85,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       // The image is there: a label that could not be set is missed by the next observation, and asked for then.
       await pinPulled(reference, signal).catch(() => signal.throwIfAborted());
     },
+    image: cri.imageStatus,
     removeTag: (tag, signal) => images.remove(tag, signal),
   };
 }

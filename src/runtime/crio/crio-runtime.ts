@@ -6,7 +6,7 @@ import { createContainers } from '../containers.ts';
 import { type CriClient, createCriClient } from '../cri-client.ts';
 import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
-import { type DiskUse, observeOverCri } from '../observe.ts';
+import { observeOverCri, type RuntimeTraits } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { createCrioFiles } from './crio-files.ts';
@@ -30,8 +30,8 @@ export interface CrioRuntimeOptions {
   readonly protoRoot?: string;
 }
 
-/** Layers are unpacked from blobs in /var/tmp (fact 18), which lie there until their image is stored. */
-const DISK_USE: DiskUse = { layerStorage: 'unpacked', stagingPath: '/var/tmp' };
+/** Layers are unpacked from blobs in /var/tmp (fact 18), which lie there until their image is stored. Mirrors wait for a reload (fact 5). */
+const TRAITS: RuntimeTraits = { layerStorage: 'unpacked', stagingPath: '/var/tmp', mirrorsTakeEffect: 'late' };
 
 /**
  * CRI-O: pins and mirrors by drop-ins, images over CRI.
@@ -63,7 +63,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     close: cri.close,
     onChange: listeners.add,
     observe: (signal) =>
-      observeOverCri(cri, DISK_USE, options.observeTimeoutMs ?? 15_000, signal, async (inner) => {
+      observeOverCri(cri, TRAITS, options.observeTimeoutMs ?? 15_000, signal, async (inner) => {
         const { rendered, fault } = await files.inspectPins(inner);
         return { renderedPins: rendered, pinFault: fault, renderedMirrors: await files.renderedMirrors() };
       }),
@@ -84,6 +84,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     pull: async (reference, signal) => {
       await cri.pullImage(reference, signal);
     },
+    image: cri.imageStatus,
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
   };
 }

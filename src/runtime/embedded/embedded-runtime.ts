@@ -58,6 +58,8 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     applyMirrors: async (mirrors) => {
       mirrored = new Set(mirrors.map(({ repository }) => repository));
     },
+    image: async (name) =>
+      (await layout.list()).find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name)),
     removeTag: (tag) => layout.removeName(tag),
     containers: async () => [], // it keeps images and runs nothing
     removeContainer: async () => undefined,

@@ -171,6 +171,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     publish(second, ['v1']);
     await runtime.pull(`${REPOSITORY}:v1`, signal);
     expect((await imageOf(`${REPOSITORY}:v1`))?.repoDigests).toEqual([two]);
+    expect((await runtime.image(`${REPOSITORY}:v1`, signal))?.repoDigests).toEqual([two]);
     await runtime.removeTag(`${REPOSITORY}:v1`, signal);
     await eventually(async () => expect(await imageOf(`${REPOSITORY}:v1`)).toBeUndefined());
     expect(await imageOf(two)).toBeDefined();

@@ -339,7 +339,9 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await runtime.pull(reference, signal);
     await runtime.pull(`${REPOSITORY}:v1`, signal);
     expect((await observed()).images).toMatchObject([{ repoTags: [`${REPOSITORY}:v1`], repoDigests: [reference] }]);
+    expect((await runtime.image(`${REPOSITORY}:v1`, signal))?.repoDigests).toEqual([reference]);
     await runtime.removeTag(`${REPOSITORY}:v1`, signal);
+    expect(await runtime.image(`${REPOSITORY}:v1`, signal)).toBeUndefined();
     expect((await observed()).images).toMatchObject([{ repoTags: [], repoDigests: [reference] }]);
     await runtime.removeTag(`${REPOSITORY}:v1`, signal);
   });

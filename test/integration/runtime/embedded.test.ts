@@ -112,7 +112,9 @@ describe('the embedded runtime', () => {
     publish(second, ['v1']);
     await runtime.pull(`${REPOSITORY}:v1`, signal);
     expect(await tagsById()).toEqual({ [first.config.digest]: [], [second.config.digest]: [`${REPOSITORY}:v1`] });
+    expect((await runtime.image(`${REPOSITORY}:v1`, signal))?.imageId).toBe(second.config.digest);
     await runtime.removeTag(`${REPOSITORY}:v1`, signal);
+    expect(await runtime.image(`${REPOSITORY}:v1`, signal)).toBeUndefined();
     expect(await tagsById()).toEqual({ [first.config.digest]: [] });
   });
 

@@ -32,6 +32,7 @@ function fakeAdapter(name: string, answers: () => boolean) {
     applyPins: async () => undefined,
     applyMirrors: async (mirrors) => void mirrored.push(mirrors.length),
     pull: async (reference) => void pulled.push(reference),
+    image: async () => undefined,
     removeTag: async () => undefined,
     containers: async () => [],
     removeContainer: async () => undefined,

@@ -490,6 +490,26 @@ describe('engine: activation', () => {
     ]);
   });
 
+  it('pulls no tag before a runtime that reloads late has come to the registry, tries again soon, and tells when that takes long', async () => {
+    await start([stored(bundle, { readyAt: NOON })], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) runtime.images.set(referenceOf(name), referenceOf(name));
+      runtime.mirrorsTakeEffect = 'late';
+      runtime.asksUs = false;
+    });
+    const tags = () => node.runtime.log.filter((entry) => /^pull [^@]+$/.test(entry));
+    await node.clock.advance(2_000);
+    expect(pulled('etcd')).toBeGreaterThan(5);
+    expect(tags()).toEqual([]);
+    expect(kinds()).not.toContain('activationFailed');
+    await node.clock.advance(2_000);
+    expect(kinds().filter((kind) => kind === 'activationFailed')).toHaveLength(1);
+    expect(node.runtime.mirrors()).toEqual(['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd']);
+    node.runtime.asksUs = true;
+    await node.clock.advance(1_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(tags()).toHaveLength(2);
+  });
+
   it('takes a tag away again that names another image afterwards, says so, and tries again', async () => {
     const tag = 'quay.example.com/ocp/etcd:4.13.7';
     let isForeign = true;

@@ -39,6 +39,13 @@ describe('failure ledger', () => {
     expect(waits('person', 3)).toEqual([300_000, 300_000, 300_000]);
   });
 
+  it('counts anew once a runtime has settled', () => {
+    const ledger = createFailureLedger(() => 0);
+    for (let tries = 0; tries < 7; tries += 1) ledger.note(task, reason, 'settling', 0);
+    expect(ledger.note(task, reason, 'backoff', 0)).toMatchObject({ attempts: 1, retryAt: 1_000 });
+    expect(ledger.note(task, reason, 'backoff', 0)).toMatchObject({ attempts: 2, retryAt: 2_000 });
+  });
+
   it('gives a runtime that settles thirty quick tries, then backs off', () => {
     const all = waits('settling', 37);
     expect(all.slice(0, 30)).toEqual(Array.from({ length: 30 }, () => 300));
