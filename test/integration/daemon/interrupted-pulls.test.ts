@@ -131,7 +131,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await setUp();
     await inMidBlob();
     node.harness.unplug();
-    await node.harness.until(({ status }) => status.includes('was taken out of'));
+    await node.harness.until(({ status }) => status.includes('was taken out of'), 60_000);
     gate.release();
     node.harness.plugAgain();
     await whole();

@@ -54,7 +54,7 @@ describe('interruptions', () => {
     harness.plug(bundle.path);
     await harness.until((report) => report.operation === 'preloading' && report.progress.doneBytes > 0);
     harness.unplug();
-    const removed = await harness.until(({ status }) => status.includes('was taken out of'));
+    const removed = await harness.until(({ status }) => status.includes('was taken out of'), 60_000);
     expect(removed.status).toMatch(
       /^ocp 4\.13\.7 was taken out of \/.*\/stick while preloading \(\d\/3 images\)\. Put it back, or plug in its stick, to continue\.$/,
     );
