@@ -2,6 +2,7 @@ import type { Adoption, Assessment } from '../domain/assess.ts';
 import { type Attachment, bundleTitle, trustedBy } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
+import type { News } from '../domain/event.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
 import { stampAfter } from '../domain/stamp.ts';
@@ -88,6 +89,10 @@ function isSettlingTold(attempts: number): boolean {
   return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
 }
 
+function plainlyPulled(reference: string): Pick<News, 'level' | 'message'> {
+  return { level: 'info', message: `Pulled ${reference}` };
+}
+
 /** How often pins are asked for before it counts as in vain. */
 const ATTEMPTS_IN_VAIN = 2;
 
@@ -100,6 +105,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   const keeping = new Map<BundleId, Kept>();
   /** `true` once it was pulled: that is tried once. */
   const inVain = new Map<string, boolean>();
+  /** Bundles of which it was told that an image came from elsewhere. */
+  const toldElsewhere = new Set<BundleId>();
 
   async function execute(effect: Effect, assessment: Assessment, signal: AbortSignal): Promise<void> {
     switch (effect.kind) {
@@ -279,30 +286,39 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
       if (!assessment.life.foreign.has(image.digest)) noteBrought(image.reference, true);
-      const fault = await pullImage(image, bundle, { ...deps, stalls, online: task.online === true }, signal);
+      const end = await pullImage(image, bundle, { ...deps, stalls, online: task.online === true }, signal);
       const before = failures.last(task);
-      if (fault === undefined) {
+      if (end.kind === 'pulled') {
         if (inVain.has(image.reference)) inVain.set(image.reference, true);
         // Done means that the runtime lists it; then this is forgotten. Otherwise it would be pulled again and again without a pause.
         const message = `${image.reference} was pulled, but the runtime does not list it`;
         failures.note(task, { code: 'engine/not-listed', message }, 'backoff', clock.now());
         if (before?.reason.code === 'engine/not-listed') return;
-        narrator.tell({ kind: 'imagePulled', level: 'info', message: `Pulled ${image.reference}`, ...about });
+        const news = end.isElsewhere ? pulledElsewhere(image.reference, bundle) : plainlyPulled(image.reference);
+        narrator.tell({ kind: 'imagePulled', ...news, ...about });
         return;
       }
       noteBrought(image.reference, false);
-      const failure = failures.note(task, fault.reason, fault.retry, clock.now());
-      if (!isWorthTelling(fault, failure, before)) return;
+      const failure = failures.note(task, end.reason, end.retry, clock.now());
+      if (!isWorthTelling(end, failure, before)) return;
       const again =
-        fault.retry === 'backoff' || fault.retry === 'settling'
-          ? ` (try ${failure.attempts}, tried again by itself)`
-          : '';
+        end.retry === 'backoff' || end.retry === 'settling' ? ` (try ${failure.attempts}, tried again by itself)` : '';
       narrator.tell({
-        kind: pullFailureKind(fault.reason.code),
+        kind: pullFailureKind(end.reason.code),
         level: 'warn',
-        message: `${fault.reason.message}${again}`,
+        message: `${end.reason.message}${again}`,
         ...about,
       });
+    };
+  }
+
+  /** Nothing is wrong with the image, but the stick was passed by. A warning once for each bundle: whatever the cause, it is the same for all. */
+  function pulledElsewhere(reference: string, { bundleId }: StoredBundle): Pick<News, 'level' | 'message'> {
+    const level = toldElsewhere.has(bundleId) ? 'info' : 'warn';
+    toldElsewhere.add(bundleId);
+    return {
+      level,
+      message: `Pulled ${reference}, though not from stickpin's registry: the runtime had not taken up its mirror configuration yet, or something in it goes before, and it took the image from another source. It is the right one, since it goes by its digest`,
     };
   }
 

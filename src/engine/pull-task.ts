@@ -27,8 +27,17 @@ export interface PullFault {
   readonly retry: RetryPolicy;
 }
 
+/** How a pull ended. */
+export type PullEnd =
+  | {
+      readonly kind: 'pulled';
+      /** It was to come from our registry, which was never asked for its manifest: another source of the runtime gave it. */
+      readonly isElsewhere: boolean;
+    }
+  | ({ readonly kind: 'failed' } & PullFault);
+
 /**
- * Has the runtime pull one image by digest from our registry. Returns undefined when it did, else why not.
+ * Has the runtime pull one image by digest from our registry, or from its own where that is wanted.
  *
  * @throws whatever aborted `signal`.
  */
@@ -37,7 +46,7 @@ export async function pullImage(
   bundle: StoredBundle,
   deps: PullDependencies,
   signal: AbortSignal,
-): Promise<PullFault | undefined> {
+): Promise<PullEnd> {
   const { repository } = parseReference(image.reference);
   const requests = () => deps.meter.manifestRequests(repository, image.digest);
   const asked = requests();
@@ -52,12 +61,13 @@ export async function pullImage(
     const pull = (inner: AbortSignal) => deps.runtime.pull(image.reference, inner);
     // What comes from elsewhere does not pass by our registry: how it moves is not seen here.
     await (deps.online === true ? pull(signal) : deps.stalls.guard(watched, signal, pull));
-    return undefined;
+    return { kind: 'pulled', isElsewhere: deps.online !== true && requests() === asked };
   } catch (error) {
     signal.throwIfAborted();
     const isUnused = requests() === asked;
     const notOffered = unknown().count === unknownBefore ? undefined : unknown().last;
-    return explain(error, { image, bundle, isUnused, notOffered }, deps, signal);
+    const fault = await explain(error, { image, bundle, isUnused, notOffered }, deps, signal);
+    return { kind: 'failed', ...fault };
   }
 }
 

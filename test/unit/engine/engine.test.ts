@@ -477,6 +477,27 @@ describe('engine: pulls that fail', () => {
   });
 });
 
+describe('engine: images from elsewhere', () => {
+  const told = () => node.log.lines.filter(({ message }) => message.includes("though not from stickpin's registry"));
+
+  it('tells of an image that came past its registry, as a warning once', async () => {
+    await start([], ({ runtime }) => {
+      runtime.asksUs = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(told().map(({ level }) => level)).toEqual(['warn', 'info']);
+  });
+
+  it('says nothing of that when all came from it', async () => {
+    await start();
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(told()).toEqual([]);
+  });
+});
+
 describe('engine: activation', () => {
   it('pulls only the tags that do not name their image yet', async () => {
     await start([stored(bundle, { readyAt: NOON })], ({ runtime }) => {

@@ -20,6 +20,7 @@ interface Case {
   /** Blobs that the media have under their names; others are absent. Default: all, as they should be. */
   readonly blobs?: ReadonlyMap<Digest, Buffer>;
   readonly isUnused?: boolean;
+  readonly online?: boolean;
   readonly root?: Digest;
   readonly sent?: readonly Digest[];
   /** What the runtime asks for that nothing offers. */
@@ -84,6 +85,7 @@ async function pull({
   error,
   blobs = whole,
   isUnused = false,
+  online = false,
   root = hashOf(manifest),
   sent,
   wanted,
@@ -102,11 +104,12 @@ async function pull({
   const [image] = bundle.contents.images;
   if (image === undefined) throw new Error('no image');
   let requests = 0;
-  const fault = await pullImage(
+  const end = await pullImage(
     image,
     bundle,
     {
       source,
+      online,
       stalls: unwatched,
       runtime: {
         pull: async () => {
@@ -122,12 +125,17 @@ async function pull({
     },
     new AbortController().signal,
   );
-  return { fault, source };
+  return { end, fault: end.kind === 'failed' ? end : undefined, source };
 }
 
 describe('pullImage', () => {
   it('has nothing to say of a pull that worked', async () => {
-    expect((await pull({})).fault).toBeUndefined();
+    expect((await pull({})).end).toEqual({ kind: 'pulled', isElsewhere: false });
+  });
+
+  it('notices that an image came without our registry having been asked for it, unless that was wanted', async () => {
+    expect((await pull({ isUnused: true })).end).toEqual({ kind: 'pulled', isElsewhere: true });
+    expect((await pull({ isUnused: true, online: true })).end).toEqual({ kind: 'pulled', isElsewhere: false });
   });
 
   it.each([
