@@ -36,6 +36,8 @@ export interface DiskNeed {
   readonly filesystem: ImageFilesystem;
   readonly layerStorage: LayerStorage;
   readonly staging: StagingFilesystem | undefined;
+  /** Layers of which stickpin keeps a compressed copy of its own on the filesystem of the images; default none. */
+  readonly copied?: ReadonlySet<Digest>;
   /** Share that stays free of every filesystem, because kubelet starts to evict and to collect images at that mark. */
   readonly minFreePercent: number;
   /** Images that may be pulled at once, and so be staged together. */
@@ -44,17 +46,18 @@ export interface DiskNeed {
 
 /**
  * Whether the layers still missing fit, each counted once: what their files take once unpacked, in blocks of 4 KiB as the signed contents say,
- * and their compressed size where the runtime keeps that as well (fact 22). Where blobs are staged on another filesystem (fact 18), all layers of
+ * their compressed size where the runtime keeps that as well (fact 22), and once more where stickpin does. Where blobs are staged on another filesystem (fact 18), all layers of
  * an image lie there together until the image is stored.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
-  const { images, filesystem, layerStorage, staging, minFreePercent } = need;
+  const { images, filesystem, layerStorage, staging, copied, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   let neededBytes = 0;
   let neededInodes = 0;
   for (const layer of layers.values()) {
-    neededBytes += bytesOf(layer, layerStorage);
-    neededInodes += layerStorage === 'compressed' ? 1 : layer.inodes;
+    const isCopied = copied?.has(layer.digest) === true;
+    neededBytes += bytesOf(layer, layerStorage) + (isCopied ? layer.sizeBytes : 0);
+    neededInodes += (layerStorage === 'compressed' ? 1 : layer.inodes) + (isCopied ? 1 : 0);
   }
   const reserve = (total: number) => Math.ceil((total * minFreePercent) / 100);
   const { path, freeBytes, totalBytes, inodes } = filesystem;

@@ -1,5 +1,5 @@
 import { formatBytes } from '../platform/sizes.ts';
-import type { Image } from './bundle.ts';
+import type { Image, Layer } from './bundle.ts';
 import { bundleTitle } from './bundle.ts';
 import type { Digest } from './digest.ts';
 import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
@@ -28,14 +28,22 @@ export function diskVerdict(
   const pulling = new Set(running.map((task) => (task.kind === 'pull' ? task.reference : '')));
   const layersOf = (image: Image) => missingLayersOf(image, bundle, presentLayers);
   const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap(layersOf));
+  const images = absent.map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
   return estimateDisk({
-    images: absent.map((image) => layersOf(image).filter((layer) => !underWay.has(layer))),
+    images,
     filesystem: runtime.filesystem,
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,
+    copied: copiedLayers(images.flat(), observed, policy),
     minFreePercent: policy.minFreePercent,
     parallel: policy.parallelPulls,
   });
+}
+
+/** Layers that are written to the node's own disk while they pass by, where that takes room from the images. */
+function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Policy): ReadonlySet<Digest> {
+  if (!policy.keepBlobs || observed.layersBesideImages !== true) return new Set();
+  return new Set(layers.flatMap(({ digest }) => (observed.localBlobs.has(digest) ? [] : [digest])));
 }
 
 /**

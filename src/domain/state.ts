@@ -102,6 +102,8 @@ export interface Observed {
   readonly media: readonly Medium[];
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;
+  /** The node's own copies of layers lie on the filesystem of the runtime's images; default false. */
+  readonly layersBesideImages?: boolean;
   /** Bundles whose media had no more to give in the last round: another stick is wanted, not the same one again. */
   readonly spentBundles: readonly BundleId[];
   /** What carried each bundle when it was last seen. */

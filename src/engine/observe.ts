@@ -29,7 +29,7 @@ export interface ObserveDependencies {
   readonly node: NodePort;
   readonly failures: FailureLedger;
   readonly documents: Pick<DocumentStore, 'list'>;
-  readonly layers: Pick<LayerStore, 'list'>;
+  readonly layers: Pick<LayerStore, 'list' | 'isBeside'>;
   readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
   readonly mediaJobs: Pick<MediaJobs, 'busy'>;
   /** As in {@link Observed}. */
@@ -58,6 +58,8 @@ export async function observe(
     observeLocalBlobs(deps, signal),
     deps.media.refresh(signal),
   ]);
+  const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
+  const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath));
   const containers = needsContainers(runtime) ? await observeContainers(deps.containers, signal) : undefined;
   return {
     now: deps.clock.now(),
@@ -67,6 +69,7 @@ export async function observe(
     revocations: deps.trust.revocations(),
     media: mediaOf(deps),
     localBlobs,
+    layersBesideImages,
     copyingBytes: deps.keeper.copyingBytes(),
     // In the same moment as what is busy: a medium that is not, and whose documents are not kept, is not being worked on.
     keeping: deps.keeping(),

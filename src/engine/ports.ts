@@ -233,6 +233,8 @@ export interface LayerWriter {
 export interface LayerStore extends ChangingBlobSource {
   /** Layers that are there as a whole. @throws AppError `store/blob` (`retry`) */
   list(): Promise<ReadonlySet<Digest>>;
+  /** Whether they lie on the filesystem of `path`; false when that can't be told. */
+  isBeside(path: string): Promise<boolean>;
   /** Which layers are to be kept: no other one is begun. */
   want(digests: ReadonlySet<Digest>): void;
   /**

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../domain/digest.ts';
 import type { LayerStore, LayerWriter } from '../engine/ports.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
@@ -139,6 +139,14 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
   return {
     list: async () => new Set((await held()).keys()),
     sizeOf: async (digest) => (await held()).get(digest),
+    isBeside: async (path) => {
+      try {
+        const [own, other] = await Promise.all([deviceOf(folder), stat(path)]);
+        return own === other.dev;
+      } catch {
+        return false; // a runtime may name a path that this process can't see
+      }
+    },
     want: (digests) => {
       wanted = digests;
     },
@@ -194,6 +202,16 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       return gone.length;
     },
   };
+}
+
+/** The device of what is at `path`, or of the folder in which it would be made. */
+async function deviceOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).dev;
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ENOENT' || dirname(path) === path) throw error;
+    return deviceOf(dirname(path));
+  }
 }
 
 interface Opened {

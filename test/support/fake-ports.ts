@@ -471,6 +471,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
         list: async () => new Set(),
         sizeOf: async () => undefined,
         read,
+        isBeside: async () => false,
         want: () => undefined,
         onChange: () => () => undefined,
         begin: async () => undefined,

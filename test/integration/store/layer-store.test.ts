@@ -50,6 +50,13 @@ const readAll = async (startByte = 0): Promise<Buffer> => {
 const isKept = async () => (await store.list()).has(digest);
 
 describe('layer store', () => {
+  it('tells whether it lies on the filesystem of another path, also before its folder is made', async () => {
+    expect(await store.isBeside(join(folder, '../..'))).toBe(true);
+    expect(await store.isBeside('/proc')).toBe(false);
+    expect(await store.isBeside(join(folder, 'absent'))).toBe(false);
+    expect(existsSync(folder)).toBe(false);
+  });
+
   it('keeps a layer that passed by as a whole, and has it after a restart', async () => {
     const changes: number[] = [];
     store.onChange(() => changes.push(1));

@@ -63,6 +63,12 @@ describe('estimateDisk', () => {
     expect(estimateDisk(need({ images: [image('a', 100, 200)], layerStorage })).neededBytes).toBe(neededBytes);
   });
 
+  it('counts the compressed size of what stickpin keeps a copy of, each layer once', () => {
+    const images = [image('a', 100, 200), image('a', 100, 200), image('b', 10, 20)];
+    const copied = new Set([images[0]?.[0]?.digest].filter((digest) => digest !== undefined));
+    expect(estimateDisk(need({ images, copied })).neededBytes).toBe(300 + 30 + 50);
+  });
+
   it('counts inodes, where their number is fixed, less the same reserve', () => {
     const images = [image('a', 1, 1)];
     const within = (free: number) => ({ ...disk(1_000, 900), inodes: { total: 100, free } });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../src/domain/runtime-image.ts';
-import type { TaskFailure } from '../../../src/domain/state.ts';
+import type { Policy, TaskFailure } from '../../../src/domain/state.ts';
 import {
   found,
   GIB,
@@ -10,6 +10,7 @@ import {
   medium,
   NOON,
   observation,
+  POLICY,
   pinsOf,
   pullOf,
   reachable,
@@ -23,7 +24,7 @@ const adopted = stored(bundle);
 const media = [medium('sdb1', [found(bundle)])];
 type Reachable = Extract<RuntimeObservation, { kind: 'reachable' }>;
 
-const seen = (over: Partial<Reachable>, rest: Parameters<typeof observation>[0] = {}) =>
+const seen = (over: Partial<Reachable>, rest: Parameters<typeof observation>[0] = {}, policy: Partial<Policy> = {}) =>
   judge(
     observation({
       media,
@@ -32,6 +33,7 @@ const seen = (over: Partial<Reachable>, rest: Parameters<typeof observation>[0] 
       ...rest,
     }),
     [adopted],
+    { ...POLICY, ...policy },
   );
 /** 40 GiB, of which 6 GiB are reserved and `roomMiB` are for images; the bundle takes 75 MiB unpacked, and 30 MiB compressed. */
 const disk = (roomMiB: number) => ({
@@ -57,6 +59,18 @@ describe('held (space)', () => {
   it('counts the compressed layers too where the runtime keeps them', () => {
     expect(seen({ filesystem: disk(105), layerStorage: 'both' }).first?.phase).toBe('preloading');
     expect(seen({ filesystem: disk(104), layerStorage: 'both' }).first?.reason?.message).toContain('about 105 MiB');
+  });
+
+  it('counts what it keeps itself on the same filesystem, but for what is kept already', () => {
+    const policy = { keepBlobs: true };
+    const at = (roomMiB: number, over: Parameters<typeof observation>[0] = {}) =>
+      seen({ filesystem: disk(roomMiB) }, { layersBesideImages: true, ...over }, policy).first;
+    expect(at(105)?.phase).toBe('preloading');
+    expect(at(104)?.reason?.message).toContain('about 105 MiB');
+    expect(at(75, { layersBesideImages: false })?.phase).toBe('preloading');
+    const localBlobs = new Set(bundle.contents.layers.map(({ digest }) => digest));
+    expect(at(75, { localBlobs })?.phase).toBe('preloading');
+    expect(seen({ filesystem: disk(75) }, { layersBesideImages: true }).first?.phase).toBe('preloading');
   });
 
   it('speaks of inodes', () => {
