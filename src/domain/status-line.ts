@@ -1,11 +1,12 @@
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
-import { bundleName, bundleTitle, trustedBy } from './bundle.ts';
+import { bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
 import { bundleInWork } from './focus.ts';
 import { interruption, unmountedMessage } from './last-carrier.ts';
 import type { LifeAssessment } from './lifecycle.ts';
 import type { Medium, MediumId } from './medium.ts';
+import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
@@ -40,7 +41,7 @@ export function statusLine(observed: Observed, assessment: Assessment, progress:
     blockedLine(observed, assessment) ??
     copyLine(observed, assessment) ??
     mediaLine(observed, assessment) ??
-    bundleTrouble(assessment.bundles) ??
+    bundleTrouble(assessment.bundles, assessment) ??
     failedMediaLine(observed) ??
     restLine(observed, assessment);
   return clip(oneLine(line), MAX_LENGTH);
@@ -49,9 +50,12 @@ export function statusLine(observed: Observed, assessment: Assessment, progress:
 function workLine(observed: Observed, assessment: Assessment, progress: Progress): string | undefined {
   const activating = observed.running.find((task) => task.kind === 'activate');
   const target = assessment.bundles.find((entry) => entry.bundle.bundleId === activating?.bundleId);
-  if (target !== undefined) return `Activating ${bundleTitle(target.bundle.payload)}: giving its tags to its images.`;
+  if (target !== undefined)
+    return `Activating ${titleAmong(target.bundle, assessment.bundles)}: giving its tags to its images.`;
   const entry = bundleInWork(observed, assessment);
-  return entry === undefined ? adoptionLine(observed, assessment) : preloadLine(entry, observed, progress);
+  return entry === undefined
+    ? adoptionLine(observed, assessment)
+    : preloadLine(entry, titleAmong(entry.bundle, assessment.bundles), observed, progress);
 }
 
 function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string | undefined {
@@ -63,9 +67,8 @@ function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string 
   return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. ${next}`;
 }
 
-function preloadLine(entry: BundleAssessment, observed: Observed, progress: Progress): string {
+function preloadLine(entry: BundleAssessment, title: string, observed: Observed, progress: Progress): string {
   const { bundle, media, trouble: fault, pullableImages } = entry;
-  const title = bundleTitle(bundle.payload);
   const total = bundle.contents.images.length;
   const present = `${total - entry.absentImages.length}/${total} images`;
   const labels = media.join(', ');
@@ -94,7 +97,7 @@ function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
 function blockedLine({ runtime, obstacle }: Observed, { bundles }: Assessment): string | undefined {
   if (runtime.kind === 'unreachable') {
     const waiting = bundles.find((entry) => entry.phase === 'held');
-    const what = waiting === undefined ? '' : ` ${bundleTitle(waiting.bundle.payload)} waits for it.`;
+    const what = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
     return `The container runtime does not answer: ${sentence(runtime.reason)}${what} Start it; stickpin goes on by itself.`;
   }
   return obstacle === undefined ? undefined : `${sentence(obstacle.message)} It is tried again by itself.`;
@@ -107,7 +110,12 @@ function mediaLine(observed: Observed, assessment: Assessment): string | undefin
     const carried = assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId));
     const newest = carried.at(-1);
     if (newest !== undefined)
-      return withNotes(bundleTrouble(carried) ?? readyLine(newest), observed, assessment, mediumId);
+      return withNotes(
+        bundleTrouble(carried, assessment) ?? readyLine(newest, assessment.bundles),
+        observed,
+        assessment,
+        mediumId,
+      );
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     if (awaiting !== undefined) return sentence(awaiting.reason.message);
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
@@ -130,10 +138,10 @@ function rejectionLine(rejections: readonly Rejection[]): string {
 }
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
-function bundleTrouble(bundles: readonly BundleAssessment[]): string | undefined {
-  const held = bundles.findLast((entry) => entry.reason !== undefined);
-  if (held?.reason !== undefined) return held.reason.message;
-  return bundles.findLast((entry) => entry.trouble !== undefined)?.trouble?.message;
+function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
+  const entry = those.findLast(({ reason }) => reason !== undefined) ?? those.findLast(({ trouble }) => trouble);
+  const message = entry?.reason?.message ?? entry?.trouble?.message;
+  return entry && message && messageAmong(message, entry.bundle, bundles);
 }
 
 /** Adds in few words what the line about one medium would hide, as far as there is room. */
@@ -148,7 +156,7 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
   });
   const troubled = bundles.find((entry) => entry.media.length === 0 && entry.reason !== undefined);
   if (troubled !== undefined)
-    notes.push(`${bundleTitle(troubled.bundle.payload)} needs attention: see 'stickpin list'.`);
+    notes.push(`${titleAmong(troubled.bundle, bundles)} needs attention: see 'stickpin list'.`);
   return notes.reduce((told, note) => {
     const longer = `${sentence(told)} ${note}`;
     return longer.length <= NOTED_LENGTH ? longer : told;
@@ -161,8 +169,7 @@ function failedMediaLine({ media }: Observed): string | undefined {
 }
 
 /** What runs, and what it still needs to count as proven. */
-function lifeLine({ bundle, phase }: BundleAssessment, { soaks }: LifeAssessment): string {
-  const title = bundleTitle(bundle.payload);
+function lifeLine({ bundle, phase }: BundleAssessment, title: string, { soaks }: LifeAssessment): string {
   const images = formatCount(bundle.contents.images.length, 'image');
   if (phase === 'proven') return `${title} proven (${images} pinned).`;
   const soak = soaks.get(bundle.bundleId);
@@ -177,7 +184,7 @@ function restLine(observed: Observed, { bundles, life }: Assessment): string {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const note = unmounted === undefined ? '' : ` ${sentence(unmountedMessage(unmounted))}`;
   const waiting = bundles.findLast((entry) => entry.phase === 'ready');
-  if (waiting !== undefined) return `${readyLine(waiting)}${note}`;
+  if (waiting !== undefined) return `${readyLine(waiting, bundles)}${note}`;
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
     empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
@@ -185,7 +192,7 @@ function restLine(observed: Observed, { bundles, life }: Assessment): string {
     .filter((entry) => entry.phase !== 'retired')
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined) return `Idle. No bundle yet.${foreign}${note || ' Waiting for media.'}`;
-  return `Idle. ${lifeLine(activated, life)}${foreign}${note || ' Waiting for media.'}`;
+  return `Idle. ${lifeLine(activated, titleAmong(activated.bundle, bundles), life)}${foreign}${note || ' Waiting for media.'}`;
 }
 
 /** The drop folder is there all the time, and mostly empty. */
@@ -193,14 +200,17 @@ function isEmptyStick({ state, isDropFolder }: Medium): boolean {
   return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder;
 }
 
-function readyLine({ bundle, phase, media, activationDue }: BundleAssessment): string {
+function readyLine(
+  { bundle, phase, media, activationDue }: BundleAssessment,
+  bundles: readonly BundleAssessment[],
+): string {
   const images = bundle.contents.images.length;
-  const title = bundleTitle(bundle.payload);
-  if (phase === 'retired')
-    return `${title} is retired. 'stickpin activate ${bundleName(bundle.payload)}' takes it again.`;
+  const title = titleAmong(bundle, bundles);
+  const name = commandNameAmong(bundle, bundles);
+  if (phase === 'retired') return `${title} is retired. 'stickpin activate ${name}' takes it again.`;
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const next = isAwaited
-    ? `'stickpin activate ${bundleName(bundle.payload)}' when you like.`
+    ? `'stickpin activate ${name}' when you like.`
     : `It is ${phase}${media.length > 0 ? '; you may remove the stick.' : '.'}`;
   return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${activationDue ? 'Activating next.' : next}`;
 }

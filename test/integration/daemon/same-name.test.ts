@@ -55,6 +55,11 @@ it('two bundles of one name and version with other sequences: both are loaded, a
     report.bundles.some(({ bundleId, phase }) => bundleId === bundle.bundleId && phase === 'ready');
   await harness.until((report) => isReady(one)(report) && isReady(other)(report));
   const { engine } = harness.daemon();
+  await expect
+    .poll(() => harness.statuses.at(-1))
+    .toMatch(
+      /^ocp 4\.13\.7 \(sha256:[0-9a-f]{12}…\) is ready: .*'stickpin activate sha256:[0-9a-f]{64}' when you like/,
+    );
   expect(() => engine.activate('ocp@4.13.7')).toThrow(
     /2 bundles here are called ocp@4\.13\.7: name the one you mean by its digest, sha256:[0-9a-f]{64} \(sequence [12]\) or sha256:/,
   );

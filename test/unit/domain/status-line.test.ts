@@ -320,6 +320,38 @@ describe('statusLine: what comes first', () => {
   });
 });
 
+describe('statusLine: two bundles of one name and version', () => {
+  const one = stored(verified({ images: { etcd: ['etcd'] } }), { readyAt: NOON });
+  const other = stored(verified({ sequence: 8, images: { api: ['api'] } }));
+  const short = (bundle: StoredBundle) => `${bundle.bundleId.slice(0, 'sha256:'.length + 12)}…`;
+  const media = [medium('sdb1', [found(other)])];
+  const there = reachable({ images: [...allListed(one), ...allListed(other)] });
+
+  it('names the one that it means by its digest too, and in a command by that alone', () => {
+    const manual = stored(verified({ schedule: 'manual', images: { etcd: ['etcd'] } }), { readyAt: NOON });
+    expect(line({ runtime: there }, [other, manual])).toBe(
+      `ocp 4.13.7 (${short(manual)}) is ready: 1 image present and pinned. 'stickpin activate ${manual.bundleId}' when you like.`,
+    );
+  });
+
+  it('names the one that is being pulled', () => {
+    const over = { media, runtime: reachable({ images: allListed(one) }), running: [pullOf(other, 'api')] };
+    expect(line(over, [one, other])).toContain(`Preloading ocp 4.13.7 (${short(other)}) from sdb1: 0/1 images`);
+  });
+
+  it('names the one that is held', () => {
+    const full = { path: '/var', totalBytes: 10 * GIB, freeBytes: 1 * GIB };
+    expect(line({ media, runtime: reachable({ images: allListed(one), filesystem: full }) }, [one, other])).toMatch(
+      new RegExp(`^Not enough space for ocp 4\\.13\\.7: .* reserved\\. That is about bundle ${short(other)}\\.$`),
+    );
+  });
+
+  it('needs no digest where the other one is retired', () => {
+    const retired = stored(verified({ sequence: 5, images: { old: ['old'] } }), { readyAt: NOON, retiredAt: NOON });
+    expect(line({ media, runtime: there, running: [pullOf(other, 'api')] }, [retired, other])).not.toContain('sha256:');
+  });
+});
+
 describe('statusLine: whatever comes', () => {
   it('is one line of printable text, at most 500 characters, whatever a foreign error says', () => {
     const message = `rpc error:\n\tcode = Unknown \u0007 desc = ${'long '.repeat(300)}`;
