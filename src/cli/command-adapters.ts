@@ -3,6 +3,7 @@ import type { BundleRepository } from '../bundle/list-repositories.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { Finding } from '../domain/finding.ts';
 import type { Reason } from '../domain/medium.ts';
+import type { TrustReport } from '../domain/trust-in-force.ts';
 
 /** A bundle to be served, and where. */
 export interface ServeRequest {
@@ -58,8 +59,12 @@ export interface Rehearsal {
 
 /** What the commands need of the rooms that they do not know: adapters that only a composition root puts together. */
 export interface CommandAdapters {
-  /** Looks at everything on this node that stickpin needs, apart from the daemon. `env` may name the system bus. */
-  examineNode(env: Readonly<Record<string, string | undefined>>, signal: AbortSignal): Promise<readonly Finding[]>;
+  /** Looks at everything on this node that stickpin needs, apart from the daemon. `env` may name the system bus; `trust` is what the daemon says. */
+  examineNode(
+    env: Readonly<Record<string, string | undefined>>,
+    trust: TrustReport | undefined,
+    signal: AbortSignal,
+  ): Promise<readonly Finding[]>;
   /** Serves until it is closed. @throws AppError `registry/listen` */
   serveBundle(request: ServeRequest): Promise<ServedBundle>;
   /** Has the whole daemon load a bundle into an embedded runtime, below a folder of which nothing is left in the end. */

@@ -20,6 +20,7 @@ import { registerList } from './commands/list.ts';
 import { registerLoad } from './commands/load.ts';
 import { registerRescan } from './commands/rescan.ts';
 import { registerRollback } from './commands/rollback.ts';
+import { registerShow } from './commands/show.ts';
 import { registerStatus } from './commands/status.ts';
 import { registerUnpin } from './commands/unpin.ts';
 import { registerVerdicts } from './commands/verdicts.ts';
@@ -67,6 +68,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerRollback(program, context);
   registerUnpin(program, context);
   registerCancel(program, context);
+  registerShow(program, context);
   registerHistory(program, context);
   registerVerdicts(program, context);
   registerRescan(program, context);

@@ -5,6 +5,7 @@ import { type Approvals, isApproved } from '../domain/approval.ts';
 import type { BundleId } from '../domain/digest.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import { withdrawalOf } from '../domain/standing.ts';
+import type { TrustInForce } from '../domain/trust-in-force.ts';
 import type { StateStore, TrustPort } from '../engine/ports.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
@@ -58,6 +59,25 @@ export async function createTrustKeeper(
     return [...new Set(named)].filter((bundleId) => isApproved(bundleId, known)).sort();
   };
   const revocations = (): Revocations => ({ keyIds: keysNow().revoked, isBlind: keysNow().isBlind });
+  const inForce = (): TrustInForce => {
+    const { keys, revoked, problems, isBlind } = keysNow();
+    const { rotation } = store.load();
+    const [ownKeys, ownRevoked] = [new Set(own.keys.map(({ keyId }) => keyId)), new Set(own.revoked)];
+    return {
+      require,
+      threshold,
+      keys: keys.map(({ name, keyId }) => {
+        const brought = ownKeys.has(keyId) ? undefined : rotation.keys.find((key) => key.keyId === keyId);
+        return { name, keyId, ...(brought !== undefined && { broughtBy: brought.bundleId }) };
+      }),
+      revoked: revoked.map((keyId) => {
+        const by = ownRevoked.has(keyId) ? undefined : rotation.revoked.find((key) => key.keyId === keyId);
+        return { keyId, ...(by !== undefined && { revokedBy: by.bundleId }) };
+      }),
+      problems: problems.map(({ message }) => message),
+      isBlind,
+    };
+  };
   /** Architecture, "Adoption": a bundle once adopted stays a source of blobs, unless its key is revoked. */
   const adopted = (): readonly BundleId[] => {
     const [known, revoked] = [approvals(), revocations()];
@@ -78,6 +98,7 @@ export async function createTrustKeeper(
       return createHash('sha256').update(content).digest('hex');
     },
     revocations,
+    inForce,
     reload: async (inner) => {
       const before = keysNow().revision;
       own = await loadTrustedKeys(folder, inner);

@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { loadSettings, NODE_SOURCES } from '../config/load-settings.ts';
 import { type Settings, settingsSchema } from '../config/schema.ts';
 import { type Finding, findingsOn } from '../domain/finding.ts';
+import type { TrustReport } from '../domain/trust-in-force.ts';
 import { isClockSynchronized } from '../host/machine.ts';
 import { createSystemBus, type SystemBus } from '../host/system-bus.ts';
 import { createSystemdManager } from '../host/systemd-manager.ts';
@@ -26,8 +27,15 @@ const PLACES = {
   crioGuard: '/etc/systemd/system/crio.service.d/10-stickpin.conf',
 } as const;
 
-/** Looks at everything on this node that stickpin needs, apart from the daemon itself. Changes nothing. Throws only on abort. */
-export async function examineNode(env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<readonly Finding[]> {
+/**
+ * Looks at everything on this node that stickpin needs, apart from the daemon itself. `trust`: what the daemon says of its keys, if it answers. Changes
+ * nothing. Throws only on abort.
+ */
+export async function examineNode(
+  env: NodeJS.ProcessEnv,
+  trust: TrustReport | undefined,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
   const { settings, finding } = await settingsInForce(signal);
   const bus = createSystemBus({ clock: systemClock, log: silentLog, env });
   try {
@@ -37,7 +45,7 @@ export async function examineNode(env: NodeJS.ProcessEnv, signal: AbortSignal): 
     );
     signal.throwIfAborted();
     const checks = [
-      checkKeys(settings.trust.keys_dir, settings.trust.threshold),
+      checkKeys(settings.trust.keys_dir, settings.trust.threshold, trust),
       isPresent('udev rules', PLACES.rules, 'no stick is noticed'),
       isPresent('bus policy', PLACES.busPolicy, 'nobody may talk to the daemon'),
       ...(isConnected ? checksOverBus(bus, settings) : [noBus]),

@@ -1,8 +1,11 @@
 import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
 import type { Assessment, BundleAssessment, NoticeAssessment } from './assess.ts';
 import type { Advisory } from './bundle.ts';
+import type { Condition } from './condition.ts';
+import type { BundleId } from './digest.ts';
 import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
+import { type TrustReport, trustReport } from './trust-in-force.ts';
 
 /**
  * One bundle in a {@link StatusReport}. Times are RFC 3339. One that waits for approval is not adopted, so it has no `adoptedAt`; one that no trusted
@@ -18,7 +21,11 @@ export interface BundleReport {
   readonly reason?: { readonly code: string; readonly message: string };
   /** What quick tries could not mend; the rest goes on. */
   readonly degraded?: { readonly code: string; readonly message: string };
+  /** Of an adopted release. */
+  readonly conditions?: readonly Condition[];
   readonly signedBy: readonly string[];
+  /** Key ids of the signers, sorted; absent when they were not recorded. */
+  readonly signerKeyIds?: readonly string[];
   readonly media: readonly string[];
   readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
   readonly sizeBytes: number;
@@ -49,18 +56,26 @@ export interface StatusReport {
     readonly version: string;
     readonly sequence: number;
     readonly signedBy: readonly string[];
+    readonly signerKeyIds?: readonly string[];
     readonly adoptedAt: string;
     readonly advisories: readonly Advisory[];
     readonly reason?: { readonly code: string; readonly message: string };
   }[];
+  /** By what bundles are judged now. */
+  readonly trust: TrustReport;
   /** Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would need. */
   readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
   /** Of the preload that runs, or of the last one. */
   readonly progress: { readonly doneBytes: number; readonly totalBytes: number; readonly bytesPerSecond?: number };
 }
 
-/** Makes the report of one round. */
-export function reportOf(observed: Observed, assessment: Assessment, progress: Progress): StatusReport {
+/** Makes the report of one round. `conditions`: of each adopted release, in the round that `assessment` is of. */
+export function reportOf(
+  observed: Observed,
+  assessment: Assessment,
+  progress: Progress,
+  conditions: ReadonlyMap<BundleId, readonly Condition[]> = new Map(),
+): StatusReport {
   const { runtime } = observed;
   return {
     status: statusLine(observed, assessment, progress),
@@ -74,7 +89,7 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
       bundles: state.kind === 'read' ? state.bundles.length : 0,
     })),
-    bundles: [...releaseReports(assessment), ...awaitingReports(assessment)],
+    bundles: [...releaseReports(assessment, conditions), ...awaitingReports(assessment)],
     notices: assessment.notices.map(noticeReport),
     rejected: assessment.rejections.map(({ label, path, name, reason }) => ({
       medium: label,
@@ -82,6 +97,10 @@ export function reportOf(observed: Observed, assessment: Assessment, progress: P
       reason,
       ...(name !== undefined && { name }),
     })),
+    trust: trustReport(
+      observed.trust,
+      [...assessment.bundles, ...assessment.notices].map(({ bundle }) => bundle),
+    ),
     protected: assessment.protectedReleases.map(({ bundle: { payload }, ownBytes }) => ({
       name: payload.name,
       version: payload.version,
@@ -102,7 +121,10 @@ function operationOf({ running, media }: Observed, { adoptions, bundles }: Asses
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
 }
 
-function releaseReports(assessment: Assessment): BundleReport[] {
+function releaseReports(
+  assessment: Assessment,
+  conditions: ReadonlyMap<BundleId, readonly Condition[]>,
+): BundleReport[] {
   const trusted = trustedBundles(assessment);
   const streams = new Map(
     assessment.bundles.map(({ bundle: { payload } }) => [payload.name, effectiveAdvisories(trusted, payload.name)]),
@@ -110,25 +132,29 @@ function releaseReports(assessment: Assessment): BundleReport[] {
   return assessment.bundles.map((entry) => {
     const { name, version } = entry.bundle.payload;
     const advisory = streams.get(name)?.get(version);
-    return { ...bundleReport(entry), ...(advisory !== undefined && { advisory }) };
+    return {
+      ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
+      ...(advisory !== undefined && { advisory }),
+    };
   });
 }
 
 function noticeReport({ bundle, withdrawn }: NoticeAssessment): StatusReport['notices'][number] {
-  const { bundleId, payload, signedBy } = bundle;
+  const { bundleId, payload, signedBy, signerKeyIds } = bundle;
   return {
     bundleId,
     name: payload.name,
     version: payload.version,
     sequence: payload.sequence,
     signedBy,
+    ...(signerKeyIds !== undefined && { signerKeyIds }),
     adoptedAt: new Date(bundle.adoptedAt).toISOString(),
     advisories: payload.advisories ?? [],
     ...(withdrawn !== undefined && { reason: withdrawn }),
   };
 }
 
-function bundleReport(entry: BundleAssessment): BundleReport {
+function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] | undefined): BundleReport {
   const { bundle, phase, hold, media, absentImages, unpinnedImages } = entry;
   const { payload, contents } = bundle;
   const total = contents.images.length;
@@ -145,7 +171,9 @@ function bundleReport(entry: BundleAssessment): BundleReport {
     ...(hold !== undefined && { hold }),
     ...(reason !== undefined && { reason }),
     ...(entry.degraded !== undefined && { degraded: entry.degraded }),
+    ...(conditions !== undefined && { conditions }),
     signedBy: bundle.signedBy,
+    ...(bundle.signerKeyIds !== undefined && { signerKeyIds: bundle.signerKeyIds }),
     media,
     images: { total, present, pinned: wantPinned - unpinnedImages.length },
     sizeBytes: payload.totals.sizeBytes,

@@ -7,6 +7,7 @@ import type { Medium, MediumId, Reason } from './medium.ts';
 import type { BootTime, RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
 import type { Soak } from './soak.ts';
+import type { TrustInForce } from './trust-in-force.ts';
 
 /** A bundle that was adopted: trusted once, kept in the database from then on. Times are milliseconds since the epoch. */
 export interface StoredBundle extends VerifiedBundle {
@@ -99,6 +100,8 @@ export interface Observed {
   /** Changes whenever the set of trusted keys does. */
   readonly trustRevision: string;
   readonly revocations: Revocations;
+  /** All that bundles are judged by, to be shown. */
+  readonly trust: TrustInForce;
   readonly media: readonly Medium[];
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;

@@ -17,6 +17,7 @@ import type { Observed, Policy, RunningTask } from '../domain/state.ts';
 import type { Progress } from '../domain/status-line.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { type Commands, createCommands, findBundle } from './commands.ts';
+import { type Conditions, createConditionKeeper } from './condition-keeper.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
 import { createFailureLedger } from './failures.ts';
 import { createLayerKeeper } from './layer-keeper.ts';
@@ -97,11 +98,13 @@ export function createEngine(deps: EngineDependencies): Engine {
   const tasks = createTasks(wake.kick);
   const keeper = createLayerKeeper(deps, wake.kick);
   const releaseKeeper = createReleaseKeeper({ ...deps, narrator, alive });
+  const conditionKeeper = createConditionKeeper(deps);
   const mediaJobs = createMediaJobs(clock, wake.kick);
   const refusals = createRefusals();
   const rate = createRateGauge();
   const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator, alive });
   let snapshot: Snapshot | undefined;
+  let conditions: Conditions = new Map();
   const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
   const pace = createPace();
   let obstacle: Reason | undefined;
@@ -127,6 +130,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const before = snapshot;
     snapshot = conclude(observed, before);
     const { assessment } = snapshot;
+    conditions = conditionKeeper.follow(snapshot.observed, assessment);
     deps.setCatalog(catalog(snapshot), withheldImages(snapshot.observed, assessment));
     for (const news of [...newsBetween(before, snapshot), ...refusals.newsOf(snapshot)]) narrator.tell(news);
     const decision = decide(snapshot.observed, assessment, policy);
@@ -217,7 +221,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       copyingBytes: keeper.copyingBytes(),
       keeping: effects.keeping(),
     };
-    return reportOf(now, snapshot.assessment, progress());
+    return reportOf(now, snapshot.assessment, progress(), conditions);
   }
 
   /** Whoever listens must not stop the work, nor the process: this also runs from a timer. */

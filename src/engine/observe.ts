@@ -67,6 +67,7 @@ export async function observe(
     arch: deps.node.arch,
     trustRevision: deps.trust.revision(),
     revocations: deps.trust.revocations(),
+    trust: deps.trust.inForce(),
     media: mediaOf(deps),
     localBlobs,
     layersBesideImages,

@@ -5,6 +5,7 @@
 import type { Verdict } from '../domain/approval.ts';
 import type { Signers } from '../domain/assess.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
+import type { ConditionMarks } from '../domain/condition.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId } from '../domain/medium.ts';
@@ -12,6 +13,7 @@ import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts'
 import type { RuntimeImage, RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { Stored } from '../domain/state.ts';
+import type { TrustInForce } from '../domain/trust-in-force.ts';
 import type { Allocate } from '../platform/chunk-buffer.ts';
 
 /** Stops a subscription. */
@@ -207,6 +209,10 @@ export interface StateStore {
   /** Marks preloads as cancelled while `media` were plugged in; with `media` undefined they go on. */
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
   append(event: EventRow): void;
+  /** Since when each condition of each bundle has its status. No I/O. */
+  conditions(): ReadonlyMap<BundleId, ConditionMarks>;
+  /** Replaces the marks of these bundles; no line of history. */
+  setConditions(changed: ReadonlyMap<BundleId, ConditionMarks>): void;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
 }
@@ -276,6 +282,8 @@ export interface TrustPort {
   revision(): string;
   /** The keys that never count. */
   revocations(): Revocations;
+  /** All that bundles are judged by, to be shown. */
+  inForce(): TrustInForce;
 }
 
 /** What the node is. */

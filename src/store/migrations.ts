@@ -56,4 +56,11 @@ export const MIGRATIONS: readonly string[] = [
      bundle_id TEXT NOT NULL,
      at INTEGER NOT NULL
    ) STRICT;`,
+  `CREATE TABLE condition (
+     bundle_id TEXT NOT NULL,
+     type TEXT NOT NULL,
+     status TEXT NOT NULL CHECK (status IN ('True', 'False', 'Unknown')),
+     since INTEGER NOT NULL,
+     PRIMARY KEY (bundle_id, type)
+   ) STRICT, WITHOUT ROWID;`,
 ];

@@ -7,6 +7,7 @@ import type { Soak } from '../domain/soak.ts';
 import type { StoredBundle } from '../domain/state.ts';
 import type { EventRow, StateStore } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { createConditionRows } from './condition-rows.ts';
 import { createTrustRows } from './trust-rows.ts';
 
 interface BundleRow {
@@ -100,6 +101,8 @@ export function createStateStore(
   const updateSigners = database.prepare('UPDATE bundle SET signed_by = ?, signer_key_ids = ? WHERE bundle_id = ?');
   const trustRows = createTrustRows(database);
   let trust = trustRows.load();
+  const conditionRows = createConditionRows(database);
+  let conditions = conditionRows.load();
 
   const append = (event: EventRow) => {
     const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
@@ -121,6 +124,11 @@ export function createStateStore(
   return {
     load: () => ({ bundles, brought, ...trust }),
     append: (event) => write(() => append(event)),
+    conditions: () => conditions,
+    setConditions: (changed) => {
+      write(() => conditionRows.set(changed, conditions));
+      conditions = new Map([...conditions, ...changed]);
+    },
     adopt: (bundle, event, rotation = NO_ROTATION) => {
       if (bundles.some((known) => known.bundleId === bundle.bundleId)) return;
       write(() => {

@@ -1,6 +1,7 @@
 import type { Verdict } from '../../src/domain/approval.ts';
 import type { VerifiedBundle } from '../../src/domain/bundle.ts';
 import type { Catalog } from '../../src/domain/catalog.ts';
+import type { ConditionMarks } from '../../src/domain/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/digest.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
@@ -13,7 +14,7 @@ import type { BlobFlow, ContainersPort, EventRow, MediaPort, RuntimePort, StateS
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
-import { found, NOON, POLICY, storedState } from './scenario.ts';
+import { found, NOON, POLICY, storedState, TRUST } from './scenario.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -276,6 +277,8 @@ export interface FakeStore extends StateStore {
   readonly rows: EventRow[];
   /** Throws instead of writing, while set. */
   fail: Error | undefined;
+  /** How often conditions were written. */
+  conditionWrites: number;
 }
 
 function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
@@ -286,6 +289,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   };
   let verdicts: readonly Verdict[] = [];
   let rotation: KeyRotation = NO_ROTATION;
+  let conditions: ReadonlyMap<BundleId, ConditionMarks> = new Map();
   const write = (event: EventRow) => {
     if (fake.fail !== undefined) throw fake.fail;
     fake.rows.push(event);
@@ -295,6 +299,13 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
     fail: undefined,
     load: () => storedState(bundles, { brought, verdicts, rotation }),
     append: write,
+    conditionWrites: 0,
+    conditions: () => conditions,
+    setConditions: (changed) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      fake.conditionWrites += 1;
+      conditions = new Map([...conditions, ...changed]);
+    },
     setSigners: (bundleId, { signedBy, signerKeyIds }, event) => {
       write(event);
       bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, signedBy, signerKeyIds } : one));
@@ -499,7 +510,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
         flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
         unknownRequests: () => ({ count: 0, last: undefined }),
       },
-      trust: { revision: () => trustRevision, revocations: () => node.revocations },
+      trust: { revision: () => trustRevision, revocations: () => node.revocations, inForce: () => TRUST },
       node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised(), boot: () => node.boot() },
       notifier: {
         ready: () => undefined,

@@ -8,6 +8,7 @@ import { NO_ROTATION } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../src/domain/medium.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../src/domain/runtime-image.ts';
 import type { Observed, Policy, RunningTask, Stored, StoredBundle } from '../../src/domain/state.ts';
+import type { TrustInForce } from '../../src/domain/trust-in-force.ts';
 
 /** Noon of a working day; every scenario starts then. */
 export const NOON = Date.parse('2026-03-10T12:00:00Z');
@@ -168,6 +169,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     arch: 'amd64',
     trustRevision: 'keys-1',
     revocations: { keyIds: [], isBlind: false },
+    trust: TRUST,
     media: [],
     localBlobs: new Set(),
     copyingBytes: undefined,
@@ -185,6 +187,16 @@ export function observation(over: Partial<Observed> = {}): Observed {
     ...over,
   };
 }
+
+/** What bundles are judged by in a scenario: one key of the folder. */
+export const TRUST: TrustInForce = {
+  require: 'signature',
+  threshold: 1,
+  keys: [{ name: 'factory-2026', keyId: keyIdOf('factory-2026') }],
+  revoked: [],
+  problems: [],
+  isBlind: false,
+};
 
 export const POLICY: Policy = {
   parallelPulls: 2,

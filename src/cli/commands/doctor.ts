@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { type Finding, findingsOn } from '../../domain/finding.ts';
 import { oneLine } from '../../domain/one-line.ts';
 import type { StatusReport } from '../../domain/report.ts';
+import type { TrustReport } from '../../domain/trust-in-force.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import type { CommandContext } from '../command-context.ts';
@@ -19,7 +20,8 @@ export function registerDoctor(program: Command, context: CommandContext): void 
 
 async function doctor(options: { readonly json?: true }, context: CommandContext): Promise<void> {
   const { examineNode } = await context.adapters();
-  const findings = [...(await examineNode(context.env, context.signal)), ...(await askDaemon(context))];
+  const answer = await askDaemon(context);
+  const findings = [...(await examineNode(context.env, answer.trust, context.signal)), ...answer.findings];
   context.stdout(options.json ? `${JSON.stringify({ findings })}\n` : asText(findings));
   const faults = findings.filter(({ verdict }) => verdict === 'fault').length;
   if (faults === 0) return;
@@ -30,17 +32,31 @@ async function doctor(options: { readonly json?: true }, context: CommandContext
   });
 }
 
-async function askDaemon(context: CommandContext): Promise<readonly Finding[]> {
+/** What the daemon says; `trust` is undefined when it does not answer. */
+interface Answer {
+  readonly findings: readonly Finding[];
+  readonly trust?: TrustReport;
+}
+
+async function askDaemon(context: CommandContext): Promise<Answer> {
   try {
-    return await withDaemon(context, async (client) => findingsOfReport(await readReport(client, context.signal)));
+    const report = await withDaemon(context, (client) => readReport(client, context.signal));
+    return { findings: findingsOfReport(report), trust: report.trust };
   } catch (error) {
     context.signal.throwIfAborted();
-    return [findingsOn('daemon').fault(reasonOf(error), 'journalctl -u stickpin tells why it does not run')];
+    const remedy = 'journalctl -u stickpin tells why it does not run';
+    return { findings: [findingsOn('daemon').fault(reasonOf(error), remedy)] };
   }
 }
 
 /** What the daemon's own report says of the node. */
-export function findingsOfReport({ status, bundles, rejected, protected: kept }: StatusReport): readonly Finding[] {
+export function findingsOfReport({
+  status,
+  bundles,
+  rejected,
+  trust,
+  protected: kept,
+}: StatusReport): readonly Finding[] {
   const daemon = findingsOn('daemon');
   const releases = findingsOn('releases');
   const troubles = bundles.flatMap(({ name, version, degraded, reason }) => {
@@ -56,7 +72,22 @@ export function findingsOfReport({ status, bundles, rejected, protected: kept }:
       `${name}@${version} is kept for good and takes ${formatBytes(ownBytes)} that nothing else needs`,
     ),
   );
-  return [daemon.ok(`the daemon answers: ${status}`), ...troubles, ...refused, ...costs];
+  return [daemon.ok(`the daemon answers: ${status}`), trustFinding(trust), ...troubles, ...refused, ...costs];
+}
+
+/** The keys that the daemon judges by now: those that a bundle brought are known to it alone. */
+function trustFinding({ require, threshold, keys, revoked, isBlind }: TrustReport): Finding {
+  const { ok, fault } = findingsOn('trust');
+  const policy = `trust.require = "${require}", trust.threshold = ${threshold}`;
+  if (isBlind) {
+    return fault(`the daemon trusts no key, since a *.revoked file can't be read (${policy})`, 'mend that file');
+  }
+  const trusted = keys.map(({ name, broughtBy }) =>
+    broughtBy === undefined ? name : `${name} (brought by ${broughtBy})`,
+  );
+  const gone = revoked.map(({ keyId }) => `${keyId.slice(0, 12)}…`);
+  const never = gone.length === 0 ? '' : `, and never by ${gone.join(', ')}`;
+  return ok(`the daemon judges by ${trusted.join(', ') || 'no key'}${never} (${policy})`);
 }
 
 const WORDS = { ok: 'ok', warning: 'WARNING', fault: 'FAULT' } as const;

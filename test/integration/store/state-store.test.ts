@@ -299,3 +299,24 @@ describe('trust', () => {
     expect(openStore().store.load().bundles[0]).toMatchObject(signers);
   });
 });
+
+describe('conditions', () => {
+  it('keep their times over a restart, and a change replaces that one alone', () => {
+    const { store, database } = openStore();
+    store.setConditions(
+      new Map([
+        [bundle.bundleId, { Verified: { status: 'True', since: 1 }, Pinned: { status: 'False', since: 2 } }],
+        [other.bundleId, { Verified: { status: 'Unknown', since: 3 } }],
+      ]),
+    );
+    const changes = () => database.prepare('SELECT total_changes()').pluck().get() as number;
+    const before = changes();
+    const later = { Verified: { status: 'True', since: 1 }, Pinned: { status: 'True', since: 9 } } as const;
+    store.setConditions(new Map([[bundle.bundleId, later]]));
+    expect(changes() - before).toBe(1);
+    expect(store.conditions().get(other.bundleId)).toEqual({ Verified: { status: 'Unknown', since: 3 } });
+    const again = openStore().store.conditions();
+    expect(again.get(bundle.bundleId)).toEqual(later);
+    expect(again.get(other.bundleId)).toEqual({ Verified: { status: 'Unknown', since: 3 } });
+  });
+});

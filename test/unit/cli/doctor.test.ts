@@ -13,6 +13,7 @@ const REPORT: StatusReport = {
   bundles: [],
   notices: [],
   rejected: [],
+  trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], isBlind: false },
   protected: [{ name: 'ocp', version: '4.13.0', ownBytes: 3 * 1024 ** 3 }],
   progress: { doneBytes: 0, totalBytes: 0 },
 };
@@ -59,6 +60,11 @@ describe('stickpin doctor', () => {
     expect(findingsOfReport(REPORT)).toEqual([
       { subject: 'daemon', verdict: 'ok', message: 'the daemon answers: Idle.' },
       {
+        subject: 'trust',
+        verdict: 'ok',
+        message: 'the daemon judges by no key (trust.require = "signature", trust.threshold = 1)',
+      },
+      {
         subject: 'protect',
         verdict: 'ok',
         message: 'ocp@4.13.0 is kept for good and takes 3.0 GiB that nothing else needs',
@@ -66,9 +72,26 @@ describe('stickpin doctor', () => {
     ]);
     const degraded = { code: 'x', message: 'its key is revoked' };
     const bundles = [{ name: 'ocp', version: '4.13.7', degraded }] as unknown as StatusReport['bundles'];
-    expect(findingsOfReport({ ...REPORT, bundles, protected: [] })[1]).toMatchObject({
+    expect(findingsOfReport({ ...REPORT, bundles, protected: [] })[2]).toMatchObject({
       verdict: 'warning',
       message: 'ocp@4.13.7: its key is revoked',
     });
+  });
+
+  it('tells by which keys the daemon judges, with those that a bundle brought, and which never count', () => {
+    const trust = {
+      ...REPORT.trust,
+      keys: [
+        { name: 'abababababab', keyId: 'ab'.repeat(32), broughtBy: 'ocp@5' },
+        { name: 'factory-2026', keyId: 'cd'.repeat(32) },
+      ],
+      revoked: [{ keyId: 'ef'.repeat(32) }],
+    };
+    expect(findingsOfReport({ ...REPORT, trust })[1]).toMatchObject({
+      verdict: 'ok',
+      message:
+        'the daemon judges by abababababab (brought by ocp@5), factory-2026, and never by efefefefefef… (trust.require = "signature", trust.threshold = 1)',
+    });
+    expect(findingsOfReport({ ...REPORT, trust: { ...trust, isBlind: true } })[1]?.verdict).toBe('fault');
   });
 });

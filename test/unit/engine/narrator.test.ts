@@ -24,6 +24,8 @@ function make() {
     retire: () => undefined,
     rollBack: () => undefined,
     setBrought: () => undefined,
+    conditions: () => new Map(),
+    setConditions: () => undefined,
     append: (row) => {
       if (disk.isFull) throw new Error('database or disk is full');
       rows.push(row);

@@ -1,0 +1,46 @@
+import type { TrustRequirement } from './approval.ts';
+import { bundleName, type VerifiedBundle } from './bundle.ts';
+import type { BundleId } from './digest.ts';
+
+/** By what bundles are judged now. */
+export interface TrustInForce {
+  readonly require: TrustRequirement;
+  /** How many distinct keys must have signed, at least 1. */
+  readonly threshold: number;
+  /** Keys that count, sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key of `trust.keys_dir`. */
+  readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: BundleId }[];
+  /** Keys that never count. `revokedBy`: the bundle that revoked it; absent for one that a `*.revoked` file names. */
+  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: BundleId }[];
+  /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
+  readonly problems: readonly string[];
+  /** A `*.revoked` file can't be read, so that no key counts. */
+  readonly isBlind: boolean;
+}
+
+/** {@link TrustInForce} for programs: bundles are named as `ocp@4.13.7`, or by their digest where they are not known here. */
+export interface TrustReport {
+  readonly require: string;
+  readonly threshold: number;
+  readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: string }[];
+  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: string }[];
+  readonly problems: readonly string[];
+  readonly isBlind: boolean;
+}
+
+/** Makes the report; `bundles` are those that are adopted. */
+export function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundle[]): TrustReport {
+  const names = new Map(bundles.map(({ bundleId, payload }) => [bundleId, bundleName(payload)]));
+  const nameOf = (bundleId: BundleId) => names.get(bundleId) ?? bundleId;
+  return {
+    ...trust,
+    keys: trust.keys.map(({ name, keyId, broughtBy }) => ({
+      name,
+      keyId,
+      ...(broughtBy !== undefined && { broughtBy: nameOf(broughtBy) }),
+    })),
+    revoked: trust.revoked.map(({ keyId, revokedBy }) => ({
+      keyId,
+      ...(revokedBy !== undefined && { revokedBy: nameOf(revokedBy) }),
+    })),
+  };
+}

@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { ApiBackend } from '../../../src/api/backend.ts';
+import { createApiService } from '../../../src/api/service.ts';
+import { runProgram } from '../../../src/cli/program.ts';
+import { reportOf } from '../../../src/domain/report.ts';
+import { createSystemBus } from '../../../src/host/system-bus.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createFakeNode } from '../../support/fake-ports.ts';
+import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+import { have } from '../../support/requirements.ts';
+import { judge, keyIdOf, NOON, observation, stored, TRUST, verified } from '../../support/scenario.ts';
+
+const bundle = verified();
+const notice = stored(verified({ version: '2026.3.1', sequence: 5, images: {} }));
+
+describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
+  let bus: PrivateBus;
+  let document: unknown;
+  let events: readonly object[];
+  let dispose: () => Promise<void>;
+
+  beforeAll(async () => {
+    bus = await startPrivateBus();
+    const log = createRecordingLog();
+    const system = createSystemBus({ clock: systemClock, log, address: bus.address });
+    const none = new AppError({ code: 'engine/no-bundle', message: 'no bundle x@1 is known', disposition: 'reject' });
+    const backend = {
+      properties: () => ({
+        status: 'Idle.',
+        operation: 'idle',
+        progress: { percentage: 100, message: '', depth: 0 },
+        lastError: '',
+        version: '0.1.0',
+      }),
+      status: async () => document,
+      history: async (name: string) => {
+        if (name === 'x@1') throw none;
+        return events;
+      },
+      onChange: () => () => undefined,
+    } as Partial<ApiBackend> as ApiBackend;
+    const service = createApiService({ bus: system, backend, log });
+    await system.start(new AbortController().signal);
+    dispose = async () => {
+      await service.dispose();
+      system.close();
+    };
+    document = {};
+    await eventually(async () => expect((await run('status', '--json')).exitCode).toBe(0));
+  });
+  afterAll(async () => {
+    await dispose();
+    await bus[Symbol.asyncDispose]();
+  });
+  beforeEach(async () => {
+    events = [];
+    const node = createFakeNode([notice]);
+    await node.start();
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    document = node.engine.report();
+    await node.stop();
+  });
+
+  async function run(...args: readonly string[]) {
+    let [stdout, stderr] = ['', ''];
+    const exitCode = await runProgram(args, {
+      stdout: (text) => {
+        stdout += text;
+      },
+      stderr: (text) => {
+        stderr += text;
+      },
+      isTerminal: false,
+      signal: AbortSignal.timeout(30_000),
+      now: () => 0,
+      env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address },
+      adapters: () => Promise.reject(new Error('no adapter is needed')),
+    });
+    return { exitCode, stdout, stderr };
+  }
+
+  it('show prints members, conditions, and the trust in force', async () => {
+    const { exitCode, stdout } = await run('show', 'ocp@4.13.7');
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^phase: +activated$/m);
+    expect(stdout).toMatch(new RegExp(`^bundleId: +${bundle.bundleId}$`, 'm'));
+    const since = new Date(NOON).toISOString();
+    expect(stdout).toMatch(new RegExp(`^Preloaded +True +${since} +AllImagesPresent +2 of 2 images present$`, 'm'));
+    expect(stdout).toMatch(/^Verified +True .*SignedByTrustedKeys/m);
+    expect(stdout).toContain('Trust in force: trust.require = "signature", trust.threshold = 1\n');
+    expect(stdout).toMatch(new RegExp(`^factory-2026 +${keyIdOf('factory-2026')} +trusted +signed this$`, 'm'));
+    expect(stdout).not.toMatch(/^conditions:/m);
+  });
+
+  it('show tells revoked and rotated keys, and files that can not be used', async () => {
+    const trust = {
+      ...TRUST,
+      keys: [{ name: 'abababababab', keyId: 'ab'.repeat(32), broughtBy: notice.bundleId }],
+      revoked: [{ keyId: keyIdOf('factory-2026'), revokedBy: notice.bundleId }, { keyId: 'cd'.repeat(32) }],
+      problems: ['/etc/stickpin/keys.d/notes.txt is ignored'],
+    };
+    const observed = observation({ trust, revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false } });
+    const { assessment } = judge(observed, [stored(bundle), notice]);
+    const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
+    document = reportOf(observed, assessment, progress);
+    const { stdout } = await run('show', bundle.bundleId);
+    expect(stdout).toMatch(/^abababababab +(ab){32} +trusted, brought by ocp@2026\.3\.1$/m);
+    expect(stdout).toMatch(
+      new RegExp(`^- +${keyIdOf('factory-2026')} +revoked by ocp@2026\\.3\\.1 +signed this$`, 'm'),
+    );
+    expect(stdout).toMatch(/^- +(cd){32} +revoked$/m);
+    expect(stdout).toContain('/etc/stickpin/keys.d/notes.txt is ignored\n');
+  });
+
+  it('show --json has the same for programs', async () => {
+    const shown = JSON.parse((await run('show', bundle.bundleId, '--json')).stdout);
+    expect(shown).toMatchObject({ name: 'ocp', version: '4.13.7', phase: 'activated', trust: TRUST });
+    expect(shown.conditions).toHaveLength(7);
+  });
+
+  it('show takes a notice as well', async () => {
+    const { stdout } = await run('show', 'ocp@2026.3.1');
+    expect(stdout).toMatch(/^advisories: +\[\]$/m);
+    expect(stdout).not.toContain('CONDITION');
+  });
+
+  it('show names a bundle that nobody knows', async () => {
+    expect(await run('show', 'ocp@9')).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: "stickpin: no bundle ocp@9 is known here or plugged in; 'stickpin list' shows those that are\n",
+    });
+    expect((await run('show')).exitCode).toBe(2);
+  });
+
+  it('history prints a line for each event, without what would upset a terminal', async () => {
+    events = [
+      { at: NOON, kind: 'mediumFound', message: 'sdb1 found' },
+      { at: NOON + 1, kind: 'pullFailed', message: 'two\nlines \u001b[2J' },
+    ];
+    const { stdout, exitCode } = await run('history');
+    expect(exitCode).toBe(0);
+    expect(stdout.split('\n')).toHaveLength(3);
+    expect(stdout).toContain('2026-03-10T12:00:00.000Z  sdb1 found\n');
+    expect(stdout).not.toContain('\u001b');
+    expect(JSON.parse((await run('history', 'ocp@4.13.7', '--json')).stdout)).toEqual(events);
+  });
+
+  it('history that is empty says so, and is an empty list for programs', async () => {
+    expect((await run('history')).stdout).toBe('Nothing has happened yet.\n');
+    expect((await run('history', '--json')).stdout).toBe('[]\n');
+  });
+
+  it('history of a bundle that nobody knows fails with the reason', async () => {
+    expect(await run('history', 'x@1')).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: 'stickpin: no bundle x@1 is known\n',
+    });
+  });
+});

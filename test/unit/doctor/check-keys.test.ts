@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { checkKeys } from '../../../src/doctor/check-keys.ts';
+import type { TrustReport } from '../../../src/domain/trust-in-force.ts';
+import { installKeys, sampleKey } from '../../support/sample-bundle.ts';
+
+const { signal } = new AbortController();
+const key = sampleKey('factory-2026');
+const { keyId } = key.privateKey;
+const BROUGHT = 'ab'.repeat(32);
+const IN_FORCE: TrustReport = {
+  require: 'signature',
+  threshold: 1,
+  keys: [],
+  revoked: [],
+  problems: [],
+  isBlind: false,
+};
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-keys-'));
+  installKeys(folder, [key]);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const look = async (threshold = 1, inForce?: Partial<TrustReport>) => {
+  const findings = await checkKeys(folder, threshold, inForce && { ...IN_FORCE, ...inForce }).look(signal);
+  return findings.map(({ verdict, message }) => `${verdict}: ${message}`);
+};
+
+describe('stickpin doctor: keys', () => {
+  it('counts keys that a bundle brought, which the daemon alone knows', async () => {
+    expect(await look(2)).toEqual(['fault: only factory-2026 is trusted, but trust.threshold wants 2 distinct keys']);
+    const brought = { keys: [{ name: BROUGHT.slice(0, 12), keyId: BROUGHT, broughtBy: 'ocp@5' }] };
+    expect(await look(2, brought)).toEqual(['ok: trusted: factory-2026, abababababab… (brought by ocp@5)']);
+  });
+
+  it('names revoked keys, and does not count one that a bundle revoked though its file is there', async () => {
+    const file = join(folder, 'old.revoked');
+    writeFileSync(file, `${BROUGHT}\n`);
+    expect(await look()).toEqual(['ok: trusted: factory-2026', 'ok: revoked: abababababab…']);
+    const [first, second] = await look(1, { revoked: [{ keyId, revokedBy: 'ocp@6' }, { keyId: BROUGHT }] });
+    expect(first).toBe('fault: no key is trusted, so that no signature counts');
+    expect(second).toBe(`ok: revoked: abababababab…, ${keyId.slice(0, 12)}… (by ocp@6)`);
+  });
+
+  it('makes a fault of a revocation that can not be read, and a warning of another file', async () => {
+    writeFileSync(join(folder, 'bad.revoked'), 'who?\n');
+    writeFileSync(join(folder, 'notes.txt'), '');
+    const findings = await look();
+    expect(findings).toHaveLength(2);
+    expect(findings[0]).toMatch(/^fault: .*bad\.revoked.*no key counts$/);
+    expect(findings[1]).toMatch(/^warning: .*notes\.txt is ignored/);
+  });
+});
