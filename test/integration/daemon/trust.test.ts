@@ -132,6 +132,11 @@ describe('key rotation', () => {
     node.plug(notice.path, release.path);
     const report = await node.until(isActivated);
     expect(report.bundles.map(({ version }) => version)).toEqual(['4.13.7']);
+    const { keyId } = next.privateKey;
+    const brought = { name: keyId.slice(0, 12), keyId, broughtBy: 'ocp@2026.1.1' };
+    expect(report.trust).toMatchObject({ require: 'signature', threshold: 1, revoked: [] });
+    expect(report.trust.keys).toContainEqual(brought);
+    expect(report.trust.keys).toContainEqual({ name: 'factory-2026', keyId: node.key.privateKey.keyId });
     await node.stop();
     node.unplug();
     await node.start();
@@ -156,6 +161,7 @@ describe('key rotation', () => {
     const { rejected, bundles } = await node.until((one) => one.rejected[0]?.reason.code === 'bundle/revoked-key');
     expect(rejected).toHaveLength(1);
     expect(bundles).toEqual([]);
+    expect(node.report().trust.revoked).toEqual([{ keyId, revokedBy: 'ocp@2026.1.1' }]);
   });
 
   it('is not what an approval alone does', async () => {
