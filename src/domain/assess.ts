@@ -5,15 +5,25 @@ import { bundleName } from './bundle.ts';
 import { troublesOf } from './degraded.ts';
 import type { BundleId, Digest } from './digest.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
-import { type BundleFacts, baseHold, cancelHold, imagesMissing, mediaHold, pinReason, runtimeHold } from './hold.ts';
+import {
+  type BundleFacts,
+  baseHold,
+  type Carrier,
+  cancelHold,
+  imagesMissing,
+  mediaHold,
+  pinReason,
+  runtimeHold,
+} from './hold.ts';
 import { isRetired, isRolledBack, type ReachedPhase, reachedPhase } from './life.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
 import { missingLayersOf } from './missing-layers.ts';
-import { isRelease } from './notice.ts';
+import { isRelease, type NoticeTakings, noticeTakings } from './notice.ts';
 import type { PhaseOf } from './phase.ts';
 import { type ProtectedRelease, protectedReleases } from './retention.ts';
 import type { RuntimeImage } from './runtime-image.ts';
+import { newSignersOf, type Signers } from './signers.ts';
 import { diskVerdict, spaceHold } from './space.ts';
 import { type Withdrawal, withdrawalOf } from './standing.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
@@ -42,9 +52,6 @@ export interface BundleAssessment extends PhaseOf, ImageSupply {
   /** Who signed it, as far as plugged media show more than is stored. */
   readonly newSigners: Signers | undefined;
 }
-
-/** Who signed a bundle: names and key ids, each sorted. */
-export type Signers = Required<Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds'>>;
 
 /** A bundle on a plugged medium that waits for the approval of its digest, and is not adopted before. */
 export interface Awaiting {
@@ -82,6 +89,10 @@ export interface NoticeAssessment {
   readonly bundle: StoredBundle;
   /** Why it is not trusted any more, if so: its advisories don't count then. */
   readonly withdrawn: Reason | undefined;
+  /** What is in force of it. */
+  readonly taken: NoticeTakings;
+  /** Who signed it, as far as plugged media show more than is stored. */
+  readonly newSigners: Signers | undefined;
 }
 
 /** All that one round concludes. */
@@ -124,7 +135,12 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
   const approvals = { policy: policy.trust, verdicts: stored.verdicts };
   const notices = stored.bundles
     .filter((bundle) => !isRelease(bundle))
-    .map((bundle) => ({ bundle, withdrawn: withdrawalOf(bundle, observed.revocations, approvals)?.reason }));
+    .map((bundle) => ({
+      bundle,
+      withdrawn: withdrawalOf(bundle, observed.revocations, approvals)?.reason,
+      taken: noticeTakings(bundle, stored.rotation),
+      newSigners: newSignersOf(bundle, carriersOf(bundle, found)),
+    }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const life = assessLife(observed, releases, shortOfSpace(bundles), policy);
   return {
@@ -235,9 +251,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   const withdrawal = withdrawalOf(bundle, observed.revocations, approvals);
   const supplied = supplyImages(bundle, absentImages, { supply, presentLayers, online });
   const sources = withdrawal === undefined ? supplied : NO_SUPPLY;
-  const carriers = context.found.flatMap(({ medium, found }) =>
-    found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId ? [{ medium, found }] : [],
-  );
+  const carriers = carriersOf(bundle, context.found);
   const disk = diskVerdict(bundle, absentImages, context);
   const due = withdrawal === undefined && activationDue(bundle, context.stored);
   const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, observed);
@@ -278,6 +292,12 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   };
 }
 
+function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]): readonly Carrier[] {
+  return all.flatMap(({ medium, found }) =>
+    found.kind === 'verified' && found.bundle.bundleId === bundleId ? [{ medium, found }] : [],
+  );
+}
+
 /** Layers that a delta leaves to its base and that nobody has, of absent images that don't come from their own registries. */
 function lackingOfBaseIn(
   bundle: StoredBundle,
@@ -301,18 +321,6 @@ const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredI
 function withdrawnPhase({ readyAt }: StoredBundle, withdrawal: Withdrawal | undefined, phase: PhaseOf): PhaseOf {
   if (withdrawal === undefined || phase.phase === 'retired') return phase;
   return readyAt === undefined ? withdrawal : { ...phase, reason: withdrawal.reason };
-}
-
-/** Signers add up: a key that is not there any more, and is not revoked, still has signed. */
-function newSignersOf(
-  { signedBy, signerKeyIds }: StoredBundle,
-  carriers: readonly { readonly found: { readonly bundle: VerifiedBundle } }[],
-): Signers | undefined {
-  const seen = carriers.map(({ found }) => found.bundle);
-  const ids = new Set([...(signerKeyIds ?? []), ...seen.flatMap((bundle) => bundle.signerKeyIds ?? [])]);
-  if (ids.size === (signerKeyIds ?? []).length) return undefined;
-  const names = new Set([...signedBy, ...seen.flatMap((bundle) => bundle.signedBy)]);
-  return { signedBy: [...names].sort(), signerKeyIds: [...ids].sort() };
 }
 
 /**

@@ -65,8 +65,8 @@ function adoptionEffects({ media, keeping }: Observed, { adoptions }: Assessment
   });
 }
 
-function signerEffects({ bundles }: Assessment): Effect[] {
-  return bundles.flatMap(({ bundle, newSigners }): Effect[] =>
+function signerEffects({ bundles, notices }: Assessment): Effect[] {
+  return [...bundles, ...notices].flatMap(({ bundle, newSigners }): Effect[] =>
     newSigners === undefined ? [] : [{ kind: 'record-signers', bundleId: bundle.bundleId, ...newSigners }],
   );
 }

@@ -27,6 +27,7 @@ export function newsBetween(before: Snapshot | undefined, after: Snapshot): News
     ...rejectionNews(before, after),
     ...approvalNews(before, after),
     ...(before === undefined ? [] : bundleNews(before, after)),
+    ...(before === undefined ? [] : noticeNews(before, after)),
   ];
 }
 
@@ -143,7 +144,19 @@ function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[
   });
 }
 
-function restoredNews({ bundle }: BundleAssessment): News[] {
+/** The trust in a notice was withdrawn, so that its advisories don't count any more, or is back. */
+function noticeNews(before: Snapshot, { assessment }: Snapshot): News[] {
+  const was = new Map(before.assessment.notices.map((entry) => [entry.bundle.bundleId, entry.withdrawn]));
+  return assessment.notices.flatMap((entry): News[] => {
+    const { bundle, withdrawn } = entry;
+    const old = was.get(bundle.bundleId);
+    if (old?.code === withdrawn?.code) return [];
+    if (withdrawn === undefined) return restoredNews(entry);
+    return [{ kind: heldKind(withdrawn), level: 'warn', message: withdrawn.message, bundleId: bundle.bundleId }];
+  });
+}
+
+function restoredNews({ bundle }: Pick<BundleAssessment, 'bundle'>): News[] {
   const message = `${bundleTitle(bundle.payload)} is trusted again: ${trustedBy(bundle)}`;
   return [{ kind: 'trustRestored', level: 'info', bundleId: bundle.bundleId, message }];
 }

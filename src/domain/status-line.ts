@@ -1,5 +1,5 @@
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
-import type { Assessment, BundleAssessment, Rejection } from './assess.ts';
+import type { Assessment, BundleAssessment, NoticeAssessment, Rejection } from './assess.ts';
 import { bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
 import { bundleInWork } from './focus.ts';
@@ -7,6 +7,7 @@ import { interruption, unmountedMessage } from './last-carrier.ts';
 import type { LifeAssessment } from './lifecycle.ts';
 import type { Medium, MediumId } from './medium.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
+import { isRelease, noticeEffect, noticeTitle } from './notice.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
@@ -62,6 +63,9 @@ function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string 
   const adoption = adoptions[0];
   if (adoption === undefined) return undefined;
   const { payload, bundleId } = adoption.found.bundle;
+  if (!isRelease(adoption.found.bundle)) {
+    return `${noticeTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}. Taking it up next.`;
+  }
   const kept = keeping.get(bundleId);
   const next = kept === undefined ? 'Preloading next.' : `Keeping its manifests: ${kept.done} of ${kept.total}.`;
   return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. ${next}`;
@@ -120,11 +124,18 @@ function mediaLine(observed: Observed, assessment: Assessment): string | undefin
     if (awaiting !== undefined) return sentence(awaiting.reason.message);
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
     if (refused.length > 0) return rejectionLine(refused);
+    const notice = assessment.notices.findLast((entry) => isCarriedBy(entry, observed, mediumId));
+    if (notice !== undefined) return noticeLine(notice, label);
   }
   return undefined;
 }
 
-function isCarriedBy({ bundle }: BundleAssessment, { media }: Observed, mediumId: MediumId): boolean {
+function noticeLine({ bundle, withdrawn, taken }: NoticeAssessment, label: string): string {
+  if (withdrawn !== undefined) return sentence(withdrawn.message);
+  return `${noticeTitle(bundle.payload)} on ${label}: ${noticeEffect(taken)}. You may remove the stick.`;
+}
+
+function isCarriedBy({ bundle }: Pick<BundleAssessment, 'bundle'>, { media }: Observed, mediumId: MediumId): boolean {
   const state = media.find((medium) => medium.mediumId === mediumId)?.state;
   if (state?.kind !== 'read') return false;
   return state.bundles.some((found) => found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId);

@@ -3,7 +3,9 @@ import { type Attachment, bundleTitle, trustedBy } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { News } from '../domain/event.ts';
+import type { KeyRotation } from '../domain/key-rotation.ts';
 import type { MediumId } from '../domain/medium.ts';
+import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../domain/notice.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
 import { stampAfter } from '../domain/stamp.ts';
 import type { Kept, PinsRequested, Policy, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
@@ -93,6 +95,18 @@ function plainlyPulled(reference: string): Pick<News, 'level' | 'message'> {
   return { level: 'info', message: `Pulled ${reference}` };
 }
 
+/** What came with a verified bundle. */
+function adoptionMessage({ label, found: { bundle, missing } }: Adoption, rotation: KeyRotation): string {
+  const { payload } = bundle;
+  if (!isRelease(bundle)) {
+    const effect = noticeEffect(noticeTakings(bundle, rotation));
+    return `${noticeTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${effect}`;
+  }
+  const { blobs, images, sizeBytes } = payload.totals;
+  const found = `${blobs - missing.length} of ${blobs} blobs found`;
+  return `${bundleTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${found}, ${formatCount(images, 'image')}, ${formatBytes(sizeBytes)}`;
+}
+
 /** How often pins are asked for before it counts as in vain. */
 const ATTEMPTS_IN_VAIN = 2;
 
@@ -174,15 +188,14 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     const adoption = assessment.adoptions.find((entry) => entry.found.bundle.bundleId === bundleId);
     if (adoption === undefined) return;
     const { bundle } = adoption.found;
-    const { payload } = bundle;
+    const rotation = rotationOf(bundle, deps.policy.trust.threshold);
     const news = {
       kind: 'bundleVerified',
       level: 'info',
       bundleId,
       medium: adoption.label,
-      message: `${bundleTitle(payload)} on ${adoption.label} verified: ${trustedBy(bundle)}, ${payload.totals.blobs - adoption.found.missing.length} of ${payload.totals.blobs} blobs found, ${formatCount(payload.totals.images, 'image')}, ${formatBytes(payload.totals.sizeBytes)}, bundle ${shortDigest(bundleId)}`,
+      message: `${adoptionMessage(adoption, rotation)}, bundle ${shortDigest(bundleId)}`,
     } as const;
-    const rotation = rotationOf(bundle, deps.policy.trust.threshold);
     store.adopt(bundle, narrator.row(news), rotation);
     keeping.delete(bundleId);
     narrator.log(news);

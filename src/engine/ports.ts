@@ -3,7 +3,6 @@
  * composition root knows which.
  */
 import type { Verdict } from '../domain/approval.ts';
-import type { Signers } from '../domain/assess.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { ConditionMarks } from '../domain/condition.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
@@ -11,6 +10,7 @@ import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId } from '../domain/medium.ts';
 import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../domain/runtime-image.ts';
+import type { Signers } from '../domain/signers.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { Stored } from '../domain/state.ts';
 import type { TrustInForce } from '../domain/trust-in-force.ts';
