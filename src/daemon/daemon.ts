@@ -87,7 +87,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     }));
     const published = createPublishedFiles(settings.paths.state_dir, settings.paths.run_dir, log);
     disposal.defer('the published files', published.settled);
-    const trust = await createTrustKeeper({ settings: settings.trust, store, log }, signal);
+    const trust = await createTrustKeeper({ settings: settings.trust, store, clock, log }, signal);
     const media = mediaOf(options, trust);
     disposal.defer('the media', media.dispose);
     const documents = createBlobStore(join(settings.paths.state_dir, 'blobs'));
@@ -233,12 +233,9 @@ function listenTarget({ settings, registryFd }: DaemonOptions): ListenTarget {
 function watchKeys(settings: Settings, trust: TrustKeeper, engine: Engine, log: Log): () => void {
   const stop = new AbortController();
   const unwatch = watchConfig([settings.trust.keys_dir], { ownPaths: [], log }, () => {
-    trust
-      .reload(stop.signal)
-      .then(engine.kick)
-      .catch((error: unknown) => {
-        if (!stop.signal.aborted) log.warn({ err: error }, `The keys could not be read again: ${reasonOf(error)}`);
-      });
+    trust.reload(stop.signal, engine.kick).catch((error: unknown) => {
+      if (!stop.signal.aborted) log.warn({ err: error }, `The keys could not be read again: ${reasonOf(error)}`);
+    });
   });
   return () => {
     stop.abort();

@@ -7,30 +7,47 @@ import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import { withdrawalOf } from '../domain/standing.ts';
 import type { TrustInForce } from '../domain/trust-in-force.ts';
 import type { StateStore, TrustPort } from '../engine/ports.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 
 /** The trusted keys as they are now: those of the folder and those that came by rotation. */
 export interface TrustKeeper extends TrustPort {
   trust(): Trust;
-  /** Reads the keys again; tells what changed and what is wrong with a file. */
-  reload(signal: AbortSignal): Promise<void>;
+  /**
+   * Reads the keys again; tells what changed and what is wrong with a file, and calls `taken` when they are in force. A `*.revoked` file that can't be read is
+   * often one that is being written, or a disk that hesitates: what was read before holds for {@link BLIND_GRACE_MS}, while it is read again; then no key
+   * counts, until it can be read. Resolves once no such file is left, or a later call has taken over.
+   */
+  reload(signal: AbortSignal, taken: () => void): Promise<void>;
 }
+
+/** How long the keys that were read before hold while a `*.revoked` file can't be read. Short: it may revoke the key of what is being taken up. */
+const BLIND_GRACE_MS = 5_000;
+/** Pause before such a file is read again, within the grace. */
+const REREAD_MS = 1_500;
+/** And afterwards: a disk may answer again without any sign of it. */
+const REREAD_LATER_MS = 30_000;
 
 /** What {@link createTrustKeeper} needs. */
 export interface TrustKeeperDependencies {
   readonly settings: Settings['trust'];
   readonly store: Pick<StateStore, 'load'>;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Loads the keys of `keys_dir` for the first time. */
 export async function createTrustKeeper(
-  { settings, store, log }: TrustKeeperDependencies,
+  { settings, store, clock, log }: TrustKeeperDependencies,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
   const { keys_dir: folder, threshold, require } = settings;
   let own = await loadTrustedKeys(folder, signal);
+  let calls = 0;
+  /** The newest call whose reading is in force: an older one that was slow changes nothing. */
+  let takenCall = 0;
+  let blindSince: number | undefined;
   let last: { own: TrustedKeys; rotation: KeyRotation; keys: TrustedKeys } | undefined;
   /** Made anew when the folder or the rotation is another. */
   const keysNow = (): TrustedKeys => {
@@ -84,6 +101,28 @@ export async function createTrustKeeper(
     const inForce = store.load().bundles.filter((bundle) => withdrawalOf(bundle, revoked, known) === undefined);
     return inForce.map(({ bundleId }) => bundleId);
   };
+  /** Whether revocations that can't be read may still turn out to be readable in a moment. Told when it begins. */
+  const awaits = (next: TrustedKeys): boolean => {
+    const now = clock.monotonic();
+    if (!next.isBlind) {
+      blindSince = undefined;
+      return false;
+    }
+    if (blindSince === undefined && !own.isBlind) {
+      const [bad] = next.problems.filter(({ file }) => file.endsWith('.revoked'));
+      log.warn(
+        { messageId: messageIds.keysChanged },
+        `${bad?.message}; it is read again, and the keys hold until then`,
+      );
+    }
+    blindSince ??= now;
+    return now - blindSince < BLIND_GRACE_MS;
+  };
+  const take = (next: TrustedKeys): void => {
+    const before = keysNow().revision;
+    own = next;
+    if (keysNow().revision !== before) tell();
+  };
   tell();
   return {
     trust: () => ({
@@ -99,10 +138,22 @@ export async function createTrustKeeper(
     },
     revocations,
     inForce,
-    reload: async (inner) => {
-      const before = keysNow().revision;
-      own = await loadTrustedKeys(folder, inner);
-      if (keysNow().revision !== before) tell();
+    reload: async (inner, taken) => {
+      calls += 1;
+      const call = calls;
+      for (;;) {
+        const next = await loadTrustedKeys(folder, inner);
+        if (call < takenCall) return;
+        const isInGrace = awaits(next);
+        if (!isInGrace || own.isBlind) {
+          takenCall = call;
+          take(next);
+          taken();
+        }
+        if (!next.isBlind || call !== calls) return;
+        await clock.sleep(isInGrace ? REREAD_MS : REREAD_LATER_MS, inner);
+        if (call !== calls) return;
+      }
     },
   };
 }
