@@ -1,6 +1,6 @@
 import type { Assessment } from './assess.ts';
-import type { Attachment, Payload } from './bundle.ts';
-import type { BundleId } from './digest.ts';
+import type { Attachment, Payload, VerifiedBundle } from './bundle.ts';
+import type { BundleId, Digest } from './digest.ts';
 import type { StoredBundle } from './state.ts';
 
 /** A folder of attached files that is to be there. */
@@ -53,4 +53,37 @@ export function releaseFilesPlan(
     ),
     remove: [...laid.keys()].filter((folder) => !owners.has(folder)),
   };
+}
+
+/**
+ * Attachments of retired releases among the blobs on the node's own disk that nothing else needs: no other bundle has them attached, and no image of any bundle
+ * names them. Should such a release be activated again, its files come from its medium.
+ *
+ * @param kept what lies on the disk.
+ */
+export function spareAttachments(
+  { bundles, notices, adoptions }: Assessment,
+  kept: ReadonlySet<Digest>,
+): readonly Digest[] {
+  const retired = bundles.filter(({ phase }) => phase === 'retired').map(({ bundle }) => bundle);
+  const candidates = new Set(retired.flatMap(attachedTo).filter((digest) => kept.has(digest)));
+  if (candidates.size === 0) return [];
+  const others: readonly VerifiedBundle[] = [
+    ...bundles.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle),
+    ...notices.map(({ bundle }) => bundle),
+    ...adoptions.map(({ found }) => found.bundle),
+  ];
+  const needed = new Set([...others.flatMap(attachedTo), ...[...others, ...retired].flatMap(namedByImages)]);
+  return [...candidates].filter((digest) => !needed.has(digest));
+}
+
+function attachedTo({ payload }: VerifiedBundle): readonly Digest[] {
+  return (payload.attachments ?? []).map(({ digest }) => digest);
+}
+
+function namedByImages({ contents }: VerifiedBundle): readonly Digest[] {
+  return contents.images.flatMap(({ digest, attached = [] }) => [
+    digest,
+    ...attached.flatMap((tag) => [tag.digest, ...tag.blobs.map((blob) => blob.digest)]),
+  ]);
 }

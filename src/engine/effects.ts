@@ -4,6 +4,7 @@ import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { News } from '../domain/event.ts';
 import type { KeyRotation } from '../domain/key-rotation.ts';
+import { isRetired } from '../domain/life.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../domain/notice.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
@@ -93,6 +94,12 @@ function isSettlingTold(attempts: number): boolean {
 
 function plainlyPulled(reference: string): Pick<News, 'level' | 'message'> {
   return { level: 'info', message: `Pulled ${reference}` };
+}
+
+/** Of a retired release the attachments are not kept. */
+function withoutAttachments(found: Adoption['found']): Adoption['found'] {
+  const { attachments: _gone, ...payload } = found.bundle.payload;
+  return { ...found, bundle: { ...found.bundle, payload } };
 }
 
 /** What came with a verified bundle. */
@@ -206,8 +213,10 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   async function keepDocumentsOn(mediumId: MediumId, signal: AbortSignal): Promise<void> {
     const state = media.list().find((medium) => medium.mediumId === mediumId)?.state;
     for (const found of state?.kind === 'read' ? state.bundles : []) {
-      if (found.kind === 'verified' && bundleOf(found.bundle.bundleId) !== undefined)
-        await keepDocuments(found, signal);
+      const known = found.kind === 'verified' ? bundleOf(found.bundle.bundleId) : undefined;
+      if (found.kind === 'verified' && known !== undefined) {
+        await keepDocuments(isRetired(known) ? withoutAttachments(found) : found, signal);
+      }
     }
   }
 

@@ -223,6 +223,8 @@ export interface DocumentStore extends BlobSource {
   list(): Promise<ReadonlySet<Digest>>;
   /** Idempotent; crash-safe. @throws AppError `store/no-space` or `store/blob` (`retry`) */
   put(digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void>;
+  /** Idempotent. @throws AppError `store/blob` (`retry`) */
+  remove(digest: Digest): Promise<void>;
 }
 
 /** Takes a layer as it passes by. */

@@ -1,16 +1,19 @@
 import type { Assessment } from '../domain/assess.ts';
 import { bundleTitle } from '../domain/bundle.ts';
 import type { Digest } from '../domain/digest.ts';
-import { type ReleaseFolder, releaseFilesPlan } from '../domain/release-files.ts';
+import { type ReleaseFolder, releaseFilesPlan, spareAttachments } from '../domain/release-files.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { documentsOf } from './image-documents.ts';
 import type { Narrator } from './narrator.ts';
-import type { BlobSource, ReleaseFiles } from './ports.ts';
+import type { BlobSource, DocumentStore, ReleaseFiles } from './ports.ts';
 
 /** What {@link createReleaseKeeper} needs. */
 export interface ReleaseKeeperDependencies {
   readonly releaseFiles: ReleaseFiles;
   readonly source: BlobSource;
+  /** Where attachments are kept, among manifests and configs. */
+  readonly documents: DocumentStore;
   readonly narrator: Narrator;
   /** Called before each release, for the watchdog. */
   readonly alive: () => void;
@@ -19,7 +22,7 @@ export interface ReleaseKeeperDependencies {
 /** How long the files of one release may take: one that was damaged is read from its medium again, which may be as bad. */
 const LAY_DEADLINE_MS = 30_000;
 
-/** Lays the attached files of releases, and takes them away. */
+/** Lays the attached files of releases, and takes them away, in the end from among the kept documents too. */
 export interface ReleaseKeeper {
   /** Brings the folders in line. What fails is told once, until something else does, and tried again in the next round; only an abort throws. */
   follow(assessment: Assessment, signal: AbortSignal): Promise<void>;
@@ -27,8 +30,10 @@ export interface ReleaseKeeper {
 
 /** A keeper that has told nothing yet. */
 export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKeeper {
-  const { releaseFiles, source, narrator, alive } = deps;
+  const { releaseFiles, source, documents, narrator, alive } = deps;
   let told = '';
+  /** Attachments that are documents of images as well. */
+  const stay = new Set<Digest>();
   const lay = async ({ folder, bundle, files }: ReleaseFolder, signal: AbortSignal): Promise<void> => {
     for (const { name, digest } of files) {
       if ((await source.sizeOf(digest, signal)) === undefined) throw nowhere(name, digest);
@@ -46,6 +51,16 @@ export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKee
     const chunks: Buffer[] = [];
     for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
     return Buffer.concat(chunks);
+  };
+  /** Which configs there are is known from the manifests alone. They are read only when something is to be removed, which happens once a release. */
+  const drop = async ({ bundles, adoptions }: Assessment, spare: readonly Digest[], signal: AbortSignal) => {
+    const all = [...bundles.map(({ bundle }) => bundle), ...adoptions.map(({ found }) => found.bundle)];
+    const images = new Set(all.flatMap(({ contents }) => contents.images.map(({ digest }) => digest)));
+    for (const image of images) {
+      alive();
+      for (const digest of await documentsOf(image, documents, signal)) if (spare.includes(digest)) stay.add(digest);
+    }
+    for (const digest of spare) if (!stay.has(digest)) await documents.remove(digest);
   };
   return {
     follow: async (assessment, signal) => {
@@ -70,6 +85,10 @@ export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKee
             withDeadline('Reading them', LAY_DEADLINE_MS, signal, (inner) => lay(entry, inner)),
           );
         }
+      });
+      await attempt('Attached files of retired releases stay', async () => {
+        const spare = spareAttachments(assessment, await documents.list()).filter((digest) => !stay.has(digest));
+        if (spare.length > 0) await drop(assessment, spare, signal);
       });
       if (failure !== '' && failure !== told) narrator.tell({ kind: 'filesNotLaid', level: 'warn', message: failure });
       told = failure;

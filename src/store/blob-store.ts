@@ -53,6 +53,19 @@ export function createBlobStore(folder: string): DocumentStore {
       if (bytes === undefined) throw absent(pathOf(digest));
       yield bytes.subarray(startByte);
     },
+    remove: async (digest) => {
+      try {
+        await rm(pathOf(digest), { force: true });
+      } catch (error) {
+        throw new AppError({
+          code: 'store/blob',
+          message: `${pathOf(digest)} can't be removed: ${reasonOf(error)}`,
+          disposition: 'retry',
+          cause: error,
+        });
+      }
+      (await names()).delete(digest);
+    },
     put: async (digest, bytes, signal) => {
       const actual = digestOf(bytes);
       if (actual !== digest) throw mismatch(pathOf(digest), digest, actual);

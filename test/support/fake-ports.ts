@@ -472,6 +472,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
         sizeOf: async (digest) => documents.get(digest)?.length,
         read,
         put: async (digest, bytes) => void documents.set(digest, bytes),
+        remove: async (digest) => void documents.delete(digest),
       },
       releaseFiles: {
         list: async () => releases,

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { hexOf } from '../../../src/domain/digest.ts';
+import { type Digest, hexOf } from '../../../src/domain/digest.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
 import { eventually } from '../../support/eventually.ts';
 import { makeSampleBundle } from '../../support/sample-bundle.ts';
@@ -51,4 +51,18 @@ it('tells of a damaged one by name, and the release is ready all the same', asyn
   );
   expect(existsSync(folder())).toBe(false);
   expect(readdirSync(join(node.base, 'state/releases'))).toEqual([]);
+});
+
+it('takes them away from among the kept blobs too when the release is retired, and keeps the manifests', async () => {
+  const { path, payload, contents } = await bundleWithNotes();
+  const notes = payload.attachments?.[0]?.digest ?? expect.unreachable();
+  const manifest = contents.images[0]?.digest ?? expect.unreachable();
+  const blob = (digest: Digest) => existsSync(join(node.base, 'state/blobs/sha256', hexOf(digest)));
+  node.plug(path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() => expect(existsSync(folder())).toBe(true));
+  expect([blob(notes), blob(manifest)]).toEqual([true, true]);
+  node.daemon().engine.unpin('ocp@4.13.7', { removeImages: false, force: true });
+  await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
+  await eventually(() => expect([existsSync(folder()), blob(notes), blob(manifest)]).toEqual([false, false, true]));
 });

@@ -41,6 +41,15 @@ describe('blob store', () => {
     expect(readdirSync(join(folder, 'sha256'))).toEqual([hexOf(digest)]);
   });
 
+  it('removes what is there, and minds nothing that is not', async () => {
+    await store.put(digest, Buffer.from(text), signal);
+    await store.remove(digest);
+    await store.remove(digest);
+    expect(await store.sizeOf(digest, signal)).toBeUndefined();
+    expect([...(await store.list())]).toEqual([]);
+    expect(readdirSync(join(folder, 'sha256'))).toEqual([]);
+  });
+
   it.each([
     ['half-written', (path: string) => truncateSync(path, 5)],
     ['changed', (path: string) => writeFileSync(path, text.replace('2', '3'))],

@@ -1,8 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import type { BundleId } from '../../../src/domain/digest.ts';
-import { releaseFilesPlan } from '../../../src/domain/release-files.ts';
+import { releaseFilesPlan, spareAttachments } from '../../../src/domain/release-files.ts';
 import type { Observed, StoredBundle } from '../../../src/domain/state.ts';
-import { digestOf, judge, keyIdOf, NOON, observation, stored, verified } from '../../support/scenario.ts';
+import {
+  digestOf,
+  found,
+  judge,
+  keyIdOf,
+  medium,
+  NOON,
+  observation,
+  stored,
+  verified,
+} from '../../support/scenario.ts';
 
 const attachments = [{ name: 'notes.txt', mediaType: 'text/plain', digest: digestOf('notes'), size: 5 }];
 const release = verified({ attachments });
@@ -49,5 +59,37 @@ describe('releaseFilesPlan', () => {
     const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false } };
     expect(plan([ready], {}, revoked)).toEqual({ lay: [], remove: [] });
     expect(plan([ready], { 'ocp-4.13.7': release.bundleId }, revoked)).toEqual({ lay: [], remove: [] });
+  });
+});
+
+describe('spareAttachments', () => {
+  const notes = digestOf('notes');
+  const retired = stored(release, { readyAt: NOON, retiredAt: NOON + 1 });
+  const spare = (bundles: readonly StoredBundle[], over: Partial<Observed> = {}, kept = [notes]) =>
+    spareAttachments(judge(observation(over), bundles).assessment, new Set(kept));
+
+  it('are those of retired releases that lie on the disk', () => {
+    expect(spare([retired])).toEqual([notes]);
+    expect(spare([retired], {}, [])).toEqual([]);
+    expect(spare([ready])).toEqual([]);
+    expect(spare([stored(release)])).toEqual([]);
+  });
+
+  it('are not what another bundle has attached, be it a notice or one that is being taken up', () => {
+    const next = verified({ attachments, version: '4.13.8', sequence: 8 });
+    const notice = verified({ attachments, images: {}, version: '1.0.0', sequence: 9 });
+    expect(spare([retired, stored(next)])).toEqual([]);
+    expect(spare([retired, stored(notice)])).toEqual([]);
+    expect(spare([retired], { media: [medium('sdb1', [found(next)])] })).toEqual([]);
+    expect(spare([retired, stored(next, { readyAt: NOON, retiredAt: NOON + 1 })])).toEqual([notes]);
+  });
+
+  it('are not what an image of any bundle names, retired or not', () => {
+    const image = stored(verified({ version: '4.13.8', sequence: 8, imageOver: { etcd: { digest: notes } } }));
+    expect(spare([retired, image])).toEqual([]);
+    expect(spare([retired, { ...image, readyAt: NOON, retiredAt: NOON + 1 }])).toEqual([]);
+    const blobs = [{ digest: notes, size: 5 }];
+    const attached = [{ tag: 'sha256-x.sig', mediaType: 'm', digest: digestOf('sig'), size: 1, blobs }];
+    expect(spare([retired, stored(verified({ sequence: 9, imageOver: { api: { attached } } }))])).toEqual([]);
   });
 });
