@@ -7,7 +7,7 @@ import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domai
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
-import type { MirrorEffect, RuntimeImage } from '../../src/domain/runtime-image.ts';
+import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/runtime-image.ts';
 import type { Policy, StoredBundle } from '../../src/domain/state.ts';
 import { createEngine, type Engine } from '../../src/engine/engine.ts';
 import type { BlobFlow, ContainersPort, EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
@@ -88,6 +88,8 @@ export interface FakeRuntime extends RuntimePort, ContainersPort {
   isUp: boolean;
   /** References and tags by image; the image id of a tag is that of the reference it names. */
   readonly images: Map<string, string>;
+  /** Where it keeps its images; a path that begins with `/var` is also where our own copies of layers lie. */
+  filesystem: ImageFilesystem;
   mirrorsTakeEffect: MirrorEffect;
   /** Whether a pull by digest that works has asked our registry for the manifest. */
   asksUs: boolean;
@@ -132,6 +134,7 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
     });
   const fake: FakeRuntime = {
     isUp: true,
+    filesystem: { path: '/var', totalBytes: 2 ** 40, freeBytes: 2 ** 39 },
     mirrorsTakeEffect: 'at-once',
     asksUs: true,
     images: new Map(),
@@ -186,8 +189,7 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
       rounds += 1;
       if (!fake.isUp) return { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' };
       const images = list();
-      const filesystem = { path: '/var', totalBytes: 2 ** 40, freeBytes: 2 ** 39 };
-      const { mirrorsTakeEffect } = fake;
+      const { filesystem, mirrorsTakeEffect } = fake;
       const rendered = { renderedPins: pins, renderedMirrors: mirrors };
       return { kind: 'reachable', name: 'fake 1', images, filesystem, mirrorsTakeEffect, ...rendered };
     },
@@ -483,7 +485,7 @@ export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Pa
         list: async () => new Set(),
         sizeOf: async () => undefined,
         read,
-        isBeside: async () => false,
+        isBeside: async (path) => path.startsWith('/var'),
         want: () => undefined,
         onChange: () => () => undefined,
         begin: async () => undefined,

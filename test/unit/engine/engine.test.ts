@@ -2,7 +2,18 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { StoredBundle } from '../../../src/domain/state.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
-import { digestOf, found, keyIdOf, NOON, referenceOf, refused, stored, verified } from '../../support/scenario.ts';
+import {
+  digestOf,
+  found,
+  GIB,
+  keyIdOf,
+  MIB,
+  NOON,
+  referenceOf,
+  refused,
+  stored,
+  verified,
+} from '../../support/scenario.ts';
 
 const bundle = verified();
 let node: FakeNode;
@@ -474,6 +485,26 @@ describe('engine: pulls that fail', () => {
     await node.clock.advance(0);
     expect(node.runtime.log.filter((entry) => entry === `pull ${referenceOf('etcd')}`)).toHaveLength(1);
     expect(node.runtime.images.has(referenceOf('api'))).toBe(true);
+  });
+});
+
+describe('engine: space for what it keeps itself', () => {
+  /** Room for 75 MiB of images, and not for the 30 MiB of their compressed layers. */
+  const plugWith = async (path: string, keepBlobs: boolean) => {
+    node = createFakeNode([], { keepBlobs });
+    node.runtime.filesystem = { path, totalBytes: 40 * GIB, freeBytes: 6 * GIB + 80 * MIB };
+    await node.start();
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    return node.phase('4.13.7');
+  };
+
+  it.each([
+    ['/var/lib/containers', true, 'held'],
+    ['/var/lib/containers', false, 'activated'],
+    ['/images', true, 'activated'],
+  ])('images on %s, layers kept: %s', async (path, keepBlobs, phase) => {
+    expect(await plugWith(path, keepBlobs)).toBe(phase);
   });
 });
 
