@@ -11,6 +11,7 @@ import {
   type Carrier,
   cancelHold,
   imagesMissing,
+  lostImages,
   mediaHold,
   pinReason,
   runtimeHold,
@@ -28,6 +29,7 @@ import { diskVerdict, spaceHold } from './space.ts';
 import { type Withdrawal, withdrawalOf } from './standing.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
 import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
+import { assessTags, type TagAssessment } from './tags.ts';
 
 /** What one round concludes about one adopted bundle. */
 export interface BundleAssessment extends PhaseOf, ImageSupply {
@@ -106,6 +108,7 @@ export interface Assessment {
   readonly adoptions: readonly Adoption[];
   /** Digests of the layers that the runtime has, as far as our bundles tell. */
   readonly presentLayers: ReadonlySet<Digest>;
+  readonly tags: TagAssessment;
   /** What comes after activation. */
   readonly life: LifeAssessment;
   /** Releases that the settings keep for good. */
@@ -129,9 +132,11 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     found.map((entry) => entry.found),
     observed.localBlobs,
   );
-  const bundles = stored.bundles
+  const assessed = stored.bundles
     .filter(isRelease)
     .map((bundle) => assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }));
+  const tags = assessTags(assessed, observed);
+  const bundles = assessed.map((entry) => withTrouble(entry, tags.troubles.get(entry.bundle.bundleId)));
   const approvals = { policy: policy.trust, verdicts: stored.verdicts };
   const notices = stored.bundles
     .filter((bundle) => !isRelease(bundle))
@@ -147,10 +152,17 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     bundles,
     notices,
     presentLayers,
+    tags,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
     ...sortUnknown(found, known, observed, stored, policy),
   };
+}
+
+/** What is wrong with tags matters where nothing else does. */
+function withTrouble(entry: BundleAssessment, reason: Reason | undefined): BundleAssessment {
+  if (reason === undefined) return entry;
+  return { ...entry, trouble: entry.trouble ?? reason, degraded: entry.degraded ?? reason };
 }
 
 /** Bundles whose preload is held for lack of space. */
@@ -273,6 +285,8 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     carriers,
     failures,
   };
+  const lost = isRetired(bundle) || observed.runtime.kind === 'unreachable' ? undefined : lostImages(facts);
+  const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed));
   return {
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
@@ -283,7 +297,8 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     unpinnedImages,
     ...sources,
     disk,
-    ...troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed)),
+    ...troubles,
+    ...(lost !== undefined && { degraded: lost }),
     ...(withdrawal !== undefined && { degraded: withdrawal.reason }),
     activationDue: due,
     withdrawn: withdrawal?.reason,
@@ -387,7 +402,9 @@ function openFailures(
   const absent = new Set(absentImages.map((image) => image.reference));
   return failures
     .filter(({ task }) => task.bundleId === bundleId)
-    .filter(({ task }) => (task.kind === 'pull' ? absent.has(task.reference) : isActivationDue));
+    .filter(({ task }) =>
+      task.kind === 'pull' ? absent.has(task.reference) : task.kind === 'activate' && isActivationDue,
+    );
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Assessment } from './assess.ts';
 import type { Digest } from './digest.ts';
-import { activationTarget } from './focus.ts';
+import { tagsInWork } from './focus.ts';
 import { parseReference } from './reference.ts';
 import type { Observed } from './state.ts';
 
@@ -34,7 +34,7 @@ export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles
 }
 
 /**
- * The catalog of all adopted bundles. Tags are offered of the one bundle that is being activated, since a tag names one image and an earlier
+ * The catalog of all adopted bundles. Tags are offered only while they are given to their images, since a tag names one image and an earlier
  * move would be an upgrade that nobody asked for. Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
  */
 export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
@@ -57,14 +57,11 @@ export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
       }
     }
   }
-  const due = activationTarget(observed, assessment);
-  for (const image of due?.bundle.contents.images ?? []) {
-    for (const text of image.tags) {
-      const { repository, tag } = parseReference(text);
-      const entry = entryOf(catalog, repository);
-      entry.manifests.add(image.digest);
-      if (tag !== undefined) entry.tags.set(tag, image.digest);
-    }
+  for (const { tag: text, digest } of tagsInWork(observed, assessment)) {
+    const { repository, tag } = parseReference(text);
+    const entry = entryOf(catalog, repository);
+    entry.manifests.add(digest);
+    if (tag !== undefined) entry.tags.set(tag, digest);
   }
   return catalog;
 }

@@ -32,7 +32,11 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
   const mirrors = mirrorEffects(observed, assessment);
   const isConfigured = pins.effects.length === 0 && mirrors.length === 0;
   const starts = isConfigured
-    ? [...pullEffects(observed, assessment, policy), ...activations(observed, assessment)]
+    ? [
+        ...pullEffects(observed, assessment, policy),
+        ...activations(observed, assessment),
+        ...tagRestorations(observed, assessment),
+      ]
     : [];
   return {
     effects: [
@@ -48,7 +52,12 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       ...assessment.life.effects,
     ],
     wakeAt: earliest(
-      [pins.wakeAt, assessment.life.wakeAt, ...observed.failures.map((failure) => failure.retryAt)],
+      [
+        pins.wakeAt,
+        assessment.life.wakeAt,
+        assessment.tags.wakeAt,
+        ...observed.failures.map((failure) => failure.retryAt),
+      ],
       observed.now,
     ),
   };
@@ -114,12 +123,14 @@ function notHolding(
     .map((image) => image.reference);
 }
 
-function mirrorEffects(observed: Observed, { bundles }: Assessment): Effect[] {
+function mirrorEffects(observed: Observed, assessment: Assessment): Effect[] {
+  const { bundles, tags } = assessment;
   if (observed.runtime.kind !== 'reachable') return [];
   const { renderedMirrors } = observed.runtime;
   // A running pull keeps its mirror: the runtime may come back to it for the next blob.
   const kept = observed.running.length > 0 ? renderedMirrors : [];
-  const wanted = uniqueSorted([...kept, ...bundles.flatMap((entry) => repositoriesWanted(entry, observed))]);
+  const preloading = bundles.flatMap((entry) => repositoriesWanted(entry, observed));
+  const wanted = uniqueSorted([...kept, ...preloading, ...tags.mirrored.map(({ tag }) => repositoryOf(tag))]);
   return isSame(renderedMirrors, wanted) ? [] : [{ kind: 'apply-mirrors', repositories: wanted }];
 }
 
@@ -203,6 +214,15 @@ function activations(observed: Observed, assessment: Assessment): Effect[] {
   if (observed.running.some((task) => task.kind === 'activate')) return [];
   const next = activationTarget(observed, assessment);
   return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
+}
+
+/** What a release has lost of its tags is given to its images again, unless tags move anyway. */
+function tagRestorations(observed: Observed, assessment: Assessment): Effect[] {
+  const { due } = assessment.tags;
+  const [first] = due;
+  if (first === undefined || activationTarget(observed, assessment) !== undefined) return [];
+  const task = { kind: 'restore-tags', bundleId: first.bundleId, tags: due.map(({ tag }) => tag) } as const;
+  return [{ kind: 'start', task }];
 }
 
 function readyEffects({ bundles }: Assessment): Effect[] {

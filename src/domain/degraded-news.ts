@@ -9,6 +9,9 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/config',
   'media/blob-damaged',
   'bundle/blob-missing',
+  'engine/image-missing',
+  'engine/tag-contested',
+  'engine/tags',
 ]);
 
 /** A withdrawn trust is told as the reason of the bundle. */

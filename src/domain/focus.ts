@@ -1,5 +1,6 @@
 import type { Assessment, BundleAssessment } from './assess.ts';
 import type { Observed, RunningTask, TaskFailure } from './state.ts';
+import { type TagGoal, tagGoalsOf } from './tags.ts';
 import { isWaiting } from './waiting.ts';
 
 /** The bundle whose images are being pulled: one of which something runs, else the first that is to be preloaded. STATUS and progress speak of it. */
@@ -20,8 +21,7 @@ export function isReadyToActivate({ activationDue, absentImages, unpinnedImages 
 }
 
 /**
- * The bundle whose tags are moved: the one whose activation runs, else the first that is ready for it and need not wait after a failure. Its
- * tags are the only ones that the registry serves, so it has to be the very same for the catalog and for the task.
+ * The bundle that is activated: the one whose activation runs, else the first that is ready for it and need not wait after a failure.
  */
 export function activationTarget(observed: Observed, { bundles }: Assessment): BundleAssessment | undefined {
   const running = observed.running.find((task) => task.kind === 'activate');
@@ -31,7 +31,21 @@ export function activationTarget(observed: Observed, { bundles }: Assessment): B
   return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
 }
 
-/** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles that were to be activated. */
+/**
+ * The tags that are being given to images, or are to be next: those of the bundle that is activated, else those that a release has lost. The
+ * registry serves no others, so they have to be the very same for the catalog and for the task.
+ */
+export function tagsInWork(observed: Observed, assessment: Assessment): readonly TagGoal[] {
+  const target = activationTarget(observed, assessment);
+  if (target !== undefined) return tagGoalsOf(target.bundle);
+  const running = observed.running.find((task) => task.kind === 'restore-tags');
+  if (running === undefined) return assessment.tags.due;
+  const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === running.bundleId);
+  if (entry === undefined || entry.withdrawn !== undefined) return [];
+  return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
+}
+
+/** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles whose tags were to be moved. */
 export function failedTasks(
   { failures, now }: { readonly failures: readonly TaskFailure[]; readonly now: number },
   kind: RunningTask['kind'],

@@ -150,15 +150,33 @@ function missingOnAll({ carriers, presentLayers, atHand }: BundleFacts): readonl
   return (first ?? []).filter((blob) => isFaulty(blob) && lacksToo(blob.digest) && !isHere(blob.digest));
 }
 
-/** Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's storage. */
-export function imagesMissing({ bundle, absentImages, carriers }: BundleFacts): Reason {
-  const count = `${absentImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)}`;
+/** Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's storage. Short enough for a STATUS line. */
+export function imagesMissing(facts: BundleFacts): Reason {
+  const message = `${missingCount(facts)}, first ${facts.absentImages[0]?.reference}. ${whatNext(facts)}`;
+  return { code: 'engine/image-missing', message };
+}
+
+/** A bundle that was ready lacks images that no medium and no disk has, with the names of the first; undefined while that is not so. */
+export function lostImages(facts: BundleFacts): Reason | undefined {
+  const { bundle, absentImages, pullableImages } = facts;
+  if (bundle.readyAt === undefined || absentImages.length === 0 || pullableImages.length > 0) return undefined;
+  const named = absentImages.slice(0, MISSING_NAMED).map(({ reference }) => reference);
+  const rest = absentImages.length - named.length;
+  const list = `${named.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}`;
+  return { code: 'engine/image-missing', message: `${missingCount(facts)}: ${list}. ${whatNext(facts)}` };
+}
+
+/** So many missing images are named; the rest are counted. */
+const MISSING_NAMED = 5;
+
+function missingCount({ bundle, absentImages }: BundleFacts): string {
   const verb = absentImages.length === 1 ? 'is' : 'are';
-  const next = carriers.length === 0 ? 'Plug in its stick.' : 'They are pulled again.';
-  return {
-    code: 'engine/image-missing',
-    message: `${count} ${verb} missing, first ${absentImages[0]?.reference}. ${next}`,
-  };
+  return `${absentImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)} ${verb} missing`;
+}
+
+function whatNext({ bundle, pullableImages }: BundleFacts): string {
+  if (pullableImages.length > 0) return 'They are pulled again.';
+  return `Plug in the stick of ${bundleTitle(bundle.payload)}.`;
 }
 
 function referenceOf(failure: TaskFailure): string {

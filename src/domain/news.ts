@@ -26,6 +26,7 @@ export function newsBetween(before: Snapshot | undefined, after: Snapshot): News
     ...mediaNews(before, after),
     ...rejectionNews(before, after),
     ...approvalNews(before, after),
+    ...missingNews(before, after),
     ...(before === undefined ? [] : bundleNews(before, after)),
     ...(before === undefined ? [] : noticeNews(before, after)),
   ];
@@ -144,6 +145,24 @@ function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[
   });
 }
 
+/**
+ * Images that are gone and that nothing plugged in has, told once, also when they were gone before the daemon started. Before all media were read
+ * nobody knows what there is.
+ */
+function missingNews(before: Snapshot | undefined, after: Snapshot): News[] {
+  const told = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);
+  return missingIn(after).flatMap(({ bundle, degraded }): News[] =>
+    degraded === undefined || told.includes(bundle.bundleId)
+      ? []
+      : [{ kind: 'imagesMissing', level: 'warn', bundleId: bundle.bundleId, message: degraded.message }],
+  );
+}
+
+function missingIn({ observed: { media }, assessment }: Snapshot): readonly BundleAssessment[] {
+  const isRead = media.every(({ state, isBusy }) => (state.kind === 'read' && !isBusy) || state.kind === 'failed');
+  return isRead ? assessment.bundles.filter(({ degraded }) => degraded?.code === 'engine/image-missing') : [];
+}
+
 /** The trust in a notice was withdrawn, so that its advisories don't count any more, or is back. */
 function noticeNews(before: Snapshot, { assessment }: Snapshot): News[] {
   const was = new Map(before.assessment.notices.map((entry) => [entry.bundle.bundleId, entry.withdrawn]));
@@ -179,6 +198,7 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/write',
   'runtime/pins-pending',
   'engine/rolled-back',
+  'engine/image-missing',
 ]);
 
 /** The kind of message for a hold, so that its catalog entry says what to do about this very cause. */

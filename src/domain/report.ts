@@ -115,7 +115,7 @@ export function reportOf(
 }
 
 function operationOf({ running, media }: Observed, { adoptions, bundles }: Assessment): StatusReport['operation'] {
-  if (running.some((task) => task.kind === 'activate')) return 'activating';
+  if (running.some((task) => task.kind !== 'pull')) return 'activating';
   if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
   const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';

@@ -67,7 +67,9 @@ export type RunningTask =
       /** From the image's own registry, since its blobs are not at hand. */
       readonly online?: true;
     }
-  | { readonly kind: 'activate'; readonly bundleId: BundleId };
+  | { readonly kind: 'activate'; readonly bundleId: BundleId }
+  /** Give these tags to the images of an activated release again. */
+  | { readonly kind: 'restore-tags'; readonly bundleId: BundleId; readonly tags: readonly string[] };
 
 /** How a pull, or an activation, failed last. Forgotten when it succeeds, when the media change, and at a restart. */
 export interface TaskFailure {
@@ -78,6 +80,12 @@ export interface TaskFailure {
   readonly isExhausted?: boolean;
   /** When it may be tried again, in milliseconds since the epoch; undefined: not before the media change. */
   readonly retryAt: number | undefined;
+}
+
+/** A tag was given to its image again, in milliseconds since the epoch. Forgotten at a restart. */
+export interface TagGiven {
+  readonly tag: string;
+  readonly at: number;
 }
 
 /** What was last asked of the runtime in terms of pins, so that asking again can back off. */
@@ -124,6 +132,8 @@ export interface Observed {
   readonly pinsRequested: PinsRequested | undefined;
   /** References whose pins were asked for in vain, and that were not pulled since: see `isHeldByTagAlone`. */
   readonly pinnedInVain: readonly string[];
+  /** Tags that were given to their images again, oldest first, as far as it matters: see `tagsGivenLately`. */
+  readonly tagsGiven: readonly TagGiven[];
   /** What kept the last round from doing all that it wanted, if anything. */
   readonly obstacle: Reason | undefined;
 }

@@ -53,6 +53,10 @@ function workLine(observed: Observed, assessment: Assessment, progress: Progress
   const target = assessment.bundles.find((entry) => entry.bundle.bundleId === activating?.bundleId);
   if (target !== undefined)
     return `Activating ${titleAmong(target.bundle, assessment.bundles)}: giving its tags to its images.`;
+  const restoring = observed.running.find((task) => task.kind === 'restore-tags');
+  const robbed = assessment.bundles.find((entry) => entry.bundle.bundleId === restoring?.bundleId);
+  if (robbed !== undefined)
+    return `Giving lost tags of ${titleAmong(robbed.bundle, assessment.bundles)} to its images again.`;
   const entry = bundleInWork(observed, assessment);
   return entry === undefined
     ? adoptionLine(observed, assessment)

@@ -3,6 +3,7 @@ import type { Digest } from '../domain/digest.ts';
 import { parseReference } from '../domain/reference.ts';
 import type { RuntimeImage } from '../domain/runtime-image.ts';
 import type { StoredBundle } from '../domain/state.ts';
+import { type TagGoal, tagGoalsOf } from '../domain/tags.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { RuntimePort, TransferMeter } from './ports.ts';
 
@@ -12,38 +13,45 @@ export interface ActivationDependencies {
   readonly meter: Pick<TransferMeter, 'manifestRequests'>;
 }
 
-/** A tag and the image that it is to name. */
-interface TagGoal {
-  readonly tag: string;
-  readonly reference: string;
-  readonly digest: Digest;
-}
-
 /**
- * Gives the tags of a release to its images: each tag that does not name its image yet is pulled from our registry and compared with what the
- * runtime says. The first that came out wrong is taken away again and ends the activation.
+ * Gives a release all of its tags, as {@link giveTags}.
  *
- * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our registry for its repository. Another registry,
- * asked for a tag, may give another image.
- *
- * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry yet; `engine/tag-mismatch` (`retry`) when a tag
- * names another image afterwards; what the pulls throw.
+ * @returns how many tags it has.
  */
 export async function activateBundle(
   bundle: StoredBundle,
   deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<number> {
-  const goals = bundle.contents.images.flatMap(({ tags, reference, digest }) =>
-    tags.map((tag): TagGoal => ({ tag, reference, digest })),
-  );
+  const goals = tagGoalsOf(bundle);
+  await giveTags(goals, bundle, deps, signal);
+  return goals.length;
+}
+
+/**
+ * Gives tags to the images of a release: each tag that does not name its image yet is pulled from our registry and compared with what the
+ * runtime says. The first that came out wrong is taken away again and ends the activation.
+ *
+ * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our registry for its repository. Another registry,
+ * asked for a tag, may give another image.
+ *
+ * @returns the tags that did not name their images before.
+ * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry yet; `engine/tag-mismatch` (`retry`) when a tag
+ * names another image afterwards; what the pulls throw.
+ */
+export async function giveTags(
+  goals: readonly TagGoal[],
+  bundle: StoredBundle,
+  deps: ActivationDependencies,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
   const { images, mirrorsTakeEffect } = await observed(deps.runtime, signal);
   const open = goals.filter(({ tag, reference }) => !isSameImage(images.get(tag), images.get(reference)));
   if (mirrorsTakeEffect === 'late') {
     for (const probe of probesFor(open)) await provenMirror(probe, deps, signal);
   }
   for (const goal of open) await giveTag(goal, bundle, deps.runtime, signal);
-  return goals.length;
+  return open.map(({ tag }) => tag);
 }
 
 async function observed(runtime: ActivationDependencies['runtime'], signal: AbortSignal) {

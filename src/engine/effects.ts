@@ -8,13 +8,11 @@ import { isRetired } from '../domain/life.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../domain/notice.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
-import { stampAfter } from '../domain/stamp.ts';
-import type { Kept, PinsRequested, Policy, RunningTask, StoredBundle, TaskFailure } from '../domain/state.ts';
+import type { Kept, PinsRequested, Policy, RunningTask, StoredBundle, TagGiven, TaskFailure } from '../domain/state.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
-import { activateBundle } from './activate-task.ts';
-import { type FailureLedger, SETTLING_TRIES } from './failures.ts';
+import { type FailureLedger, isSettlingTold } from './failures.ts';
 import { createLifeEffects } from './life-effects.ts';
 import type { MediaJobs } from './media-jobs.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
@@ -32,10 +30,8 @@ import { resumePreloads } from './preload-control.ts';
 import { type PullFault, pullImage } from './pull-task.ts';
 import { rotationNews, rotationOf } from './rotation.ts';
 import { createStallWatch } from './stall-watch.ts';
+import { createTagEffects } from './tag-effects.ts';
 import type { Tasks } from './tasks.ts';
-
-/** How often a runtime that has not yet taken up its mirrors is tried before that is told. */
-const SETTLING_UNTOLD = 10;
 
 /** What the executors act on. */
 export interface EffectDependencies extends NarratorDependencies {
@@ -71,6 +67,10 @@ export interface Effects {
   pinsRequested(): PinsRequested | undefined;
   /** References whose pins were asked for in vain and that were not pulled since. */
   pinnedInVain(): readonly string[];
+  /** When which tags were given to their images again. */
+  tagsGiven(): readonly TagGiven[];
+  /** Tells of tags that are left alone from now on, and forgets of {@link Effects.tagsGiven} what does not matter any more. */
+  tagsSeen(assessment: Assessment): void;
   /** All pins hold: what is lost from now on is asked for anew, without the pauses of before. */
   pinsHeld(): void;
 }
@@ -85,11 +85,6 @@ function isWorthTelling(
   if (reason.code === 'runtime/policy') return false;
   if (retry === 'settling') return isSettlingTold(attempts);
   return before?.reason.message !== reason.message;
-}
-
-/** Once when it takes long, and once when the quick tries are used up. */
-function isSettlingTold(attempts: number): boolean {
-  return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
 }
 
 function plainlyPulled(reference: string): Pick<News, 'level' | 'message'> {
@@ -122,6 +117,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   const { clock, media, runtime, store, narrator, failures, tasks } = deps;
   const stalls = createStallWatch(deps);
   const life = createLifeEffects(deps);
+  const tags = createTagEffects(deps);
   let pinsRequested: PinsRequested | undefined;
   const keeping = new Map<BundleId, Kept>();
   /** `true` once it was pulled: that is tried once. */
@@ -288,7 +284,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   function start(task: RunningTask, assessment: Assessment): void {
     const bundle = bundleOf(task.bundleId);
     if (bundle === undefined) return;
-    const work = task.kind === 'pull' ? pull(task, bundle, assessment) : activate(task, bundle);
+    const work = task.kind === 'pull' ? pull(task, bundle, assessment) : tags.workOf(task, bundle, assessment);
     tasks.start(task, async (signal) => {
       try {
         await work(signal);
@@ -353,29 +349,6 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     }
   }
 
-  function activate(task: Extract<RunningTask, { kind: 'activate' }>, bundle: StoredBundle) {
-    return async (signal: AbortSignal): Promise<void> => {
-      const title = bundleTitle(bundle.payload);
-      try {
-        const tags = await activateBundle(bundle, deps, signal);
-        const message = `${title} is activated: ${tags === 1 ? '1 tag names its image' : `${tags} tags name its images`} now`;
-        const news = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
-        const at = stampAfter(store.load().bundles, clock.now());
-        store.mark(bundle.bundleId, 'activatedAt', { ...narrator.row(news), at });
-        failures.succeeded(task);
-        narrator.log(news);
-      } catch (error) {
-        signal.throwIfAborted();
-        const code = error instanceof AppError ? error.code : 'engine/activation';
-        const message = `${title} could not be activated: ${reasonOf(error)}`;
-        const retry = code === 'engine/mirror-unused' ? 'settling' : 'backoff';
-        const { attempts } = failures.note(task, { code, message }, retry, clock.now());
-        if (retry === 'settling' ? !isSettlingTold(attempts) : attempts > 1 && attempts % 5 !== 0) return;
-        narrator.tell({ kind: 'activationFailed', level: 'warn', bundleId: bundle.bundleId, message });
-      }
-    };
-  }
-
   function bundleOf(bundleId: BundleId): StoredBundle | undefined {
     return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
   }
@@ -385,6 +358,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     keeping: () => new Map(keeping),
     pinsRequested: () => pinsRequested,
     pinnedInVain: () => [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference])),
+    tagsGiven: tags.given,
+    tagsSeen: tags.seen,
     pinsHeld: () => {
       if (pinsRequested !== undefined) pinsRequested = { ...pinsRequested, unpinned: '', attempts: 0 };
     },

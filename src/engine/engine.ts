@@ -4,7 +4,7 @@ import { catalogOf, withheldImages } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
-import { activationTarget, bundleInWork } from '../domain/focus.ts';
+import { bundleInWork, tagsInWork } from '../domain/focus.ts';
 import { keepPlan } from '../domain/keep-plan.ts';
 import { lastCarriersIn } from '../domain/last-carrier.ts';
 import { needsContainers } from '../domain/lifecycle.ts';
@@ -119,6 +119,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       {
         pinsRequested: effects.pinsRequested(),
         pinnedInVain: effects.pinnedInVain(),
+        tagsGiven: effects.tagsGiven(),
         obstacle: obstacle ?? mediaJobs.obstacle(),
         spentBundles: spentIn(snapshot),
         lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.observed.lastCarriers ?? new Map()),
@@ -145,10 +146,10 @@ export function createEngine(deps: EngineDependencies): Engine {
     return pace(decision, { failed: obstacle !== undefined, wasRunning, latestMs: latest, now: clock.now() });
   }
 
-  /** The catalog changes with the bundles, their phases and an activation only, and a large one costs more than all else in a round. */
+  /** The catalog changes with the bundles, their phases and the tags in work only, and a large one costs more than all else in a round. */
   function catalog({ observed, assessment }: Snapshot): Catalog {
-    const due = activationTarget(observed, assessment)?.bundle;
-    const from = [due, ...assessment.bundles.flatMap(({ bundle, phase }) => [bundle, phase])];
+    const tags = tagsInWork(observed, assessment).flatMap(({ tag, reference }) => [tag, reference]);
+    const from = [...tags, ...assessment.bundles.flatMap(({ bundle, phase }) => [bundle, phase])];
     if (
       offered === undefined ||
       from.length !== offered.from.length ||
@@ -168,6 +169,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const isHeld = assessment.bundles.every((entry) => entry.unpinnedImages.length === 0);
     if (observed.runtime.kind === 'reachable') {
       if (isHeld) effects.pinsHeld();
+      effects.tagsSeen(assessment);
       // What was sent of a layer that the runtime has lost since then says nothing about the next preload.
       for (const digest of presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
       presentLayers = assessment.presentLayers;

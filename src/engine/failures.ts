@@ -18,12 +18,20 @@ const BACKOFF_TRIES = 5;
 /** Largest part by which a pause of `backoff` is shorter, so that pulls that failed together are not tried together for ever. */
 const JITTER = 0.25;
 /** Quick tries while the runtime takes up its configuration. */
-export const SETTLING_TRIES = 30;
+const SETTLING_TRIES = 30;
 const LATER_MS = 5 * 60_000;
 /** Long enough that a fault which comes at once can't keep the processor busy. */
 const OBSERVED_MS = 500;
 const OBSERVED_TRIES = 10;
 const OBSERVED_LATER_MS = 10_000;
+
+/** How often a runtime that has not yet taken up its mirrors is tried before that is told. */
+const SETTLING_UNTOLD = 10;
+
+/** Whether a failure while the runtime takes up its configuration is told: once when it takes long, and once when the quick tries are used up. */
+export function isSettlingTold(attempts: number): boolean {
+  return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
+}
 
 /** Remembers how tasks failed, in memory: a restart tries everything anew. */
 export interface FailureLedger {
@@ -69,7 +77,7 @@ export function createFailureLedger(random: () => number): FailureLedger {
 
 /** One key for each task, also for the table of running ones. */
 export function keyOf(task: RunningTask): string {
-  return task.kind === 'pull' ? `pull ${task.bundleId} ${task.reference}` : `activate ${task.bundleId}`;
+  return task.kind === 'pull' ? `pull ${task.bundleId} ${task.reference}` : `${task.kind} ${task.bundleId}`;
 }
 
 function waitOf(retry: RetryPolicy, attempts: number, random: () => number): number | undefined {

@@ -48,7 +48,7 @@ const CLOCK_DEADLINE_MS = 2_000;
 export async function observe(
   deps: ObserveDependencies,
   running: readonly RunningTask[],
-  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'obstacle' | 'spentBundles' | 'lastCarriers'>,
+  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'tagsGiven' | 'obstacle' | 'spentBundles' | 'lastCarriers'>,
   needsContainers: (runtime: RuntimeObservation) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {

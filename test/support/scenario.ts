@@ -156,9 +156,9 @@ export function reachable(
   };
 }
 
-/** All images of a bundle, present and pinned. */
+/** All images of a bundle, present and pinned, with its tags. */
 export function allListed(bundle: VerifiedBundle): RuntimeImage[] {
-  return bundle.contents.images.map(({ reference }) => listed(reference));
+  return bundle.contents.images.map(({ reference, tags }) => listed(reference, true, tags));
 }
 
 /** What one round observes: nothing plugged in, nothing running, a reachable runtime without images. */
@@ -181,6 +181,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     failures: [],
     pinsRequested: undefined,
     pinnedInVain: [],
+    tagsGiven: [],
     containers: undefined,
     boot: { bootId: 'boot-1', uptimeMs: 3_600_000 },
     obstacle: undefined,
@@ -259,13 +260,18 @@ export function spoken(effects: readonly Effect[]): string[] {
       case 'apply-mirrors':
         return `apply-mirrors ${effect.repositories.map(lastPart).join(' ')}`.trim();
       case 'cancel':
-        return effect.task.kind === 'pull' ? `cancel ${lastPart(effect.task.reference)}` : 'cancel activate';
+        return effect.task.kind === 'pull' ? `cancel ${lastPart(effect.task.reference)}` : `cancel ${effect.task.kind}`;
       case 'start':
-        return effect.task.kind === 'pull' ? `pull ${lastPart(effect.task.reference)}` : 'activate';
+        return spokenTask(effect.task);
       default:
         return effect.kind;
     }
   });
+}
+
+function spokenTask(task: RunningTask): string {
+  if (task.kind === 'pull') return `pull ${lastPart(task.reference)}`;
+  return task.kind === 'activate' ? 'activate' : `restore-tags ${task.tags.map(lastPart).join(' ')}`;
 }
 
 /** A pull of the image that the scenario calls `name`. */

@@ -12,8 +12,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hexOf } from '../../../src/domain/digest.ts';
+import { createCriClient } from '../../../src/runtime/cri-client.ts';
 import { type Containerd, startContainerd } from '../../support/containerd.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
+import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
 import { startSourceRegistry } from '../../support/source-registry.ts';
@@ -24,6 +26,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
   let factory: string;
   let bundle: SampleBundle;
 
+  const unitListeners = new Set<() => void>();
   beforeAll(async () => {
     containerd = await startContainerd();
   });
@@ -32,6 +35,13 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     harness = await createDaemonHarness({
       settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
+      units: {
+        reloadUnit: async () => undefined,
+        onUnitChange: (_unit, listener) => {
+          unitListeners.add(listener);
+          return () => unitListeners.delete(listener);
+        },
+      },
     });
     bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
   });
@@ -67,6 +77,47 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
         timeout: 10_000,
       })
       .toBe(true);
+  });
+
+  it('gives a removed tag to its image again, pins what a second pull unpinned, and looks at once after a restart', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    harness.unplug();
+    const { reference, tags } = bundle.contents.images[0] ?? { reference: '', tags: [] };
+    const isWhole = async () =>
+      expect((await harness.images()).find((image) => image.repoDigests.includes(reference))).toMatchObject({
+        pinned: true,
+        repoTags: tags,
+      });
+    await isWhole();
+
+    await containerd.ctr('images', 'rm', tags[0] ?? '');
+    harness.daemon().engine.kick();
+    await eventually(isWhole, 15_000);
+    await expect.poll(() => readdirSync(containerd.certsDirectory), { timeout: 10_000 }).toEqual([]);
+
+    const source = await startSourceRegistry();
+    const [registry = '', ...path] = reference.replace(/@.*/, '').split('/');
+    if (bundle.images[0] !== undefined) source.add(path.join('/'), bundle.images[0].image);
+    const folder = join(containerd.certsDirectory, registry);
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'hosts.toml'), `[host."http://${source.host}"]\n  capabilities = ["pull", "resolve"]\n`);
+    const cri = createCriClient({ socketPath: containerd.socketPath });
+    try {
+      await cri.pullImage(reference, AbortSignal.timeout(30_000));
+      harness.daemon().engine.kick();
+      await eventually(isWhole, 15_000);
+
+      await containerd.ctr('images', 'label', reference, 'io.cri-containerd.pinned=');
+      await containerd.restart();
+      for (const listener of unitListeners) listener(); // as systemd tells over D-Bus
+      await eventually(isWhole, 15_000);
+    } finally {
+      cri.close();
+      rmSync(folder, { recursive: true });
+      await source.close();
+    }
   });
 
   it('fills an envelope without blobs from the registries of its references, and takes from the stick what is there', async () => {

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../src/domain/report.ts';
+import { connectCri } from '../../support/crio-double/cri-client.ts';
 import { fixtureContainers } from '../../support/crio-double/fixture-containers.ts';
 import { type CrioNode, createCrioNode } from '../../support/crio-node.ts';
 import type { SettingsOverrides } from '../../support/daemon-harness.ts';
+import { eventually } from '../../support/eventually.ts';
 import type { MortalOrder, Point } from '../../support/mortal-daemon/order.ts';
 import { type MortalDaemon, startMortalDaemon } from '../../support/mortal-daemon/start-mortal-daemon.ts';
 import { expectWholeNode, listedReferences } from '../../support/node-consistency.ts';
@@ -14,7 +16,7 @@ import { trixieRoot } from '../../support/rootfs/trixie-root.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/sample-image.ts';
 
-type Story = 'preload' | 'stopped' | 'life';
+type Story = 'preload' | 'stopped' | 'lost-tag' | 'life';
 
 /** In which story the daemon is killed at each point. A new kind of effect has no place here yet, and this no longer compiles. */
 const STORY_OF: Readonly<Record<Point, Story>> = {
@@ -34,6 +36,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'record-signers': 'preload',
   cancel: 'stopped',
   'resume-preload': 'stopped',
+  'start-restore-tags': 'lost-tag',
   'record-soak': 'life',
   'record-active': 'life',
   'record-rolled-back': 'life',
@@ -121,6 +124,29 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     const done = await live(isSettled('4.13.7'));
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
     expect(killedAt).toEqual(pointsOf('preload'));
+    await expectWhole();
+  });
+
+  it('while a lost tag is given to its image again', { timeout: 240_000 }, async () => {
+    await setUp();
+    const bundle = await make('4.13.7');
+    node.harness.plug(bundle.path);
+    await live(isSettled('4.13.7'));
+    const client = connectCri(node.double().socketPath);
+    try {
+      const tag = bundle.contents.images[0]?.tags[0] ?? '';
+      const isNamed = async () => (await client.listImages()).some((image) => image.repo_tags.includes(tag));
+      expect(await isNamed()).toBe(true);
+      await client.removeImage(tag);
+      await dieAt('start-restore-tags', bundle);
+      const daemon = await start();
+      await eventually(async () => expect(await isNamed()).toBe(true), 60_000);
+      await daemon.until(isSettled('4.13.7'));
+      await daemon.stop();
+    } finally {
+      client.close();
+    }
+    expect(killedAt).toEqual(pointsOf('lost-tag'));
     await expectWhole();
   });
 

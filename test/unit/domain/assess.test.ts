@@ -80,7 +80,7 @@ describe('assess: phases', () => {
         reason: {
           code: 'engine/image-missing',
           message: expect.stringMatching(
-            /^1 of 2 images of ocp 4\.13\.7 is missing, first quay\S+\. Plug in its stick\.$/,
+            /^1 of 2 images of ocp 4\.13\.7 is missing, first quay\S+\. Plug in the stick of ocp 4\.13\.7\.$/,
           ),
         },
       },
@@ -328,5 +328,31 @@ describe('assess: a delta', () => {
     const entry = judged({ media, runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
     expect(entry).toMatchObject({ phase: 'held', hold: 'media' });
     expect(entry?.reason?.message).toMatch(/lacks 2 blobs, first sha256:[0-9a-f]{64} \(absent\)/);
+  });
+});
+
+describe('assess: images that a complete release has lost', () => {
+  const large = verified({
+    images: Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`image-${index}`, ['base', `own-${index}`]])),
+  });
+  const entry = (over: Partial<StoredBundle>) => stored(large, { readyAt: NOON, ...over });
+  const judged = (over: Partial<Observed>, bundle: StoredBundle) => judge(observation(over), [bundle]).first;
+
+  it('is degraded with the names of the first and the count of the rest, whatever its phase', () => {
+    const first5 = [0, 1, 2, 3, 4].map((index) => referenceOf(`image-${index}`)).join(', ');
+    const degraded = {
+      code: 'engine/image-missing',
+      message: `8 of 8 images of ocp 4.13.7 are missing: ${first5} and 3 more. Plug in the stick of ocp 4.13.7.`,
+    };
+    expect(judged({}, entry({}))).toMatchObject({ phase: 'held', degraded });
+    expect(judged({}, entry({ activatedAt: NOON }))).toMatchObject({ phase: 'activated', degraded });
+  });
+
+  it('is not degraded by it while they can be pulled, before it was ready, when it is retired, or when nobody knows', () => {
+    const carried = { media: [medium('sdb1', [found(large)])] };
+    expect(judged(carried, entry({}))?.degraded).toBeUndefined();
+    expect(judged({}, stored(large))?.degraded).toBeUndefined();
+    expect(judged({}, entry({ activatedAt: 1, retiredAt: 2 }))?.degraded).toBeUndefined();
+    expect(judged({ runtime: { kind: 'unreachable', reason: 'away' } }, entry({}))?.degraded).toBeUndefined();
   });
 });

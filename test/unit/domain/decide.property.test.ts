@@ -7,7 +7,15 @@ import type { Effect } from '../../../src/domain/effect.ts';
 import type { MediumState } from '../../../src/domain/medium.ts';
 import { missingLayersOf } from '../../../src/domain/missing-layers.ts';
 import { parseReference } from '../../../src/domain/reference.ts';
-import type { Observed, PinsRequested, RunningTask, StoredBundle, TaskFailure } from '../../../src/domain/state.ts';
+import type {
+  Observed,
+  PinsRequested,
+  RunningTask,
+  StoredBundle,
+  TagGiven,
+  TaskFailure,
+} from '../../../src/domain/state.ts';
+import { tagGoalsOf } from '../../../src/domain/tags.ts';
 import {
   found,
   listed,
@@ -30,6 +38,8 @@ const bundles: readonly VerifiedBundle[] = [
 function createNode() {
   const states = new Map<number, MediumState>();
   const images = new Set<string>();
+  /** The reference that each tag names. */
+  const tags = new Map<string, string>();
   let kept: readonly StoredBundle[] = [];
   let keeping: Observed['keeping'] = new Map();
   let running: readonly RunningTask[] = [];
@@ -39,7 +49,9 @@ function createNode() {
   let mirrors: readonly string[] = [];
   let isUp = true;
   let now = NOON;
+  let tagsGiven: readonly TagGiven[] = [];
 
+  const tagsOf = (reference: string) => [...tags].flatMap(([tag, named]) => (named === reference ? [tag] : []));
   const observed = (): Observed =>
     observation({
       now,
@@ -47,10 +59,11 @@ function createNode() {
       failures,
       pinsRequested,
       keeping,
+      tagsGiven,
       media: [...states].map(([index, state]) => medium(`sd${index}`, state)),
       runtime: isUp
         ? reachable({
-            images: [...images].map((reference) => listed(reference, pins.includes(reference))),
+            images: [...images].map((reference) => listed(reference, pins.includes(reference), tagsOf(reference))),
             renderedPins: [...pins],
             renderedMirrors: [...mirrors],
           })
@@ -119,6 +132,20 @@ function createNode() {
       expect(pins).toContain(task.reference);
       expect(mirrors).toContain(parseReference(task.reference).repository);
     }
+    for (const task of starts) {
+      if (task.kind !== 'restore-tags') continue;
+      const owner = kept.find((one) => one.bundleId === task.bundleId);
+      expect(owner?.activatedAt).toBeDefined();
+      expect(
+        kept.every(
+          (one) => one.payload.name !== owner?.payload.name || (one.activatedAt ?? 0) <= (owner.activatedAt ?? 0),
+        ),
+      ).toBe(true);
+      expect([...seen.running, ...starts].filter(({ kind }) => kind === 'activate' || kind === 'restore-tags')).toEqual(
+        [task],
+      );
+      for (const tag of task.tags) expect(mirrors).toContain(parseReference(tag).repository);
+    }
     // Only a start is a decision: what runs may come to share a layer by itself, as when the runtime's storage is wiped under it.
     for (const start of starts.filter((task) => task.kind === 'pull')) {
       const others = pulls.filter((task) => task !== start).flatMap((task) => missingLayers(task, assessment));
@@ -149,7 +176,19 @@ function createNode() {
     power: (on: boolean) => {
       isUp = on;
     },
-    wipe: () => images.clear(),
+    wipe: () => {
+      images.clear();
+      tags.clear();
+    },
+    /** Somebody takes a tag away, or gives it to another image. */
+    steal: (index: number, isMoved: boolean) => {
+      const all = [...tags.keys()];
+      const tag = all[index % Math.max(1, all.length)];
+      if (tag === undefined) return;
+      const other = [...images].find((reference) => reference !== tags.get(tag));
+      if (isMoved && other !== undefined) tags.set(tag, other);
+      else tags.delete(tag);
+    },
     forgetMirrors: () => {
       mirrors = [];
     },
@@ -167,11 +206,21 @@ function createNode() {
         return;
       }
       failures = failures.filter((failure) => JSON.stringify(failure.task) !== JSON.stringify(task));
-      if (task.kind === 'pull') images.add(task.reference);
-      else kept = kept.map((one) => (one.bundleId === task.bundleId ? { ...one, activatedAt: now } : one));
+      if (task.kind === 'pull') {
+        images.add(task.reference);
+        return;
+      }
+      const bundle = kept.find((one) => one.bundleId === task.bundleId);
+      for (const { tag, reference } of bundle === undefined ? [] : tagGoalsOf(bundle)) {
+        if (!images.has(reference) || (task.kind === 'restore-tags' && !task.tags.includes(tag))) continue;
+        tags.set(tag, reference);
+        if (task.kind === 'restore-tags') tagsGiven = [...tagsGiven, { tag, at: now }];
+      }
+      if (task.kind === 'activate')
+        kept = kept.map((one) => (one.bundleId === task.bundleId ? { ...one, activatedAt: now } : one));
     },
     isBusy: () => running.length > 0,
-    state: () => ({ images, mirrors, kept }),
+    state: () => ({ images, mirrors, kept, tags, tagsGiven }),
   };
 }
 
@@ -179,6 +228,7 @@ type Happening =
   | { readonly kind: 'plug' | 'unplug'; readonly stick: number }
   | { readonly kind: 'power'; readonly on: boolean }
   | { readonly kind: 'wipe' | 'forget-mirrors' | 'done' | 'fail' }
+  | { readonly kind: 'steal'; readonly index: number; readonly isMoved: boolean }
   | { readonly kind: 'pass'; readonly ms: number };
 
 function happen(node: ReturnType<typeof createNode>, event: Happening): void {
@@ -186,6 +236,7 @@ function happen(node: ReturnType<typeof createNode>, event: Happening): void {
   else if (event.kind === 'unplug') node.unplug(event.stick);
   else if (event.kind === 'power') node.power(event.on);
   else if (event.kind === 'pass') node.pass(event.ms);
+  else if (event.kind === 'steal') node.steal(event.index, event.isMoved);
   else if (event.kind === 'wipe') node.wipe();
   else if (event.kind === 'forget-mirrors') node.forgetMirrors();
   else node.end(event.kind === 'done');
@@ -194,12 +245,14 @@ function happen(node: ReturnType<typeof createNode>, event: Happening): void {
 const happening: fc.Arbitrary<Happening> = fc.oneof(
   fc.record({ kind: fc.constantFrom('plug' as const, 'unplug' as const), stick: fc.nat(2) }),
   fc.record({ kind: fc.constant('power' as const), on: fc.boolean() }),
+  fc.record({ kind: fc.constant('steal' as const), index: fc.nat(5), isMoved: fc.boolean() }),
   fc.record({ kind: fc.constant('pass' as const), ms: fc.nat(3_000) }),
   fc.record({ kind: fc.constantFrom('done' as const, 'done' as const, 'fail' as const) }),
   fc.record({ kind: fc.constantFrom('wipe' as const, 'forget-mirrors' as const, 'done' as const) }),
 );
 
-describe('decide, over any story', () => {
+// A few seconds of arithmetic, which a busy machine makes many.
+describe('decide, over any story', { timeout: 60_000 }, () => {
   it('keeps its invariants, settles, and reaches its end once sticks, runtime and time allow it', () => {
     fc.assert(
       fc.property(fc.array(happening, { maxLength: 40 }), (story) => {
@@ -217,7 +270,7 @@ describe('decide, over any story', () => {
         }
         node.settle();
         expect(node.isBusy()).toBe(false);
-        const { images, mirrors, kept } = node.state();
+        const { images, mirrors, kept, tags, tagsGiven } = node.state();
         expect(mirrors).toEqual([]);
         // Once 2.0.0 is activated, a 1.0.0 that was never seen before is not taken any more.
         const versions = kept.map((bundle) => bundle.payload.version);
@@ -229,6 +282,12 @@ describe('decide, over any story', () => {
         const newest = kept.find((bundle) => bundle.payload.version === '2.0.0');
         expect(newest?.activatedAt).toBeDefined();
         expect(kept.find((bundle) => bundle.payload.name === 'tools')?.activatedAt).toBeUndefined();
+        // Nobody fights: a tag is given again three times, and is where it belongs unless it was taken a fourth time.
+        for (const { tag, reference } of newest === undefined ? [] : tagGoalsOf(newest)) {
+          const times = tagsGiven.filter((given) => given.tag === tag).length;
+          expect(times).toBeLessThanOrEqual(3);
+          if (times < 3) expect(tags.get(tag)).toBe(reference);
+        }
       }),
       { numRuns: 200 },
     );

@@ -188,7 +188,7 @@ describe('decide: what is there is left alone', () => {
 
   it('pulls again what a wiped runtime lost, while the stick is in', () => {
     const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
-    expect(effects(armed({}, [listed(referenceOf('etcd'))]), [active])).toEqual(['pull api']);
+    expect(effects(armed({}, allListed(bundle).slice(0, 1)), [active])).toEqual(['pull api']);
   });
 
   it('reads a medium again when the trusted keys have changed', () => {
@@ -243,7 +243,7 @@ describe('decide: pins', () => {
   });
 
   it('leaves unpinned what is not to be pinned', () => {
-    const loose = verified({ imageOver: { etcd: { pin: false } } });
+    const loose = verified({ imageOver: { etcd: { pin: false, tags: [] }, api: { tags: [] } } });
     const runtime = reachable({ images, renderedPins: [referenceOf('api')] });
     const observed = observation({ runtime, pinsRequested: pinned({ references: [referenceOf('api')] }) });
     const { first } = judge(observed, [stored(loose)]);
@@ -264,7 +264,7 @@ describe('decide: failures', () => {
 
   it('takes the mirrors away when nothing is left that this medium can mend, whether the release is activated or not', () => {
     const given = failure('etcd', { retryAt: undefined });
-    const observed = armed({ failures: [given] }, [listed(referenceOf('api'))]);
+    const observed = armed({ failures: [given] }, allListed(bundle).slice(1));
     expect(effects(observed)).toEqual(['apply-mirrors']);
     expect(effects(observed, [stored(bundle, { readyAt: NOON, activatedAt: NOON })])).toEqual(['apply-mirrors']);
   });

@@ -201,6 +201,11 @@ describe('statusLine: the wording of the design', () => {
       reads: 'ocp 4.13.7 is ready: 112 images present and pinned. Activating next.',
     },
     {
+      when: 'a lost tag is given to its image again',
+      over: { runtime: complete, running: [{ kind: 'restore-tags', bundleId: bundle.bundleId, tags: [] }] },
+      reads: 'Giving lost tags of ocp 4.13.7 to its images again.',
+    },
+    {
       when: 'it is being activated',
       over: { runtime: complete, running: [{ kind: 'activate', bundleId: bundle.bundleId }] },
       bundles: [ready],
@@ -239,7 +244,7 @@ describe('statusLine: the wording of the design', () => {
       when: 'the images of an activated release were wiped and no stick is in',
       over: { runtime: reachable({ images: some }) },
       bundles: [active],
-      reads: `75 of 112 images of ocp 4.13.7 are missing, first ${referenceOf('image-37')}. Plug in its stick.`,
+      reads: `75 of 112 images of ocp 4.13.7 are missing, first ${referenceOf('image-37')}. Plug in the stick of ocp 4.13.7.`,
     },
     {
       when: 'something could not be done',

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { StoredBundle } from '../../../src/domain/state.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+import { createFakeNode, type FakeNode, type FakeRuntime } from '../../support/fake-ports.ts';
 import {
   digestOf,
   found,
@@ -30,6 +30,12 @@ afterEach(async () => {
 
 const kinds = () => node.store.rows.map(({ kind }) => kind);
 const pulled = (name: string) => node.runtime.log.filter((entry) => entry === `pull ${referenceOf(name)}`).length;
+const tagOf = (name: string) => `quay.example.com/ocp/${name}:4.13.7`;
+/** The runtime has an image, with its tag. */
+const have = (runtime: FakeRuntime, name: string) => {
+  runtime.images.set(referenceOf(name), referenceOf(name));
+  runtime.images.set(tagOf(name), referenceOf(name));
+};
 const fault = (code: string, message: string) => new AppError({ code, message, disposition: 'retry' });
 /** The runtime has come to our registry for this image, as far as the meter tells. */
 const asked = (name: string) => {
@@ -149,7 +155,7 @@ describe('engine: after a restart', () => {
   it('asks for the pins again and takes away mirrors that were left behind', async () => {
     const complete = stored(bundle, { readyAt: NOON, activatedAt: NOON });
     await start([complete], ({ runtime }) => {
-      for (const name of ['etcd', 'api']) runtime.images.set(referenceOf(name), referenceOf(name));
+      for (const name of ['etcd', 'api']) have(runtime, name);
       const { signal } = new AbortController();
       void runtime.applyPins([referenceOf('api'), referenceOf('etcd')], { force: false }, signal);
       void runtime.applyMirrors([{ repository: 'quay.example.com/left' }], signal);
@@ -160,14 +166,112 @@ describe('engine: after a restart', () => {
 
   it('pulls what was wiped meanwhile, though readyAt is set, and says when it is complete again', async () => {
     await start([stored(bundle, { readyAt: NOON, activatedAt: NOON })], ({ runtime }) => {
-      runtime.images.set(referenceOf('etcd'), referenceOf('etcd'));
+      have(runtime, 'etcd');
     });
-    expect(node.statuses.at(-1)).toMatch(/^1 of 2 images of ocp 4\.13\.7 is missing, .* Plug in its stick\.$/);
+    expect(kinds()).toEqual(['runtimeBack', 'imagesMissing']);
+    expect(node.statuses.at(-1)).toMatch(
+      /^1 of 2 images of ocp 4\.13\.7 is missing, .* Plug in the stick of ocp 4\.13\.7\.$/,
+    );
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
-    expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([`pull ${referenceOf('api')}`]);
+    expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([
+      `pull ${referenceOf('api')}`,
+      `pull ${tagOf('api')}`,
+    ]);
     expect(kinds()).toContain('bundleReady');
+    expect(kinds().filter((kind) => kind === 'imagesMissing')).toEqual(['imagesMissing']);
     expect(node.runtime.mirrors()).toEqual([]);
+  });
+});
+
+describe('engine: tags', () => {
+  const steal = (name: string) => void node.runtime.images.delete(tagOf(name));
+  const named = (name: string) => node.runtime.images.get(tagOf(name));
+  const tagPulls = () => node.runtime.log.filter((entry) => entry.startsWith('pull') && !entry.includes('@'));
+  const complete = () =>
+    start([stored(bundle, { readyAt: NOON, activatedAt: NOON })], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) have(runtime, name);
+    });
+
+  it('gives a lost tag to its image again, tells it, and takes the mirror away', async () => {
+    await complete();
+    node.runtime.images.set('quay.example.com/other@sha256:1', 'other');
+    node.runtime.images.set(tagOf('etcd'), 'other');
+    steal('api');
+    node.engine.kick();
+    await node.clock.advance(0);
+    expect([named('etcd'), named('api')]).toEqual([referenceOf('etcd'), referenceOf('api')]);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.store.rows.filter(({ kind }) => kind === 'tagsRestored')).toEqual([
+      expect.objectContaining({
+        bundleId: bundle.bundleId,
+        message: expect.stringContaining(
+          `2 tags of ocp 4.13.7 name their images again, first ${tagOf('etcd')}, which named quay.example.com/other@sha256:1 `,
+        ),
+      }),
+    ]);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('does not fight: after three times within an hour it is left alone and told once, until activation is asked for', async () => {
+    await complete();
+    const told = () => kinds().filter((kind) => kind === 'tagContested').length;
+    for (let times = 1; times <= 3; times += 1) {
+      steal('etcd');
+      await node.clock.advance(90_000);
+      expect(named('etcd')).toBe(referenceOf('etcd'));
+      expect(told()).toBe(0);
+    }
+    steal('etcd');
+    await node.clock.advance(3 * 3_600_000);
+    expect(named('etcd')).toBeUndefined();
+    expect(tagPulls()).toHaveLength(3);
+    node.runtime.isUp = false;
+    await node.clock.advance(60_000);
+    node.runtime.isUp = true;
+    await node.clock.advance(60_000);
+    expect(told()).toBe(1);
+    expect(node.statuses.at(-1)).toContain(`${tagOf('etcd')} of ocp 4.13.7 was taken away again`);
+    expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
+    node.engine.activate('ocp@4.13.7');
+    await node.clock.advance(0);
+    expect(named('etcd')).toBe(referenceOf('etcd'));
+    steal('etcd');
+    await node.clock.advance(60_000);
+    expect(named('etcd')).toBe(referenceOf('etcd'));
+  });
+
+  it('waits longer each time before it gives a tag again', async () => {
+    await complete();
+    const losesFor = async (ms: number) => {
+      steal('etcd');
+      node.engine.kick();
+      await node.clock.advance(ms - 1);
+      expect(named('etcd')).toBeUndefined();
+      await node.clock.advance(1);
+      expect(named('etcd')).toBe(referenceOf('etcd'));
+    };
+    steal('etcd');
+    node.engine.kick();
+    await node.clock.advance(0);
+    await losesFor(5_000);
+    await losesFor(20_000);
+  });
+
+  it('backs off from a tag that can not be pulled, and says so', async () => {
+    await complete();
+    node.runtime.onPull = async () => {
+      throw fault('runtime/pull-failed', 'no such manifest');
+    };
+    steal('etcd');
+    await node.clock.advance(600_000);
+    expect(tagPulls().length).toBeGreaterThan(3);
+    expect(tagPulls().length).toBeLessThan(9);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toBe(
+      `1 tag of ocp 4.13.7, first ${tagOf('etcd')}, could not be given to the right image again: no such manifest`,
+    );
+    expect(kinds().filter((kind) => kind === 'tagsNotRestored')).toHaveLength(2);
+    expect(kinds()).not.toContain('bundleDegraded');
   });
 });
 

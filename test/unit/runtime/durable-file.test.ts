@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -8,9 +9,10 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { writeDurably } from '../../../src/runtime/durable-file.ts';
 
 let base: string;
@@ -53,6 +55,27 @@ describe('writeDurably', () => {
     expect(await writeDurably({ path }, 'other')).toBe(true);
     expect(readdirSync(base).sort()).toEqual(['file', 'target']);
     expect(readFileSync(target, 'utf8')).toBe('other');
+  });
+
+  it('syncs the staged bytes before they get their name, and the name after it', async () => {
+    const path = join(base, 'file');
+    const handle = await open(base, 'r');
+    const prototype: typeof handle = Object.getPrototypeOf(handle);
+    await handle.close();
+    const named: boolean[] = [];
+    const { sync } = prototype;
+    const spy = vi.spyOn(prototype, 'sync').mockImplementation(async function (this: typeof handle) {
+      named.push(existsSync(path));
+      return sync.call(this);
+    });
+    try {
+      await writeDurably({ path, stagingDirectory: join(base, 'staging') }, 'text');
+      expect(named).toEqual([false, true]);
+      await writeDurably({ path }, 'text');
+      expect(named).toHaveLength(2);
+    } finally {
+      spy.mockRestore();
+    }
   });
 
   it('goes over what a crash left in the staging directory, and leaves nothing there', async () => {
