@@ -203,6 +203,7 @@ describe('statusLine: the wording of the design', () => {
     {
       when: 'a lost tag is given to its image again',
       over: { runtime: complete, running: [{ kind: 'restore-tags', bundleId: bundle.bundleId, tags: [] }] },
+      bundles: [active],
       reads: 'Giving lost tags of ocp 4.13.7 to its images again.',
     },
     {
