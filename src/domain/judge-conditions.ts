@@ -159,13 +159,14 @@ function judgeProven(look: Look): Judgement {
 function judgeDegraded(look: Look): Judgement {
   const { bundle, degraded, reason, absentImages } = look.entry;
   if (isRetired(bundle)) return judgement('False', 'Retired', 'nothing of it is wanted');
+  if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', degraded.message);
   if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), degraded.message);
   const unknown = away(look);
   if (unknown !== undefined) return unknown;
   if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reason.message);
   if (bundle.readyAt !== undefined && absentImages.length > 0) {
     const count = `${absentImages.length} of ${formatCount(bundle.contents.images.length, 'image')} missing`;
-    return judgement('True', 'ImagesMissing', withReason(count, reason));
+    return judgement('True', 'ImageMissing', withReason(count, reason));
   }
   return judgement('False', 'AsExpected', 'nothing is wrong with it');
 }

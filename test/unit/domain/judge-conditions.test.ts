@@ -166,8 +166,13 @@ describe('judgeConditions (architecture, "Phases, conditions, activation")', () 
 
   it('Degraded: is True while images of a release that was ready are missing', () => {
     const { all, message } = look({}, [activated]);
-    expect(all).toMatchObject({ Degraded: 'True ImagesMissing', Preloaded: 'False ImagesMissing' });
-    expect(message('Degraded')).toContain('2 of 2 images missing');
+    expect(all).toMatchObject({ Degraded: 'True ImageMissing', Preloaded: 'False ImagesMissing' });
+    expect(message('Degraded')).toMatch(
+      /^2 of 2 images of ocp 4\.13\.7 are missing: .* Plug in the stick of ocp 4\.13\.7\.$/,
+    );
+    const mended = look(stick, [activated]);
+    expect(mended.all.Degraded).toBe('True ImageMissing');
+    expect(mended.message('Degraded')).toContain('2 of 2 images missing');
     const failure = {
       task: pullOf(bundle, 'etcd'),
       attempts: 3,
