@@ -1,9 +1,6 @@
-import { assertNever } from '../platform/app-error.ts';
-import { admit, admitUnapproved } from './admission.ts';
-import type { Image, VerifiedBundle } from './bundle.ts';
-import { bundleName } from './bundle.ts';
+import type { Image } from './bundle.ts';
 import { troublesOf } from './degraded.ts';
-import type { BundleId, Digest } from './digest.ts';
+import type { Digest } from './digest.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
 import {
   type BundleFacts,
@@ -18,7 +15,7 @@ import {
 } from './hold.ts';
 import { isRetired, isRolledBack, type ReachedPhase, reachedPhase } from './life.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
-import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
+import type { Reason } from './medium.ts';
 import { missingLayersOf } from './missing-layers.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from './notice.ts';
 import type { PhaseOf } from './phase.ts';
@@ -30,6 +27,7 @@ import { type Withdrawal, withdrawalOf } from './standing.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
 import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
 import { assessTags, type TagAssessment } from './tags.ts';
+import { type FoundOn, sortUnknown, type UnknownBundles } from './unknown-bundles.ts';
 
 /** What one round concludes about one adopted bundle. */
 export interface BundleAssessment extends PhaseOf, ImageSupply {
@@ -55,37 +53,6 @@ export interface BundleAssessment extends PhaseOf, ImageSupply {
   readonly newSigners: Signers | undefined;
 }
 
-/** A bundle on a plugged medium that waits for the approval of its digest, and is not adopted before. */
-export interface Awaiting {
-  readonly mediumId: MediumId;
-  readonly label: string;
-  readonly path: string;
-  readonly bundleId: BundleId;
-  /** Undefined when no trusted key signed it: then nothing of it was read but its envelope. */
-  readonly bundle: VerifiedBundle | undefined;
-  readonly reason: Reason;
-}
-
-/** A bundle on a plugged medium that is not taken. */
-export interface Rejection {
-  readonly mediumId: MediumId;
-  readonly label: string;
-  readonly path: string;
-  /** `ocp@4.13.7` once it is known that a trusted key says so. */
-  readonly name: string | undefined;
-  readonly bundleId: BundleId | undefined;
-  /** Set once its signature was found good. */
-  readonly bundle?: VerifiedBundle;
-  readonly reason: Reason;
-}
-
-/** A verified bundle on a plugged medium that is to be adopted. */
-export interface Adoption {
-  readonly mediumId: MediumId;
-  readonly label: string;
-  readonly found: Extract<FoundBundle, { kind: 'verified' }>;
-}
-
 /** What one round concludes about an adopted bundle without images. */
 export interface NoticeAssessment {
   readonly bundle: StoredBundle;
@@ -98,14 +65,11 @@ export interface NoticeAssessment {
 }
 
 /** All that one round concludes. */
-export interface Assessment {
+export interface Assessment extends UnknownBundles {
   /** Adopted releases. */
   readonly bundles: readonly BundleAssessment[];
   /** Adopted bundles without images: there is nothing to preload or activate. */
   readonly notices: readonly NoticeAssessment[];
-  readonly awaiting: readonly Awaiting[];
-  readonly rejections: readonly Rejection[];
-  readonly adoptions: readonly Adoption[];
   /** Digests of the layers that the runtime has, as far as our bundles tell. */
   readonly presentLayers: ReadonlySet<Digest>;
   readonly tags: TagAssessment;
@@ -113,11 +77,6 @@ export interface Assessment {
   readonly life: LifeAssessment;
   /** Releases that the settings keep for good. */
   readonly protectedReleases: readonly ProtectedRelease[];
-}
-
-interface FoundOn {
-  readonly medium: Medium;
-  readonly found: FoundBundle;
 }
 
 /** Concludes from one observation and the stored state, without deciding what to do. */
@@ -175,68 +134,6 @@ export function shortOfSpace(bundles: readonly BundleAssessment[]): readonly Sho
     const lackingBytes = shortage?.kind === 'bytes' ? shortage.needed - shortage.free + shortage.reserved : 1;
     return [{ bundle, lackingBytes }];
   });
-}
-
-/**
- * Architecture, "Adoption": "A bundle once adopted stays a source of blobs …, whatever its sequence or age, unless its key is revoked", so what is known is
- * passed over here; revocations are looked at in {@link withdrawalOf}.
- *
- * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together.
- */
-function sortUnknown(
-  found: readonly FoundOn[],
-  known: ReadonlySet<BundleId>,
-  observed: Observed,
-  stored: Stored,
-  policy: Policy,
-) {
-  const rejections: Rejection[] = [];
-  const adoptions: Adoption[] = [];
-  const awaiting: Awaiting[] = [];
-  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
-  for (const { medium, found: bundle } of found) {
-    const where = { mediumId: medium.mediumId, label: medium.label };
-    if (bundle.kind === 'rejected') {
-      rejections.push({ ...where, path: bundle.path, name: undefined, bundleId: undefined, reason: bundle.reason });
-      continue;
-    }
-    const { path } = bundle;
-    if (bundle.kind === 'unapproved') {
-      const { bundleId } = bundle;
-      if (known.has(bundleId)) continue;
-      const admission = admitUnapproved(bundleId, approvals, medium.label);
-      const { reason } = admission;
-      if (admission.kind === 'refuse') rejections.push({ ...where, path, name: undefined, bundleId, reason });
-      else awaiting.push({ ...where, path, bundleId, bundle: undefined, reason });
-      continue;
-    }
-    const { bundleId, payload } = bundle.bundle;
-    if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
-    const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
-    const context = { ...observed, bundles: [...stored.bundles, ...adopting] };
-    const admission = admit(bundle.bundle, context, approvals, medium.label);
-    switch (admission.kind) {
-      case 'adopt':
-        adoptions.push({ ...where, found: bundle });
-        break;
-      case 'refuse':
-        rejections.push({
-          ...where,
-          path,
-          name: bundleName(payload),
-          bundleId,
-          bundle: bundle.bundle,
-          reason: admission.reason,
-        });
-        break;
-      case 'await-approval':
-        awaiting.push({ ...where, path, bundleId, bundle: bundle.bundle, reason: admission.reason });
-        break;
-      default:
-        assertNever(admission);
-    }
-  }
-  return { rejections, adoptions, awaiting };
 }
 
 interface BundleContext {

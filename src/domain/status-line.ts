@@ -1,5 +1,5 @@
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
-import type { Assessment, BundleAssessment, NoticeAssessment, Rejection } from './assess.ts';
+import type { Assessment, BundleAssessment, NoticeAssessment } from './assess.ts';
 import { bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
 import { bundleInWork } from './focus.ts';
@@ -11,6 +11,7 @@ import { isRelease, noticeEffect, noticeTitle } from './notice.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
+import type { Rejection } from './unknown-bundles.ts';
 
 /** How a preload goes, in bytes of compressed blobs. */
 export interface Progress {

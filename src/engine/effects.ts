@@ -1,4 +1,4 @@
-import type { Adoption, Assessment } from '../domain/assess.ts';
+import type { Assessment } from '../domain/assess.ts';
 import { type Attachment, bundleTitle, trustedBy } from '../domain/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
@@ -9,6 +9,7 @@ import type { MediumId } from '../domain/medium.ts';
 import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../domain/notice.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
 import type { Kept, PinsRequested, Policy, RunningTask, StoredBundle, TagGiven, TaskFailure } from '../domain/state.ts';
+import type { Adoption } from '../domain/unknown-bundles.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';

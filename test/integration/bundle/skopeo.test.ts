@@ -119,6 +119,15 @@ describe.runIf(have('skopeo'))('a bundle', () => {
     const { path } = await create([`quay.example.com/coreos/etcd:3.5.9=docker://${registry.host}/coreos/etcd:3.5.9`]);
     const raw = await runSkopeo(['inspect', '--raw', `oci:${path}:quay.example.com/coreos/etcd:3.5.9`], 'it', signal);
     expect(digestOf(raw)).toBe(image.top.digest);
+    const told = await runSkopeo(
+      ['--override-arch', 'amd64', 'inspect', `oci:${path}:quay.example.com/coreos/etcd:3.5.9`],
+      'it',
+      signal,
+    );
+    expect(JSON.parse(told.toString())).toMatchObject({
+      Architecture: 'amd64',
+      Layers: image.layers.map((layer) => layer.digest),
+    });
     const out = join(root, 'copied');
     const args = [
       '--override-arch',
