@@ -85,6 +85,7 @@ describe('a bundle that is made as a tar file', () => {
     const onProgress = ({ kind }: CreateProgress) => {
       if (kind === 'pack') abort.abort(new Error('interrupted'));
     };
+    mkdirSync(out);
     await expect(make('ocp.stickpin.tar', { onProgress }, abort.signal)).rejects.toThrow('interrupted');
     expect(readdirSync(out)).toEqual([]);
   });
