@@ -5,9 +5,9 @@ import { loadSettings, NODE_SOURCES } from '../config/load-settings.ts';
 import { type Settings, settingsSchema } from '../config/schema.ts';
 import { type Finding, findingsOn } from '../domain/finding.ts';
 import type { TrustReport } from '../domain/trust-in-force.ts';
+import { loadedUnitProperty } from '../host/loaded-unit.ts';
 import { isClockSynchronized } from '../host/machine.ts';
 import { createSystemBus, type SystemBus } from '../host/system-bus.ts';
-import { createSystemdManager } from '../host/systemd-manager.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { systemClock } from '../platform/clock.ts';
 import { silentLog } from '../platform/log.ts';
@@ -80,7 +80,10 @@ async function settingsInForce(signal: AbortSignal): Promise<{ settings: Setting
 function checksOverBus(bus: SystemBus, settings: Settings): Check[] {
   const { ok, warning } = findingsOn('clock');
   return [
-    ...checkUnits(createSystemdManager({ bus }), settings.registry.listen),
+    ...checkUnits(
+      { unitProperty: (unit, iface, name, signal) => loadedUnitProperty(bus, unit, iface, name, signal) },
+      settings.registry.listen,
+    ),
     {
       subject: 'clock',
       look: async (signal) => [

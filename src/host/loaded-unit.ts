@@ -1,0 +1,27 @@
+import { unwrapVariant } from '../platform/message-bus.ts';
+import type { SystemBus } from './system-bus.ts';
+import { PROPERTIES, SYSTEMD } from './systemd-names.ts';
+import { asUnitError } from './unit-error.ts';
+import { unitObjectPath } from './unit-object.ts';
+
+/**
+ * One property of a unit, which systemd loads from disk for it if need be: one that does not exist has the `LoadState` `not-found`. `iface` is the last
+ * part: `Unit`, `Socket`.
+ *
+ * @throws AppError `host/unit` (`retry`)
+ */
+export async function loadedUnitProperty(
+  bus: SystemBus,
+  unit: string,
+  iface: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const call = { destination: SYSTEMD, path: unitObjectPath(unit), interface: PROPERTIES, member: 'Get' };
+  try {
+    const [value] = await bus.call({ ...call, signature: 'ss', body: [`${SYSTEMD}.${iface}`, name] }, signal);
+    return unwrapVariant(value);
+  } catch (error) {
+    throw asUnitError(`Reading ${name} of`, unit, error);
+  }
+}
