@@ -85,7 +85,13 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       payload: parsePayload(Buffer.from(payload)),
       contents: parseContents(Buffer.from(contents)),
     }));
-    const published = createPublishedFiles(settings.paths.state_dir, settings.paths.run_dir, log);
+    const published = createPublishedFiles({
+      stateDirectory: settings.paths.state_dir,
+      runDirectory: settings.paths.run_dir,
+      bootId: node.boot().bootId,
+      clock,
+      log,
+    });
     disposal.defer('the published files', published.settled);
     const trust = await createTrustKeeper({ settings: settings.trust, store, clock, log }, signal);
     const media = mediaOf(options, trust);
@@ -134,7 +140,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       random: Math.random,
       stallMs: settings.preload.stall,
       onStatus: (report) => {
-        published.publish({ imagesEnv: imagesEnv(store.load().bundles), status: `${JSON.stringify(report)}\n` });
+        published.publish({ imagesEnv: imagesEnv(store.load().bundles), report });
         options.onStatus?.(report);
       },
       afterEffect: options.afterEffect,

@@ -1,21 +1,48 @@
 import { join } from 'node:path';
+import { lastingStatus } from '../domain/lasting-status.ts';
+import type { StatusReport } from '../domain/report.ts';
 import { reasonOf } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { writeDurably } from '../runtime/durable-file.ts';
 
-/** What other programs of the node read: a text by the paths of its files. */
+/** What other programs of the node read, each file replaced as a whole, and only when its content changed. */
 export interface PublishedFiles {
-  /** Takes the present texts. Never throws; what can't be written is logged once and tried again with the next text. */
-  publish(texts: { readonly imagesEnv: string; readonly status: string }): void;
+  /** Takes what holds now. Never throws; what can't be written is logged once and tried again with the next change of the report. */
+  publish(now: { readonly imagesEnv: string; readonly report: StatusReport }): void;
   /** Waits until what was published last is on disk. */
   settled(): Promise<void>;
 }
 
-/** `images.env` in the state and the run directory and `status.json` in the run directory, each replaced as a whole, and only when it changed. */
-export function createPublishedFiles(stateDirectory: string, runDirectory: string, log: Log): PublishedFiles {
-  const files = new Map<string, { wanted: string; written: string | undefined }>();
+/** What {@link createPublishedFiles} needs. */
+export interface PublishedFilesOptions {
+  readonly stateDirectory: string;
+  readonly runDirectory: string;
+  /** The machine's boot id (random(4)). */
+  readonly bootId: string;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Log;
+}
+
+interface PublishedFile {
+  wanted: string;
+  /** What was tried last. */
+  written: string | undefined;
+  /** Why that failed, if it did. */
+  trouble?: string | undefined;
+}
+
+/**
+ * `images.env` and `status.json`, both in the run directory, and in the state directory for after a boot. `status.json` is the report with `writtenAt`
+ * (RFC 3339) and `bootId`, so that a reader can tell a copy from before the boot. The one in the state directory is written when something
+ * changed that means something after a boot: see {@link lastingStatus}.
+ */
+export function createPublishedFiles(options: PublishedFilesOptions): PublishedFiles {
+  const { stateDirectory, runDirectory, bootId, clock, log } = options;
+  const keptStatus = join(stateDirectory, 'status.json');
+  const files = new Map<string, PublishedFile>();
   let writing: Promise<void> | undefined;
-  let lastTrouble = '';
+  let [told, lasting] = ['', ''];
 
   async function writeAll(): Promise<void> {
     for (;;) {
@@ -25,11 +52,11 @@ export function createPublishedFiles(stateDirectory: string, runDirectory: strin
       const text = file.wanted;
       try {
         await writeDurably({ path }, text);
-        lastTrouble = '';
+        file.trouble = undefined;
       } catch (error) {
         const trouble = reasonOf(error);
-        if (trouble !== lastTrouble) log.warn({ err: error }, trouble);
-        lastTrouble = trouble;
+        if (trouble !== file.trouble) log.warn({ err: error }, trouble);
+        file.trouble = trouble;
       }
       file.written = text;
     }
@@ -40,11 +67,23 @@ export function createPublishedFiles(stateDirectory: string, runDirectory: strin
     if (file === undefined) files.set(path, { wanted, written: undefined });
     else file.wanted = wanted;
   };
+  const wantStatus = (report: StatusReport) => {
+    const text = JSON.stringify(report);
+    if (text === told) return;
+    told = text;
+    const stamped = { ...report, writtenAt: new Date(clock.now()).toISOString(), bootId };
+    const wanted = `${JSON.stringify(stamped)}\n`;
+    want(join(runDirectory, 'status.json'), wanted);
+    const now = lastingStatus(report);
+    if (now === lasting && files.get(keptStatus)?.trouble === undefined) return;
+    lasting = now;
+    want(keptStatus, wanted);
+  };
   return {
-    publish: ({ imagesEnv, status }) => {
+    publish: ({ imagesEnv, report }) => {
       want(join(stateDirectory, 'images.env'), imagesEnv);
       want(join(runDirectory, 'images.env'), imagesEnv);
-      want(join(runDirectory, 'status.json'), status);
+      wantStatus(report);
       writing ??= writeAll().finally(() => {
         writing = undefined;
       });

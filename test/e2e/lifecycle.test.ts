@@ -90,6 +90,15 @@ describeMachine('releases over their life', {}, (machine) => {
     }
   }
 
+  /** What units read that start containers without the control plane. */
+  async function lastStatus() {
+    const { bundles, bootId } = JSON.parse(await machine().output('cat /run/stickpin/status.json'));
+    return {
+      isOfThisBoot: bootId === (await machine().output('cat /proc/sys/kernel/random/boot_id')).trim(),
+      phases: bundles.map(({ version, phase }: StatusReport['bundles'][number]) => `${version} ${phase}`),
+    };
+  }
+
   test('the first release is proven by its containers', async () => {
     pods = await startContainerdWithPods(machine());
     await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem }, configuration: soakOf('5 s') });
@@ -107,8 +116,10 @@ describeMachine('releases over their life', {}, (machine) => {
     await expectKnownGood(a);
     const started = `systemd-run --pipe --wait --quiet --property=EnvironmentFile=${KNOWN_GOOD[0]} sh -c 'echo $STICKPIN_API'`;
     expect(await machine().output(started)).toBe(a.pods.api);
+    expect(await lastStatus()).toMatchObject({ isOfThisBoot: false, phases: ['1.1.0 proven', '1.2.0 ready'] });
     await machine().output('systemctl unmask stickpin.service && systemctl start stickpin');
     await become('everything to be as it was', { '1.1.0': 'proven', '1.2.0': 'ready' });
+    expect(await lastStatus()).toMatchObject({ isOfThisBoot: true });
     await expectTagNames(a);
   });
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../src/domain/report.ts';
+import { bootTime } from '../../../src/host/machine.ts';
 import { connectCri } from '../../support/crio-double/cri-client.ts';
 import { type FixtureContainers, fixtureContainers } from '../../support/crio-double/fixture-containers.ts';
 import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
@@ -113,8 +114,12 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     const env = `STICKPIN_ETCD=${referenceOf(C, 'etcd')}\nSTICKPIN_API=${referenceOf(C, 'api')}\n`;
     for (const folder of ['state', 'run'])
       expect(readFileSync(join(harness.base, folder, 'images.env'), 'utf8')).toContain(env);
-    const published = () => JSON.parse(readFileSync(join(harness.base, 'run/status.json'), 'utf8'));
-    await expect.poll(published, { timeout: 10_000 }).toEqual(JSON.parse(JSON.stringify(harness.report())));
+    const published = (folder: string) => JSON.parse(readFileSync(join(harness.base, folder, 'status.json'), 'utf8'));
+    const stamp = { writtenAt: expect.any(String), bootId: bootTime().bootId };
+    const now = () => ({ ...JSON.parse(JSON.stringify(harness.report())), ...stamp });
+    await expect.poll(() => published('run'), { timeout: 10_000 }).toEqual(now());
+    expect(published('state')).toMatchObject(stamp);
+    expect(phases(published('state'))).toBe(phases(harness.report()));
   }, 150_000);
 
   it('a release that goes back is marked; rollback by hand gives the fallback its tags again', async () => {

@@ -20,13 +20,14 @@ describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd
     execFileSync('systemd-tmpfiles', [`--root=${root}`, '--create', lines], { stdio: 'pipe' });
   };
 
-  it('puts images.env where units read it, as the daemon left it, and nothing while there is none', () => {
+  it.each([
+    { name: 'images.env', text: 'STICKPIN_ETCD=quay.io/coreos/etcd@sha256:0\n' },
+    { name: 'status.json', text: '{"status":"Idle.","bootId":"the one before"}\n' },
+  ])('puts $name where units read it, as the daemon left it, and nothing while there is none', ({ name, text }) => {
     boot();
-    expect(() => readFileSync(join(root, 'run/stickpin/images.env'))).toThrow(/ENOENT/);
-    writeFileSync(join(root, 'var/lib/stickpin/images.env'), 'STICKPIN_ETCD=quay.io/coreos/etcd@sha256:0\n');
+    expect(() => readFileSync(join(root, 'run/stickpin', name))).toThrow(/ENOENT/);
+    writeFileSync(join(root, 'var/lib/stickpin', name), text);
     boot();
-    expect(readFileSync(join(root, 'run/stickpin/images.env'), 'utf8')).toBe(
-      'STICKPIN_ETCD=quay.io/coreos/etcd@sha256:0\n',
-    );
+    expect(readFileSync(join(root, 'run/stickpin', name), 'utf8')).toBe(text);
   });
 });
