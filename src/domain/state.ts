@@ -82,7 +82,7 @@ export interface TaskFailure {
   readonly retryAt: number | undefined;
 }
 
-/** A tag was given to its image again, in milliseconds since the epoch. Forgotten at a restart. */
+/** A tag was given to its image again, in milliseconds since the epoch. */
 export interface TagGiven {
   readonly tag: string;
   readonly at: number;

@@ -32,7 +32,7 @@ export interface TagAssessment {
   readonly due: readonly StrayTag[];
   /** Those of them whose repositories need our mirror: the due ones, and those that wait after a failure. */
   readonly mirrored: readonly StrayTag[];
-  /** Tags that were given again, and name their images now. */
+  /** Tags that were given again, and name their images now, or are nobody's any more. */
   readonly settled: readonly string[];
   /** When the next one is due, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
@@ -94,8 +94,8 @@ export function assessTags(holders: readonly TagHolder[], observed: Observed): T
   if (runtime.kind === 'unreachable') return NO_TAGS;
   // While tags move, what was observed of them is no longer true.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) return NO_TAGS;
-  const { stray, met } = compare(holders, runtime);
-  const settled = [...new Set(tagsGiven.map(({ tag }) => tag))].filter((tag) => met.has(tag));
+  const { stray, met, owned } = compare(holders, runtime);
+  const settled = [...new Set(tagsGiven.map(({ tag }) => tag))].filter((tag) => met.has(tag) || !owned.has(tag));
   if (stray.length === 0) return { ...NO_TAGS, settled };
   const times = timesByTag(tagsGiven);
   const timesOf = ({ tag }: StrayTag) => times.get(tag) ?? [];
@@ -120,7 +120,7 @@ export function assessTags(holders: readonly TagHolder[], observed: Observed): T
   };
 }
 
-/** What is still worth knowing of when tags were given: of those that name their images now the last hour, of the others everything. */
+/** What is still worth knowing of when tags were given: of those that have settled the last hour, of the others everything. */
 export function tagsGivenLately(
   given: readonly TagGiven[],
   settled: readonly string[],
@@ -138,11 +138,11 @@ export function contestReason({ tag, reference, names }: StrayTag, { payload }: 
   };
 }
 
-/** Which tags stray, and which name their images. */
+/** Which tags stray, which name their images, and which a release holds at all. */
 function compare(
   holders: readonly TagHolder[],
   { images }: Extract<RuntimeObservation, { kind: 'reachable' }>,
-): { readonly stray: readonly StrayTag[]; readonly met: ReadonlySet<string> } {
+): { readonly stray: readonly StrayTag[]; readonly met: ReadonlySet<string>; readonly owned: ReadonlySet<string> } {
   // An activation that comes next, or that failed half-way and is tried again, moves the tags of its stream.
   const activating = holders.filter(({ activationDue, absentImages }) => activationDue && absentImages.length === 0);
   const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
@@ -164,7 +164,7 @@ function compare(
       else stray.push({ ...goal, bundleId: bundle.bundleId, names: tagged && nameOf(tagged) });
     }
   }
-  return { stray, met };
+  return { stray, met, owned: new Set(owners.keys()) };
 }
 
 function nameOf({ repoDigests, imageId }: RuntimeImage): string {

@@ -12,7 +12,7 @@ import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts'
 import type { RuntimeImage, RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Signers } from '../domain/signers.ts';
 import type { Soak } from '../domain/soak.ts';
-import type { Stored } from '../domain/state.ts';
+import type { Stored, TagGiven } from '../domain/state.ts';
 import type { TrustInForce } from '../domain/trust-in-force.ts';
 import type { Allocate } from '../platform/chunk-buffer.ts';
 
@@ -213,6 +213,10 @@ export interface StateStore {
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;
   /** Replaces the marks of these bundles; no line of history. */
   setConditions(changed: ReadonlyMap<BundleId, ConditionMarks>): void;
+  /** Tags that were given to their images again, oldest first. No I/O. */
+  tagsGiven(): readonly TagGiven[];
+  /** Replaces all of them; no line of history. */
+  setTagsGiven(given: readonly TagGiven[]): void;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
 }

@@ -6,6 +6,7 @@ import { contestNews, restoredMessage } from '../domain/tag-news.ts';
 import { tagGoalsOf, tagsGivenLately } from '../domain/tags.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
+import type { Log } from '../platform/log.ts';
 import { formatCount } from '../platform/sizes.ts';
 import { type ActivationDependencies, activateBundle, giveTags } from './activate-task.ts';
 import { type FailureLedger, isSettlingTold } from './failures.ts';
@@ -19,6 +20,7 @@ export type TagTask = Exclude<RunningTask, { kind: 'pull' }>;
 export interface TagEffectDependencies extends ActivationDependencies {
   readonly clock: Clock;
   readonly store: StateStore;
+  readonly log: Log;
   readonly narrator: Narrator;
   readonly failures: FailureLedger;
 }
@@ -35,12 +37,29 @@ export interface TagEffects {
 /** How often the same failure is told: the first time, and then each so-many-th. */
 const TOLD_EVERY = 5;
 
-/** {@link TagEffects} with nothing given yet. */
+/** {@link TagEffects} that go on with what the store knows to have been given. */
 export function createTagEffects(deps: TagEffectDependencies): TagEffects {
-  const { clock, store, narrator, failures } = deps;
-  let given: readonly TagGiven[] = [];
+  const { clock, store, log, narrator, failures } = deps;
+  let given = store.tagsGiven();
+  let isUnsaved = false;
+  let isTold = false;
   /** Contested tags of which it was told. */
   const told = new Set<string>();
+
+  /** What can't be stored is known on while the daemon runs, and stored as soon as that works. */
+  function keep(next: readonly TagGiven[]): void {
+    isUnsaved ||= next.length !== given.length;
+    given = next;
+    if (!isUnsaved) return;
+    try {
+      store.setTagsGiven(given);
+      isUnsaved = false;
+      isTold = false;
+    } catch (error) {
+      if (!isTold) log.warn({ err: error }, `How often tags were given again could not be kept: ${reasonOf(error)}`);
+      isTold = true;
+    }
+  }
 
   async function activate(task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
     const count = await activateBundle(bundle, deps, signal);
@@ -50,7 +69,7 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
     store.mark(bundle.bundleId, 'activatedAt', { ...narrator.row(news), at });
     failures.succeeded(task);
     const tags = new Set(tagGoalsOf(bundle).map(({ tag }) => tag));
-    given = given.filter(({ tag }) => !tags.has(tag));
+    keep(given.filter(({ tag }) => !tags.has(tag)));
     narrator.log(news);
   }
 
@@ -64,7 +83,7 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
     const restored = new Set(await giveTags(goals, bundle, deps, signal));
     failures.succeeded(task);
     if (restored.size === 0) return;
-    given = [...given, ...[...restored].map((tag) => ({ tag, at: clock.now() }))];
+    keep([...given, ...[...restored].map((tag) => ({ tag, at: clock.now() }))]);
     const lost = stray.filter(({ tag }) => restored.has(tag));
     const message = restoredMessage(lost, bundle);
     narrator.tell({ kind: 'tagsRestored', level: 'warn', bundleId: bundle.bundleId, message });
@@ -92,7 +111,7 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
       for (const news of contestNews(assessment, told)) narrator.tell(news);
       for (const { tag } of contested) told.add(tag);
       for (const tag of settled) told.delete(tag);
-      given = tagsGivenLately(given, settled, clock.now());
+      keep(tagsGivenLately(given, settled, clock.now()));
     },
   };
 }

@@ -63,4 +63,8 @@ export const MIGRATIONS: readonly string[] = [
      since INTEGER NOT NULL,
      PRIMARY KEY (bundle_id, type)
    ) STRICT, WITHOUT ROWID;`,
+  `CREATE TABLE tag_given (
+     tag TEXT NOT NULL,
+     at INTEGER NOT NULL
+   ) STRICT;`,
 ];

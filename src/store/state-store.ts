@@ -8,6 +8,7 @@ import type { StoredBundle } from '../domain/state.ts';
 import type { EventRow, StateStore } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createConditionRows } from './condition-rows.ts';
+import { createTagRows } from './tag-rows.ts';
 import { createTrustRows } from './trust-rows.ts';
 
 interface BundleRow {
@@ -103,6 +104,8 @@ export function createStateStore(
   let trust = trustRows.load();
   const conditionRows = createConditionRows(database);
   let conditions = conditionRows.load();
+  const tagRows = createTagRows(database);
+  let tagsGiven = tagRows.load();
 
   const append = (event: EventRow) => {
     const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
@@ -128,6 +131,11 @@ export function createStateStore(
     setConditions: (changed) => {
       write(() => conditionRows.set(changed, conditions));
       conditions = new Map([...conditions, ...changed]);
+    },
+    tagsGiven: () => tagsGiven,
+    setTagsGiven: (given) => {
+      write(() => tagRows.set(given));
+      tagsGiven = given;
     },
     adopt: (bundle, event, rotation = NO_ROTATION) => {
       if (bundles.some((known) => known.bundleId === bundle.bundleId)) return;

@@ -8,7 +8,7 @@ import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.t
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
 import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/runtime-image.ts';
-import type { Policy, StoredBundle } from '../../src/domain/state.ts';
+import type { Policy, StoredBundle, TagGiven } from '../../src/domain/state.ts';
 import { createEngine, type Engine } from '../../src/engine/engine.ts';
 import type { BlobFlow, ContainersPort, EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
 import { AppError } from '../../src/platform/app-error.ts';
@@ -292,6 +292,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   let verdicts: readonly Verdict[] = [];
   let rotation: KeyRotation = NO_ROTATION;
   let conditions: ReadonlyMap<BundleId, ConditionMarks> = new Map();
+  let tagsGiven: readonly TagGiven[] = [];
   const write = (event: EventRow) => {
     if (fake.fail !== undefined) throw fake.fail;
     fake.rows.push(event);
@@ -307,6 +308,11 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       if (fake.fail !== undefined) throw fake.fail;
       fake.conditionWrites += 1;
       conditions = new Map([...conditions, ...changed]);
+    },
+    tagsGiven: () => tagsGiven,
+    setTagsGiven: (given) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      tagsGiven = given;
     },
     setSigners: (bundleId, { signedBy, signerKeyIds }, event) => {
       write(event);
@@ -396,13 +402,16 @@ export interface FakeNode {
   phase(version: string): string | undefined;
 }
 
-/** Makes a {@link FakeNode}; nothing runs before `start`. */
-export function createFakeNode(initial: readonly StoredBundle[] = [], policy: Partial<Policy> = {}): FakeNode {
+/** Makes a {@link FakeNode}; nothing runs before `start`. With the `store` of another one it is that node after a restart of the daemon. */
+export function createFakeNode(
+  initial: readonly StoredBundle[] = [],
+  policy: Partial<Policy> = {},
+  store = createFakeStore(initial),
+): FakeNode {
   let trustRevision = 'keys-1';
   let catalog: Catalog = new Map();
   let stop: (() => Promise<void>) | undefined;
   const log = createRecordingLog();
-  const store = createFakeStore(initial);
   const idOfTag = (tag: string): string => {
     for (const [repository, entry] of catalog) {
       const digest = entry.tags.get(tag.slice(repository.length + 1));

@@ -122,6 +122,23 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await source.close();
     });
 
+    it('leaves a tag that is taken away again and again to whoever takes it, also when the daemon is started anew in between', async () => {
+      const lose = async () => {
+        await harness.stop();
+        await client.removeImage(tagOf(0));
+        await harness.start();
+      };
+      for (let times = 1; times <= 3; times += 1) {
+        await lose();
+        await eventually(() => expect(told('tagsRestored')).toHaveLength(times), 60_000);
+        await eventually(isWhole, AT_ONCE_MS);
+      }
+      await lose();
+      const { bundles } = await harness.until((report) => report.bundles[0]?.degraded !== undefined);
+      expect(bundles[0]?.degraded?.code).toBe('engine/tag-contested');
+      expect((await harness.images()).flatMap(({ repoTags }) => repoTags)).not.toContain(tagOf(0));
+    }, 150_000);
+
     it('looks at once when CRI-O was restarted, and renders pins again that it does not report', async () => {
       const pins = join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf');
       await restartCrio(() => writeFileSync(pins, ''));

@@ -320,3 +320,16 @@ describe('conditions', () => {
     expect(again.get(other.bundleId)).toEqual({ Verified: { status: 'Unknown', since: 3 } });
   });
 });
+
+describe('tags that were given again', () => {
+  it('are known in their order after a restart', () => {
+    const { store } = openStore();
+    expect(store.tagsGiven()).toEqual([]);
+    const given = ['b', 'a', 'b'].map((tag, index) => ({ tag, at: NOON - index }));
+    store.setTagsGiven(given);
+    expect(openStore().store.tagsGiven()).toEqual(given);
+    store.setTagsGiven(given.slice(1));
+    expect(store.tagsGiven()).toEqual(given.slice(1));
+    expect(openStore().store.tagsGiven()).toEqual(given.slice(1));
+  });
+});

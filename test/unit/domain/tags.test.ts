@@ -264,6 +264,9 @@ describe('tags: how they are given again', () => {
     expect(tagsGivenLately(given, ['a'], NOON)).toEqual(given.slice(1));
     const held = look(allListed(newer), [active(newer)], { tagsGiven: [{ tag: tag('api2'), at: 1 }] });
     expect(held.assessment.tags.settled).toEqual([tag('api2')]);
+    const retired = [active(newer, NOON, { retiredAt: NOON + 1 })];
+    const gone = look(bare, retired, { tagsGiven: [{ tag: tag('etcd2'), at: 1 }] });
+    expect(gone.assessment.tags.settled).toEqual([tag('etcd2')]);
     const away = {
       runtime: { kind: 'unreachable', reason: 'away' } as const,
       tagsGiven: [{ tag: tag('api2'), at: 1 }],

@@ -241,6 +241,27 @@ describe('engine: tags', () => {
     expect(named('etcd')).toBe(referenceOf('etcd'));
   });
 
+  it('does not fight on after a restart, and keeps it in mind when the disk takes no writes for a while', async () => {
+    await complete();
+    for (let times = 1; times <= 3; times += 1) {
+      node.store.fail = times < 3 ? new Error('read-only') : undefined;
+      steal('etcd');
+      await node.clock.advance(90_000);
+      expect(named('etcd')).toBe(referenceOf('etcd'));
+    }
+    const isTold = ({ message }: { message: string }) => message.startsWith('How often tags were given again');
+    expect(node.log.lines.filter(isTold)).toHaveLength(1);
+    const { store } = node;
+    await node.stop();
+    node = createFakeNode([], {}, store);
+    for (const name of ['etcd', 'api']) have(node.runtime, name);
+    steal('etcd');
+    await node.start();
+    await node.clock.advance(600_000);
+    expect(named('etcd')).toBeUndefined();
+    expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
+  });
+
   it('waits longer each time before it gives a tag again', async () => {
     await complete();
     const losesFor = async (ms: number) => {

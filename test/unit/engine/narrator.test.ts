@@ -26,6 +26,8 @@ function make() {
     setBrought: () => undefined,
     conditions: () => new Map(),
     setConditions: () => undefined,
+    tagsGiven: () => [],
+    setTagsGiven: () => undefined,
     append: (row) => {
       if (disk.isFull) throw new Error('database or disk is full');
       rows.push(row);
