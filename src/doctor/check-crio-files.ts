@@ -85,10 +85,11 @@ async function lookAtPins(paths: CrioPaths, signal: AbortSignal): Promise<Findin
   const files = createCrioFiles(paths, { authority: '', token: '' });
   const { rendered, fault: trouble } = await files.inspectPins(signal);
   if (trouble !== undefined) return fault(trouble.message, 'change that file; stickpin goes on by itself');
-  if ((kept ?? '') !== (read ?? '') && (read ?? '') !== '') {
+  if ((kept ?? '') !== (read ?? '')) {
+    const how = (read ?? '') === '' ? 'does not hold the pins of' : 'differs from';
     return warning(
-      `${paths.pinsFile} differs from ${paths.persistentPinsFile}`,
-      'run stickpin rescan; both are written again',
+      `${paths.pinsFile} ${how} ${paths.persistentPinsFile}`,
+      'run stickpin rescan; while the daemon runs, both are written again',
     );
   }
   return rendered.length === 0
@@ -102,7 +103,8 @@ async function lookAtPins(paths: CrioPaths, signal: AbortSignal): Promise<Findin
 async function lookAtMirrors({ mirrorsFile, mirrorsLink }: CrioPaths): Promise<Finding> {
   const { ok, fault } = findingsOn('registries.d');
   const found = await stat(mirrorsLink).catch(() => undefined);
-  if (found === undefined || (found.mode & 0o004) !== 0) return ok(`${mirrorsLink} keeps nobody from pulling`);
+  if (found === undefined || (found.mode & 0o004) !== 0)
+    return ok(`${mirrorsLink} keeps no podman or skopeo of others from pulling`);
   return fault(
     `${mirrorsFile} can't be read by everybody, so that podman and skopeo of other users fail`,
     `run chmod 0644 ${mirrorsFile}`,

@@ -77,7 +77,7 @@ async function lookAtSpace(path: string | undefined, minFreePercent: number): Pr
     return [
       warning(
         'the runtime does not say where it keeps images, so that room for a release is not checked before it is pulled',
-        'nothing is to be done',
+        'see to it that there is room before a stick is plugged in; stickpin tells when a pull runs out of space',
       ),
     ];
   const { freeBytes, totalBytes } = filesystem;

@@ -91,7 +91,7 @@ function checksOverBus(bus: SystemBus, settings: Settings): Check[] {
           ? ok('the clock is synchronised')
           : warning(
               'the clock is not synchronised, so that a bundle from the future is not noticed',
-              'nothing is to be done on a node without a network',
+              'set the clock; on a node without a network it may stay like this',
             ),
       ],
     },

@@ -85,7 +85,11 @@ function preloadLine(entry: BundleAssessment, title: string, observed: Observed,
     return interruption(title, present, observed.lastCarriers.get(bundle.bundleId), observed.media);
   }
   if (progress.waitingTransfers > 0) {
-    return `Preloading ${title} has stalled at ${present}: ${labels || 'the medium'} does not deliver. It is tried again; if that does not help, unplug the stick and plug it in again.`;
+    const next =
+      fault === undefined
+        ? 'It is tried again; if that does not help, unplug the stick and plug it in again.'
+        : `Problem: ${fault.message}`;
+    return `Preloading ${title} has stalled at ${present}: ${labels || 'the medium'} does not deliver. ${next}`;
   }
   const sources = sourcesOf(entry);
   const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;

@@ -23,12 +23,17 @@ export interface TransferRange {
 
 /** Wait before a read error is taken for more than a hiccup: the kernel often reports it just before the device goes away. */
 const READ_RETRY_MS = 500;
+/**
+ * How long a medium that is in place may fail to read the very same byte. Nothing is won by waiting longer, as for one that is away: who removes it
+ * is noticed by then, and the sooner the pull fails, the sooner the blob is named.
+ */
+const READ_GRACE_MS = 5_000;
 /** Time between two looks while nothing signals a change. */
 const LOOK_MS = 5_000;
 
 /**
  * Streams part of a blob. When the medium goes away in between, it waits up to the grace time for any medium that has the blob and goes
- * on from the very byte: nothing is read twice, and the runtime notices a pause only.
+ * on from the very byte: nothing is read twice, and the runtime notices a pause only. A medium that stays and can't be read is given 5 s.
  *
  * INVARIANTS: a chunk is good until the next is asked for; what is read after a break has a buffer of its own, since a read that hangs in a
  * device which is gone may end late and still fill the one before.
@@ -41,13 +46,13 @@ export async function* transfer(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   let position = range.firstByte;
-  let giveUpAt: number | undefined;
+  let patience = createPatience(deps);
   while (position <= range.lastByte) {
     try {
       for await (const chunk of deps.source.read(range.digest, position, signal, oneBuffer())) {
         const wanted = chunk.subarray(0, range.lastByte - position + 1);
         position += wanted.length;
-        giveUpAt = undefined;
+        patience = createPatience(deps);
         yield wanted;
         if (position > range.lastByte) return;
       }
@@ -55,10 +60,24 @@ export async function* transfer(
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof AppError) || error.disposition === 'reject') throw error;
-      giveUpAt ??= deps.clock.monotonic() + deps.graceMs;
-      if (!(await returns(range.digest, giveUpAt, deps, signal))) throw error;
+      if (!(await returns(range.digest, patience.endsAt(error), deps, signal))) throw error;
     }
   }
+}
+
+/** Until when a transfer that comes no further tries again: counted from the first failure of its kind. */
+function createPatience({ clock, graceMs }: TransferDependencies): { endsAt(error: AppError): number } {
+  let failedAt: number | undefined;
+  let unreadableAt: number | undefined;
+  return {
+    endsAt: ({ code }) => {
+      const now = clock.monotonic();
+      failedAt ??= now;
+      unreadableAt = code === 'media/read' ? (unreadableAt ?? now) : undefined;
+      const endMs = failedAt + graceMs;
+      return unreadableAt === undefined ? endMs : Math.min(endMs, unreadableAt + READ_GRACE_MS);
+    },
+  };
 }
 
 function shortBlob(digest: Digest, position: number): AppError {

@@ -74,9 +74,13 @@ describe('checkCrioFiles', () => {
 
   it('finds a link to nothing, which CRI-O would not start with', async () => {
     rmSync(paths.pinsFile);
+    const lost = `${paths.pinsFile} does not hold the pins of ${paths.persistentPinsFile}`;
     expect(await troubles()).toEqual([
       { subject: 'crio link', verdict: 'fault', message: `${paths.pinsLink} leads to nothing: CRI-O would not start` },
+      { subject: 'crio pins', verdict: 'warning', message: lost },
     ]);
+    writeFileSync(paths.pinsFile, '');
+    expect(await troubles()).toEqual([{ subject: 'crio pins', verdict: 'warning', message: lost }]);
   });
 
   it.each([

@@ -323,6 +323,9 @@ describe('statusLine: what comes first', () => {
     };
     const over = { media: [stick], runtime: reachable({ images: some }), failures: [failure] };
     expect(line(over, [adopted], moving)).toMatch(/^Preloading .* left\. Problem: connection reset$/);
+    expect(line(over, [adopted], { ...moving, waitingTransfers: 1 })).toMatch(
+      /^Preloading .* has stalled at 37\/112 images: sdb1 does not deliver\. Problem: connection reset$/,
+    );
   });
 });
 
