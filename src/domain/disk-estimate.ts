@@ -1,8 +1,11 @@
-import type { Layer } from './bundle.ts';
 import type { Digest } from './digest.ts';
-import type { ImageFilesystem, LayerStorage, StagingFilesystem } from './runtime-image.ts';
+import { diskUse, type LayerNeed } from './disk-use.ts';
+import type { ImageFilesystem, LayerStorage, StagingPlace } from './runtime-image.ts';
 
-/** What of a filesystem is short: room for the images, inodes for their files, or room where blobs are staged while they are pulled. */
+/**
+ * What of a filesystem is short: room for the images (and for staging, where that is on the same one), inodes for their files, or room on another
+ * filesystem where blobs are staged while they are pulled.
+ */
 export type ShortageKind = 'bytes' | 'inodes' | 'staging';
 
 /** One need that is not met. Bytes, or a number of inodes. */
@@ -17,6 +20,7 @@ export interface Shortage {
 
 /** What a preload needs against what there is, in bytes. */
 export interface DiskVerdict {
+  /** On the filesystem of the images, the most at any time: with what is staged there. */
   readonly neededBytes: number;
   readonly freeBytes: number;
   /** Part of the free bytes that must stay free. */
@@ -27,45 +31,47 @@ export interface DiskVerdict {
   readonly shortages: readonly Shortage[];
 }
 
-type LayerNeed = Pick<Layer, 'digest' | 'sizeBytes' | 'diskBytes' | 'inodes'>;
-
 /** What {@link estimateDisk} looks at. */
 export interface DiskNeed {
   /** The layers that each image still to be pulled lacks. */
   readonly images: readonly (readonly LayerNeed[])[];
   readonly filesystem: ImageFilesystem;
   readonly layerStorage: LayerStorage;
-  readonly staging: StagingFilesystem | undefined;
+  readonly staging: StagingPlace | undefined;
   /** Layers of which stickpin keeps a compressed copy of its own on the filesystem of the images; default none. */
   readonly copied?: ReadonlySet<Digest>;
   /** Share that stays free of every filesystem, because kubelet starts to evict and to collect images at that mark. */
   readonly minFreePercent: number;
-  /** Images that may be pulled at once, and so be staged together. */
+  /** How many of the images may be pulled at once, and so be staged together. */
   readonly parallel: number;
 }
 
 /**
- * Whether the layers still missing fit, each counted once: what their files take once unpacked, in blocks of 4 KiB as the signed contents say,
- * their compressed size where the runtime keeps that as well (fact 22), and once more where stickpin does. Where blobs are staged on another filesystem (fact 18), all layers of
- * an image lie there together until the image is stored.
+ * Whether the images fit, each layer counted once: what the runtime takes for them ({@link diskUse}), and the compressed size of layers of which
+ * stickpin keeps a copy too.
+ *
+ * Where the runtime stages blobs (fact 18), all layers of an image lie together until the image is stored. On the filesystem of the images that comes on top,
+ * of the largest images that may be in flight: what is staged is gone in the end, but the largest image may be the last one (a pull that
+ * failed is tried again after all others), when everything else is stored already. It must not come out of the reserve either, though it is needed for a short
+ * time only: the reserve is the mark at which kubelet evicts, and it does so however long the mark is passed.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
   const { images, filesystem, layerStorage, staging, copied, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
-  let neededBytes = 0;
-  let neededInodes = 0;
-  for (const layer of layers.values()) {
-    const isCopied = copied?.has(layer.digest) === true;
-    neededBytes += bytesOf(layer, layerStorage) + (isCopied ? layer.sizeBytes : 0);
-    neededInodes += (layerStorage === 'compressed' ? 1 : layer.inodes) + (isCopied ? 1 : 0);
-  }
+  const copies = [...layers.values()].filter(({ digest }) => copied?.has(digest) === true);
+  // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is mended must not depend on space.
+  const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
+  const staged = staging === 'with-images' ? stagedBytes(need) : 0;
+  const neededBytes = used.bytes + staged + copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const neededInodes = used.inodes + copies.length;
   const reserve = (total: number) => Math.ceil((total * minFreePercent) / 100);
   const { path, freeBytes, totalBytes, inodes } = filesystem;
   const shortages = [
     shortage('bytes', path, neededBytes, freeBytes, reserve(totalBytes)),
     inodes && shortage('inodes', path, neededInodes, inodes.free, reserve(inodes.total)),
-    staging && shortage('staging', staging.path, stagedBytes(need), staging.freeBytes, reserve(staging.totalBytes)),
-  ].filter((one) => one !== undefined);
+    typeof staging === 'object' &&
+      shortage('staging', staging.path, stagedBytes(need), staging.freeBytes, reserve(staging.totalBytes)),
+  ].filter((one) => typeof one === 'object');
   return {
     neededBytes,
     freeBytes,
@@ -85,11 +91,6 @@ function shortage(
 ): Shortage | undefined {
   if (needed === 0 || needed <= free - reserve) return undefined;
   return { kind, path, needed, free, reserved: Math.min(reserve, free) };
-}
-
-function bytesOf({ diskBytes, sizeBytes }: LayerNeed, storage: LayerStorage): number {
-  if (storage === 'compressed') return sizeBytes;
-  return storage === 'both' ? diskBytes + sizeBytes : diskBytes;
 }
 
 /** The most that is staged at once: the largest images, as many as are pulled together, which share no missing layer then. */

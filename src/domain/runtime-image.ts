@@ -24,6 +24,9 @@ export interface StagingFilesystem {
   readonly freeBytes: number;
 }
 
+/** Where a runtime lays down blobs while it pulls: on the filesystem of the images, or on another one. */
+export type StagingPlace = 'with-images' | StagingFilesystem;
+
 /** What a runtime keeps of a layer: its files, its compressed blob, or both. */
 export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
@@ -42,8 +45,8 @@ export type RuntimeObservation =
       readonly layerStorage?: LayerStorage;
       /** Default `at-once`. */
       readonly mirrorsTakeEffect?: MirrorEffect;
-      /** Absent when blobs are staged on the filesystem of the images, or not at all. */
-      readonly staging?: StagingFilesystem | undefined;
+      /** Absent when blobs are not staged, or when it can't be told where. */
+      readonly staging?: StagingPlace | undefined;
       /** References that our rendered pins name now, sorted. For a runtime that pins by label: those labelled. */
       readonly renderedPins: readonly string[];
       /** What in the runtime's configuration takes our rendered pins away, now or with its next reload; the message names the file. */

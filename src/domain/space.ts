@@ -25,10 +25,12 @@ export function diskVerdict(
   const { runtime, running } = observed;
   if (runtime.kind !== 'reachable' || runtime.filesystem === undefined) return undefined;
   // What a running pull has written already lacks from the free bytes, so that counting it as needed would count it twice.
-  const pulling = new Set(running.map((task) => (task.kind === 'pull' ? task.reference : '')));
+  const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
   const layersOf = (image: Image) => missingLayersOf(image, bundle, presentLayers);
   const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap(layersOf));
-  const images = absent.map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
+  const images = absent
+    .filter((image) => !pulling.has(image.reference))
+    .map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
   return estimateDisk({
     images,
     filesystem: runtime.filesystem,
@@ -36,7 +38,7 @@ export function diskVerdict(
     staging: runtime.staging,
     copied: copiedLayers(images.flat(), observed, policy),
     minFreePercent: policy.minFreePercent,
-    parallel: policy.parallelPulls,
+    parallel: Math.max(0, policy.parallelPulls - pulling.size),
   });
 }
 

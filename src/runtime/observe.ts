@@ -5,7 +5,7 @@ import type {
   LayerStorage,
   MirrorEffect,
   RuntimeObservation,
-  StagingFilesystem,
+  StagingPlace,
 } from '../domain/runtime-image.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
@@ -50,7 +50,7 @@ export async function observeOverCri(
           imageFilesystem(cri, inner),
           rendered(inner),
         ]);
-        const staging = await stagingBeside(filesystem, stagingPath);
+        const staging = await stagingPlace(filesystem, stagingPath);
         const traits = { layerStorage, mirrorsTakeEffect };
         return { kind: 'reachable', name, images, filesystem, ...traits, staging, ...ours };
       },
@@ -73,15 +73,15 @@ export async function filesystemAt(path: string): Promise<ImageFilesystem | unde
   }
 }
 
-/** The filesystem at `path` if it is another one than that of the images; undefined when it is the same or neither can be told. */
-async function stagingBeside(
+/** Where `path` lies, seen from the images; undefined when that can't be told. */
+async function stagingPlace(
   images: ImageFilesystem | undefined,
   path: string | undefined,
-): Promise<StagingFilesystem | undefined> {
+): Promise<StagingPlace | undefined> {
   if (images === undefined || path === undefined) return undefined;
   try {
     const [own, other] = await Promise.all([stat(images.path), stat(path)]);
-    return own.dev === other.dev ? undefined : await filesystemAt(path);
+    return own.dev === other.dev ? 'with-images' : await filesystemAt(path);
   } catch {
     return undefined;
   }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { formatTable } from '../../src/cli/output.ts';
-import { estimateDisk } from '../../src/domain/disk-estimate.ts';
+import { diskUse } from '../../src/domain/disk-use.ts';
 import type { LayerStorage } from '../../src/domain/runtime-image.ts';
 import { execute } from '../support/rootfs/execute.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
@@ -151,23 +151,15 @@ function aims(best: Best, inside: { containerd: DaemonTold; crio: DaemonTold }, 
 
 function diskRows(what: string, layerStorage: LayerStorage, bundle: SampleBundle, { disk }: PreloadRun): string[][] {
   const { layers, images } = bundle.contents;
-  const { neededBytes } = estimateDisk({
-    images: images.map((image) => image.layers.flatMap((at) => layers[at] ?? [])),
-    filesystem: { path: '/', totalBytes: 0, freeBytes: 0 },
-    layerStorage,
-    staging: undefined,
-    minFreePercent: 0,
-    parallel: 2,
-  });
-  const inodes = layers.reduce((sum, layer) => sum + layer.inodes, 0);
+  const estimate = diskUse(layers, images.length, layerStorage);
   return [
     [
       `${what}, bytes`,
-      `${(neededBytes / MIB).toFixed(1)} MiB`,
+      `${(estimate.bytes / MIB).toFixed(1)} MiB`,
       `${(disk.bytes / MIB).toFixed(1)} MiB`,
-      (neededBytes / disk.bytes).toFixed(3),
+      (estimate.bytes / disk.bytes).toFixed(3),
     ],
-    [`${what}, inodes`, `${inodes}`, `${disk.inodes}`, (inodes / disk.inodes).toFixed(3)],
+    [`${what}, inodes`, `${estimate.inodes}`, `${disk.inodes}`, (estimate.inodes / disk.inodes).toFixed(3)],
   ];
 }
 

@@ -8,6 +8,7 @@ import { verifyBlobs } from '../../bundle/verify-blobs.ts';
 import { bundleTitle, type Contents } from '../../domain/bundle.ts';
 import type { Digest } from '../../domain/digest.ts';
 import { stagedBytes } from '../../domain/disk-estimate.ts';
+import { type DiskUse, diskUse } from '../../domain/disk-use.ts';
 import { oneLine } from '../../domain/one-line.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { formatBytes, formatCount, formatDuration } from '../../platform/sizes.ts';
@@ -128,7 +129,10 @@ interface Need {
   readonly inodes: number;
   /** Bytes of the blobs. */
   readonly sizeBytes: number;
+  /** What is stored in the end, with what the runtime lays down beside. */
+  readonly stored: { readonly 'cri-o': DiskUse; readonly containerd: DiskUse };
   readonly stagingBytes: number;
+  /** Of one filesystem for images and staging. */
   readonly filesystemBytes: { readonly 'cri-o': number; readonly containerd: number };
 }
 
@@ -136,14 +140,21 @@ function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
   const { diskBytes, inodes, sizeBytes } = bundle.payload.totals;
   const share = 1 - NODE_DEFAULTS.minFreePercent / 100;
   const ofImages = images.map((image) => image.layers.map((at) => layers[at]).filter((layer) => layer !== undefined));
+  const stagingBytes = stagedBytes({ images: ofImages, parallel: NODE_DEFAULTS.parallel });
+  const imageCount = layers.length === 0 ? 0 : images.length;
+  const stored = {
+    'cri-o': diskUse(layers, imageCount, 'unpacked'),
+    containerd: diskUse(layers, imageCount, 'both'),
+  };
   return {
     diskBytes,
     inodes,
     sizeBytes,
-    stagingBytes: stagedBytes({ images: ofImages, parallel: NODE_DEFAULTS.parallel }),
+    stored,
+    stagingBytes,
     filesystemBytes: {
-      'cri-o': Math.ceil(diskBytes / share),
-      containerd: Math.ceil((diskBytes + sizeBytes) / share),
+      'cri-o': Math.ceil((stored['cri-o'].bytes + stagingBytes) / share),
+      containerd: Math.ceil(stored.containerd.bytes / share),
     },
   };
 }
@@ -155,11 +166,12 @@ function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal
   }
   const bytes = images.reduce((sum, { newBytes, fault: bad }) => sum + (bad === undefined ? newBytes : 0), 0);
   const loaded = images.filter((image) => image.fault === undefined).length;
+  const { stored } = need;
   const lines = [
     `Loaded ${loaded} of ${formatCount(bundle.contents.images.length, 'image')}, ${formatBytes(bytes)} of layers, in ${secondsOf(durationMs)}`,
     'A node that has nothing of it yet needs',
-    `  for CRI-O       ${formatBytes(need.diskBytes)} and ${need.inodes} inodes for images, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
-    `  for containerd  ${formatBytes(need.diskBytes + need.sizeBytes)} and ${need.inodes} inodes, since it keeps the compressed layers too`,
+    `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for images, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
+    `  for containerd  ${formatBytes(stored.containerd.bytes)} and ${stored.containerd.inodes} inodes, since it keeps the compressed layers too`,
     `  With ${NODE_DEFAULTS.minFreePercent} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
   ];
   const verdict =

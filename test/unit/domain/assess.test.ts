@@ -166,11 +166,12 @@ describe('assess: phases', () => {
   });
 
   it('needs space for what is missing only', () => {
-    const filesystem = { path: '/var', totalBytes: 0, freeBytes: 25 * 1024 ** 2 };
+    const filesystem = { path: '/var', totalBytes: 0, freeBytes: 26 * 1024 ** 2 };
     const runtime = reachable({ images: [listed(referenceOf('etcd'))], filesystem });
     expect(phase({ media: [stick], runtime })).toMatchObject({
       phase: 'preloading',
-      disk: { neededBytes: 25 * 1024 ** 2 },
+      // A layer of 25 MiB in 100 files, and what an image with one layer takes beside it.
+      disk: { neededBytes: 25 * 1024 ** 2 + 100 * 640 + (34 + 24 + 40) * 1024 },
     });
     expect(phase({ media: [stick], runtime: reachable({ filesystem: undefined }) })).toMatchObject({
       phase: 'preloading',

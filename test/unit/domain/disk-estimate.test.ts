@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { type DiskNeed, estimateDisk } from '../../../src/domain/disk-estimate.ts';
+import { diskUse } from '../../../src/domain/disk-use.ts';
 import { layer } from '../../support/scenario.ts';
 
+const GIB = 1024 ** 3;
 const disk = (totalBytes: number, freeBytes: number) => ({ path: '/var/lib/containers', totalBytes, freeBytes });
 const need = (over: Partial<DiskNeed> = {}): DiskNeed => ({
   images: [],
-  filesystem: disk(1_000, 450),
+  filesystem: disk(100 * GIB, 100 * GIB),
   layerStorage: 'unpacked',
   staging: undefined,
   minFreePercent: 15,
@@ -14,90 +16,107 @@ const need = (over: Partial<DiskNeed> = {}): DiskNeed => ({
 });
 const image = (name: string, ...diskBytes: readonly number[]) =>
   diskBytes.map((bytes, index) => layer(`${name}${index}`, { diskBytes: bytes, sizeBytes: bytes / 2, inodes: 10 }));
+const used = (images: DiskNeed['images'], storage: DiskNeed['layerStorage'] = 'unpacked') =>
+  diskUse(new Map(images.flat().map((one) => [one.digest, one])).values(), images.length, storage);
 
 describe('estimateDisk', () => {
+  const images = [image('a', 100, 200)];
+  const needed = used(images).bytes;
+
   it.each([
-    { what: 'fits to the byte', needs: [100, 200], disk: disk(1000, 450), percent: 15, fits: true, reserved: 150 },
-    { what: 'lacks one byte', needs: [100, 201], disk: disk(1000, 450), percent: 15, fits: false, reserved: 150 },
-    { what: 'no reserve wanted', needs: [450], disk: disk(1000, 450), percent: 0, fits: true, reserved: 0 },
-    { what: 'less free than reserved', needs: [1], disk: disk(1000, 100), percent: 15, fits: false, reserved: 100 },
-    { what: 'nothing needed on a full disk', needs: [], disk: disk(1000, 0), percent: 15, fits: true, reserved: 0 },
+    { what: 'fits to the byte', total: 1_000_000, free: needed + 150_000, percent: 15, fits: true, reserved: 150_000 },
+    { what: 'lacks one byte', total: 1_000_000, free: needed + 149_999, percent: 15, fits: false, reserved: 150_000 },
+    { what: 'no reserve wanted', total: 1_000_000, free: needed, percent: 0, fits: true, reserved: 0 },
+    { what: 'less free than reserved', total: 1_000_000, free: 100_000, percent: 15, fits: false, reserved: 100_000 },
     {
       what: 'a reserve of a part of a byte',
-      needs: [0],
-      disk: disk(1001, 451),
+      total: 1_000_001,
+      free: needed + 150_001,
       percent: 15,
       fits: true,
-      reserved: 151,
+      reserved: 150_001,
     },
-  ])('$what', ({ needs, disk: filesystem, percent, fits, reserved }) => {
-    const verdict = estimateDisk(need({ images: [image('a', ...needs)], filesystem, minFreePercent: percent }));
-    const neededBytes = needs.reduce((sum, bytes) => sum + bytes, 0);
-    const shortage = {
-      kind: 'bytes',
-      path: '/var/lib/containers',
-      needed: neededBytes,
-      free: filesystem.freeBytes,
-      reserved,
-    };
+  ])('$what', ({ total, free, percent, fits, reserved }) => {
+    const verdict = estimateDisk(need({ images, filesystem: disk(total, free), minFreePercent: percent }));
+    const path = '/var/lib/containers';
     expect(verdict).toEqual({
-      neededBytes,
-      freeBytes: filesystem.freeBytes,
+      neededBytes: needed,
+      freeBytes: free,
       reservedBytes: reserved,
-      path: '/var/lib/containers',
+      path,
       fits,
-      shortages: fits ? [] : [shortage],
+      shortages: fits ? [] : [{ kind: 'bytes', path, needed, free, reserved }],
     });
   });
 
-  it('counts a layer that several images share once', () => {
-    const shared = image('base', 100);
-    expect(estimateDisk(need({ images: [[...shared, ...image('a', 10)], shared] })).neededBytes).toBe(110);
+  it('needs nothing for images of which every layer is there, on a full disk too', () => {
+    const full = { ...disk(1_000, 0), inodes: { total: 100, free: 0 } };
+    expect(estimateDisk(need({ images: [[], []], filesystem: full, staging: 'with-images' }))).toMatchObject({
+      neededBytes: 0,
+      fits: true,
+    });
   });
 
-  it.each([
-    ['unpacked', 300],
-    ['compressed', 150],
-    ['both', 450],
-  ] as const)('counts what a runtime keeps that keeps it %s', (layerStorage, neededBytes) => {
-    expect(estimateDisk(need({ images: [image('a', 100, 200)], layerStorage })).neededBytes).toBe(neededBytes);
+  it('counts a layer that several images share once, and every image', () => {
+    const shared = image('base', 100);
+    const both = [[...shared, ...image('a', 10)], shared];
+    expect(estimateDisk(need({ images: both })).neededBytes).toBe(
+      diskUse([...shared, ...image('a', 10)], 2, 'unpacked').bytes,
+    );
+  });
+
+  it.each(['unpacked', 'compressed', 'both'] as const)('counts what a runtime keeps that keeps it %s', (storage) => {
+    expect(estimateDisk(need({ images, layerStorage: storage })).neededBytes).toBe(used(images, storage).bytes);
   });
 
   it('counts the compressed size of what stickpin keeps a copy of, each layer once', () => {
-    const images = [image('a', 100, 200), image('a', 100, 200), image('b', 10, 20)];
-    const copied = new Set([images[0]?.[0]?.digest].filter((digest) => digest !== undefined));
-    expect(estimateDisk(need({ images, copied })).neededBytes).toBe(300 + 30 + 50);
+    const three = [image('a', 100, 200), image('a', 100, 200), image('b', 10, 20)];
+    const copied = new Set([three[0]?.[0]?.digest].filter((digest) => digest !== undefined));
+    expect(estimateDisk(need({ images: three, copied })).neededBytes).toBe(used(three).bytes + 50);
   });
 
-  it('counts inodes, where their number is fixed, less the same reserve', () => {
-    const images = [image('a', 1, 1)];
-    const within = (free: number) => ({ ...disk(1_000, 900), inodes: { total: 100, free } });
-    expect(estimateDisk(need({ images, filesystem: within(35) })).fits).toBe(true);
-    expect(estimateDisk(need({ images, filesystem: within(34) })).shortages).toEqual([
-      { kind: 'inodes', path: '/var/lib/containers', needed: 20, free: 34, reserved: 15 },
-    ]);
-    // A blob that is kept as it is is one file.
-    expect(estimateDisk(need({ images, filesystem: within(17), layerStorage: 'compressed' })).fits).toBe(true);
-  });
+  it.each(['unpacked', 'compressed'] as const)(
+    'counts inodes, where their number is fixed, less the same reserve (%s)',
+    (storage) => {
+      const { inodes } = used(images, storage);
+      const within = (free: number) => ({ ...disk(100 * GIB, 100 * GIB), inodes: { total: 1_000, free } });
+      const verdict = (free: number) => estimateDisk(need({ images, layerStorage: storage, filesystem: within(free) }));
+      expect(verdict(inodes + 150).fits).toBe(true);
+      expect(verdict(inodes + 149).shortages).toEqual([
+        { kind: 'inodes', path: '/var/lib/containers', needed: inodes, free: inodes + 149, reserved: 150 },
+      ]);
+    },
+  );
 
-  it('counts the largest images that are staged together, shared layers once, when that is on another filesystem', () => {
+  describe('counts the largest images that are staged together, shared layers once', () => {
     const base = image('base', 400);
-    const images = [[...base, ...image('a', 40)], [...base, ...image('b', 60)], image('c', 100), image('d', 20)];
-    const staged = (freeBytes: number, parallel: number) =>
-      estimateDisk(
-        need({
-          images,
-          parallel,
-          filesystem: disk(10_000, 9_000),
-          staging: { path: '/var/tmp', totalBytes: 100, freeBytes },
-        }),
-      ).shortages;
-    // 230 (base and b), then 50 (c); 15 of 100 stay free.
-    expect(staged(295, 2)).toEqual([]);
-    expect(staged(294, 2)).toEqual([{ kind: 'staging', path: '/var/tmp', needed: 280, free: 294, reserved: 15 }]);
-    expect(staged(245, 1)).toEqual([]);
-    expect(staged(244, 1)).toHaveLength(1);
-    expect(staged(325, 9)).toEqual([]);
-    expect(staged(324, 9)).toHaveLength(1);
+    const four = [[...base, ...image('a', 40)], [...base, ...image('b', 60)], image('c', 100), image('d', 20)];
+    // Base and b are 230, c is 50.
+    const largest = [
+      { parallel: 1, staged: 230 },
+      { parallel: 2, staged: 280 },
+      { parallel: 9, staged: 310 },
+      { parallel: 0, staged: 0 },
+    ];
+
+    it.each(largest)('on another filesystem, with $parallel at once', ({ parallel, staged }) => {
+      const on = (freeBytes: number) =>
+        estimateDisk(need({ images: four, parallel, staging: { path: '/var/tmp', totalBytes: 100, freeBytes } }));
+      expect(on(staged + 15).shortages).toEqual([]);
+      expect(on(staged + 14).shortages).toEqual(
+        staged === 0 ? [] : [{ kind: 'staging', path: '/var/tmp', needed: staged, free: staged + 14, reserved: 15 }],
+      );
+      expect(on(1_000).neededBytes).toBe(used(four).bytes);
+    });
+
+    it.each(largest)('on that of the images beside what is stored, with $parallel at once', ({ parallel, staged }) => {
+      const peak = used(four).bytes + staged;
+      const on = (freeBytes: number) =>
+        estimateDisk(need({ images: four, parallel, staging: 'with-images', filesystem: disk(1_000, freeBytes) }));
+      expect(on(peak + 150)).toMatchObject({ neededBytes: peak, fits: true });
+      expect(on(peak + 149).shortages).toEqual([
+        { kind: 'bytes', path: '/var/lib/containers', needed: peak, free: peak + 149, reserved: 150 },
+      ]);
+    });
   });
 });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeObservation } from '../../../src/domain/runtime-image.ts';
+import { shortOfSpace } from '../../../src/domain/assess.ts';
+import { diskUse } from '../../../src/domain/disk-use.ts';
+import type { LayerStorage, RuntimeObservation } from '../../../src/domain/runtime-image.ts';
 import type { Policy, TaskFailure } from '../../../src/domain/state.ts';
 import {
   found,
@@ -35,11 +37,18 @@ const seen = (over: Partial<Reachable>, rest: Parameters<typeof observation>[0] 
     [adopted],
     { ...POLICY, ...policy },
   );
-/** 40 GiB, of which 6 GiB are reserved and `roomMiB` are for images; the bundle takes 75 MiB unpacked, and 30 MiB compressed. */
-const disk = (roomMiB: number) => ({
+/** What the runtime lays down beside the bundle's layers: less than 1 MiB. */
+const beside = (storage: LayerStorage) =>
+  diskUse(
+    bundle.contents.layers.map((layer) => ({ ...layer, diskBytes: 0, sizeBytes: 0 })),
+    bundle.contents.images.length,
+    storage,
+  );
+/** 40 GiB, of which 6 GiB are reserved and `roomMiB` are for layers; the bundle takes 75 MiB unpacked, and 30 MiB compressed. */
+const disk = (roomMiB: number, storage: LayerStorage = 'unpacked') => ({
   path: '/var/lib/containers',
   totalBytes: 40 * GIB,
-  freeBytes: 6 * GIB + roomMiB * MIB,
+  freeBytes: 6 * GIB + roomMiB * MIB + beside(storage).bytes,
 });
 
 describe('held (space)', () => {
@@ -57,8 +66,10 @@ describe('held (space)', () => {
   });
 
   it('counts the compressed layers too where the runtime keeps them', () => {
-    expect(seen({ filesystem: disk(105), layerStorage: 'both' }).first?.phase).toBe('preloading');
-    expect(seen({ filesystem: disk(104), layerStorage: 'both' }).first?.reason?.message).toContain('about 105 MiB');
+    expect(seen({ filesystem: disk(105, 'both'), layerStorage: 'both' }).first?.phase).toBe('preloading');
+    expect(seen({ filesystem: disk(104, 'both'), layerStorage: 'both' }).first?.reason?.message).toContain(
+      'about 105 MiB',
+    );
   });
 
   it('counts what it keeps itself on the same filesystem, but for what is kept already', () => {
@@ -74,11 +85,11 @@ describe('held (space)', () => {
   });
 
   it('speaks of inodes', () => {
-    const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 449 } };
+    const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
     expect(seen({ filesystem }).first?.reason?.message).toBe(
-      'Not enough inodes for ocp 4.13.7: needs about 300 on /var/lib/containers, 449 free of which 150 are reserved',
+      'Not enough inodes for ocp 4.13.7: needs about 347 on /var/lib/containers, 496 free of which 150 are reserved',
     );
-    expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 450 } } }).first?.phase).toBe(
+    expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 497 } } }).first?.phase).toBe(
       'preloading',
     );
   });
@@ -89,6 +100,30 @@ describe('held (space)', () => {
       'Not enough space for ocp 4.13.7: the runtime stages about 30 MiB on /var/tmp while it pulls, 44 MiB free of which 15 MiB are reserved',
     );
     expect(seen({ staging: { ...staging, freeBytes: 45 * MIB } }).first?.phase).toBe('preloading');
+  });
+
+  it('counts what is staged on the filesystem of the images as needed there, and retires older releases for it', () => {
+    const at = (roomMiB: number) => seen({ filesystem: disk(roomMiB), staging: 'with-images' });
+    expect(at(105).first?.phase).toBe('preloading');
+    const { first, assessment } = at(104);
+    expect(first?.reason?.message).toBe(
+      'Not enough space for ocp 4.13.7: needs about 105 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
+    );
+    expect(shortOfSpace(assessment.bundles)).toEqual([{ bundle: adopted, lackingBytes: MIB }]);
+  });
+
+  it('counts neither what is being pulled nor what that stages: it lacks from what is free', () => {
+    const running = [pullOf(bundle, 'etcd')];
+    const staged = (parallelPulls: number) =>
+      seen({ filesystem: disk(1_000), staging: 'with-images' }, { running }, { parallelPulls }).first?.disk
+        ?.neededBytes;
+    const [api] = bundle.contents.images.filter(({ reference }) => reference.includes('/api@'));
+    const layers = api?.layers.flatMap((at) => bundle.contents.layers[at] ?? []) ?? [];
+    const etcd = bundle.contents.images.find(({ reference }) => reference.includes('/etcd@'));
+    const own = layers.filter((layer) => !etcd?.layers.some((at) => bundle.contents.layers[at] === layer));
+    expect(own).toHaveLength(1);
+    expect(staged(1)).toBe(diskUse(own, 1, 'unpacked').bytes);
+    expect(staged(2)).toBe(diskUse(own, 1, 'unpacked').bytes + 10 * MIB);
   });
 });
 
