@@ -1,4 +1,5 @@
 /** Entry of the command line: `stickpin`. */
+import { createConfirm } from './cli/confirm.ts';
 import { exitCodes } from './cli/exit-code.ts';
 import { runProgram } from './cli/program.ts';
 
@@ -16,6 +17,8 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   stderr: (text) => void process.stderr.write(text),
   isTerminal: process.stdout.isTTY === true,
   ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
+  ...(process.stdin.isTTY &&
+    process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
   signal: stop.signal,
   now: () => Date.now(),
   env: process.env,

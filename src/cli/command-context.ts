@@ -1,4 +1,5 @@
 import type { CommandAdapters } from './command-adapters.ts';
+import type { Confirm } from './confirm.ts';
 import type { CommandOutput } from './output.ts';
 
 /** What a command may use of its surroundings. */
@@ -8,6 +9,8 @@ export interface CommandContext extends CommandOutput {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Absent where nobody can be asked: stdin or stderr is no terminal. */
+  readonly confirm?: Confirm;
   /** Loads what few commands need and no other should wait for. */
   readonly adapters: () => Promise<CommandAdapters>;
 }

@@ -154,7 +154,7 @@ function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[]): vo
   const what = isCurrent ? 'the release that was activated last' : 'the last known good release';
   throw refuse(
     'engine/running',
-    `${bundleName(bundle.payload)} is ${what} of ${name}, and the node may be running it; nothing was changed. Say --force if you mean it`,
+    `${bundleName(bundle.payload)} is ${what} of ${name}, and the node may be running it; it is unpinned by force only`,
   );
 }
 
@@ -163,6 +163,6 @@ function requireNoDelta(bundle: StoredBundle, bundles: readonly StoredBundle[]):
   const name = bundleName(bundle.payload);
   throw refuse(
     'engine/running',
-    `${name} is the base of a bundle that is not ready yet; nothing was changed. Unpin it when that one is ready, or say --force if you mean it`,
+    `${name} is the base of a bundle that is not ready yet; until that one is, it is unpinned by force only`,
   );
 }

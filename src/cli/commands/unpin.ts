@@ -1,6 +1,13 @@
 import type { Command } from 'commander';
+import type { ApiClient } from '../../api/client.ts';
+import { AppError } from '../../platform/app-error.ts';
 import type { CommandContext } from '../command-context.ts';
 import { withDaemon } from '../daemon-client.ts';
+
+interface UnpinFlags {
+  readonly removeImages?: true;
+  readonly force?: true;
+}
 
 /** Adds `unpin` to the program. */
 export function registerUnpin(program: Command, context: CommandContext): void {
@@ -9,12 +16,31 @@ export function registerUnpin(program: Command, context: CommandContext): void {
     .description('give up a release: its images are pinned no longer')
     .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
     .option('--remove-images', 'also remove those of its images that no other release names and no container uses')
-    .option('--force', 'even the release that was activated last, or the last known good one')
-    .action((bundle: string, options: { removeImages?: true; force?: true }) =>
+    .option('--force', 'even the release that runs, or the last known good one, without being asked')
+    .action((bundle: string, flags: UnpinFlags) =>
       withDaemon(context, async (client) => {
-        const { removeImages = false, force = false } = options;
-        await client.unpin(bundle, { removeImages, force }, context.signal);
+        await unpin(client, bundle, flags, context);
         context.stdout(`${bundle} is pinned no longer.\n`);
       }),
     );
+}
+
+/** What the daemon does by force only, a person at a terminal is asked about. */
+async function unpin(client: ApiClient, bundle: string, flags: UnpinFlags, context: CommandContext): Promise<void> {
+  const { removeImages = false, force = false } = flags;
+  const go = (isForced: boolean) => client.unpin(bundle, { removeImages, force: isForced }, context.signal);
+  try {
+    await go(force);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'engine/running') throw error;
+    if (context.confirm === undefined)
+      throw declined(error, `${error.message}; nothing was changed. Say --force if you mean it`);
+    const isMeant = await context.confirm(`${error.message}. Unpin it all the same?`, context.signal);
+    if (!isMeant) throw declined(error, `nothing was changed: ${bundle} stays pinned`);
+    await go(true);
+  }
+}
+
+function declined(cause: unknown, message: string): AppError {
+  return new AppError({ code: 'cli/declined', message, disposition: 'reject', cause });
 }

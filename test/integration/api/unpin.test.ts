@@ -1,0 +1,146 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { ApiBackend } from '../../../src/api/backend.ts';
+import { createApiService } from '../../../src/api/service.ts';
+import { runProgram } from '../../../src/cli/program.ts';
+import { createSystemBus } from '../../../src/host/system-bus.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+import { have, program } from '../../support/requirements.ts';
+import { NOON, stored, verified } from '../../support/scenario.ts';
+
+const repository = new URL('../../../', import.meta.url).pathname;
+const current = stored(verified(), { readyAt: NOON, activatedAt: NOON });
+const fallback = stored(verified({ version: '4.13.6', sequence: 6 }), { readyAt: 1, activatedAt: 1, provenAt: 2 });
+const older = stored(verified({ version: '4.13.5', sequence: 5 }), { readyAt: 1, activatedAt: 1, provenAt: 1 });
+const fact = 'ocp@4.13.7 is the release that was activated last of ocp, and the node may be running it';
+
+describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))('unpin over the bus', () => {
+  let bus: PrivateBus;
+  let directory: string;
+  let node: FakeNode;
+  let dispose: () => Promise<void>;
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'stickpin-unpin-'));
+    execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
+    for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
+    bus = await startPrivateBus();
+    const log = createRecordingLog();
+    const system = createSystemBus({ clock: systemClock, log, address: bus.address });
+    const backend = {
+      properties: () => ({
+        status: 'Idle.',
+        operation: 'idle',
+        progress: { percentage: 100, message: '', depth: 0 },
+        lastError: '',
+        version: '0.1.0',
+      }),
+      status: async () => ({}),
+      unpin: async (bundle: string, options: { removeImages: boolean; force: boolean }) =>
+        node.engine.unpin(bundle, options),
+      onChange: () => () => undefined,
+    } as Partial<ApiBackend> as ApiBackend;
+    const service = createApiService({ bus: system, backend, log });
+    await system.start(new AbortController().signal);
+    dispose = async () => {
+      await service.dispose();
+      system.close();
+    };
+    await eventually(async () => expect((await run('status', '--json')).exitCode).toBe(0));
+  });
+  afterAll(async () => {
+    await dispose();
+    await bus[Symbol.asyncDispose]();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  beforeEach(() => {
+    node = createFakeNode([older, fallback, current]);
+  });
+  const retired = () => node.store.rows.filter(({ kind }) => kind === 'bundleRetired').map(({ message }) => message);
+
+  async function run(...args: readonly string[]) {
+    let [stdout, stderr] = ['', ''];
+    const exitCode = await runProgram(args, {
+      stdout: (text) => {
+        stdout += text;
+      },
+      stderr: (text) => {
+        stderr += text;
+      },
+      isTerminal: false,
+      signal: AbortSignal.timeout(30_000),
+      now: () => 0,
+      env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address },
+      adapters: () => Promise.reject(new Error('no adapter is needed')),
+    });
+    return { exitCode, stdout, stderr };
+  }
+
+  /** The program that is installed, on a terminal of its own; what a person types there comes when it has asked. */
+  async function atTerminal(typed: string, ...args: readonly string[]) {
+    const command = [process.execPath, join(directory, 'dist/cli/main.js'), ...args].join(' ');
+    const env = { ...process.env, DBUS_SYSTEM_BUS_ADDRESS: bus.address };
+    const child = spawn('script', ['-qec', command, '/dev/null'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+    const closed = once(child, 'close');
+    let shown = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      const hadAsked = shown.includes('[y/N] ');
+      shown += chunk.toString();
+      if (!hadAsked && shown.includes('[y/N] ')) child.stdin.write(typed);
+    });
+    const [exitCode] = await closed;
+    return { exitCode, shown: shown.replaceAll('\r\n', '\n') };
+  }
+
+  it('needs no question for a release that is neither activated nor the last known good one', async () => {
+    expect(await run('unpin', 'ocp@4.13.5')).toEqual({
+      exitCode: 0,
+      stdout: 'ocp@4.13.5 is pinned no longer.\n',
+      stderr: '',
+    });
+    expect(retired()).toEqual(['ocp 4.13.5 was unpinned by hand']);
+  });
+
+  it('refuses without a terminal, with what to say', async () => {
+    const stderr = `stickpin: ${fact}; it is unpinned by force only; nothing was changed. Say --force if you mean it\n`;
+    expect(await run('unpin', 'ocp@4.13.7')).toEqual({ exitCode: 1, stdout: '', stderr });
+    expect(retired()).toEqual([]);
+    expect((await run('unpin', 'ocp@4.13.7', '--force')).exitCode).toBe(0);
+    expect(retired()).toEqual(['ocp 4.13.7 was unpinned by hand']);
+  });
+
+  it('asks at a terminal, and does it after a yes', async () => {
+    const { exitCode, shown } = await atTerminal('y\n', 'unpin', 'ocp@4.13.7', '--remove-images');
+    expect(shown).toContain(`${fact}; it is unpinned by force only. Unpin it all the same? [y/N] `);
+    expect(shown).toContain('ocp@4.13.7 is pinned no longer.\n');
+    expect(exitCode).toBe(0);
+    expect(retired()).toEqual(['ocp 4.13.7 was unpinned by hand, with the images that only it has']);
+  });
+
+  it.each([
+    { what: 'a no', typed: 'n\n' },
+    { what: 'nothing but Enter', typed: '\n' },
+    { what: 'the end of the input (Ctrl-D)', typed: '\u0004' },
+  ])('leaves everything as it is after $what', async ({ typed }) => {
+    const { exitCode, shown } = await atTerminal(typed, 'unpin', 'ocp@4.13.6');
+    expect(shown).toContain('ocp@4.13.6 is the last known good release of ocp');
+    expect(shown.split('\n')).toContain('stickpin: nothing was changed: ocp@4.13.6 stays pinned');
+    expect(exitCode).toBe(1);
+    expect(retired()).toEqual([]);
+  });
+
+  it('leaves everything as it is when it is interrupted (Ctrl-C)', async () => {
+    const { exitCode, shown } = await atTerminal('\u0003', 'unpin', 'ocp@4.13.7');
+    expect(shown).toContain('stickpin: interrupted\n');
+    expect(exitCode).toBe(1);
+    expect(retired()).toEqual([]);
+  });
+});
