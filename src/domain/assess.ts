@@ -20,7 +20,7 @@ import { missingLayersOf } from './missing-layers.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from './notice.ts';
 import type { PhaseOf } from './phase.ts';
 import { type ProtectedRelease, protectedReleases } from './retention.ts';
-import type { RuntimeImage } from './runtime-image.ts';
+import type { RenderedMirrors, RuntimeImage } from './runtime-image.ts';
 import { newSignersOf, type Signers } from './signers.ts';
 import { diskVerdict, spaceHold } from './space.ts';
 import { type Withdrawal, withdrawalOf } from './standing.ts';
@@ -72,6 +72,7 @@ export interface Assessment extends UnknownBundles {
   readonly notices: readonly NoticeAssessment[];
   /** Digests of the layers that the runtime has, as far as our bundles tell. */
   readonly presentLayers: ReadonlySet<Digest>;
+  readonly mirrors: RenderedMirrors;
   readonly tags: TagAssessment;
   /** What comes after activation. */
   readonly life: LifeAssessment;
@@ -111,6 +112,7 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     bundles,
     notices,
     presentLayers,
+    mirrors: mirrorsIn(observed),
     tags,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
@@ -317,6 +319,11 @@ function activationDue(bundle: StoredBundle, stored: Stored): boolean {
   }
   if (bundle.activatedAt !== undefined || (bundle.payload.schedule ?? 'immediate') !== 'immediate') return false;
   return others.every((other) => other.activatedAt === undefined || other.payload.sequence < bundle.payload.sequence);
+}
+
+function mirrorsIn({ runtime }: Observed): RenderedMirrors {
+  if (runtime.kind === 'unreachable') return { repositories: [], takeEffect: 'at-once' };
+  return { repositories: runtime.renderedMirrors, takeEffect: runtime.mirrorsTakeEffect ?? 'at-once' };
 }
 
 function imagesByName(observed: Observed): ReadonlyMap<string, RuntimeImage> | undefined {

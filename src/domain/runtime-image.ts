@@ -33,6 +33,13 @@ export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 /** When a runtime goes to a mirror that was written: with its next pull, or some time after it was asked to reload (fact 5). */
 export type MirrorEffect = 'at-once' | 'late';
 
+/** The mirrors of ours that are written now. */
+export interface RenderedMirrors {
+  /** `quay.io/coreos/etcd`. */
+  readonly repositories: readonly string[];
+  readonly takeEffect: MirrorEffect;
+}
+
 /** The runtime as observed in one round. */
 export type RuntimeObservation =
   | {

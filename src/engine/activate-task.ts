@@ -5,6 +5,7 @@ import type { RuntimeImage } from '../domain/runtime-image.ts';
 import type { StoredBundle } from '../domain/state.ts';
 import { type TagGoal, tagGoalsOf } from '../domain/tags.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { isRuntimeAway, probeMirror } from './mirror-probe.ts';
 import type { RuntimePort, TransferMeter } from './ports.ts';
 
 /** What an activation needs. */
@@ -76,26 +77,17 @@ function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
   return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
 }
 
-/**
- * Has the runtime pull an image that it has, by digest. It asks for the manifest all the same (fact 17), and a digest names the right image
- * wherever it comes from. That our registry was asked is all that counts: what it does not have comes from elsewhere.
- */
+/** Nothing is pulled by it: the runtime has the image. */
 async function provenMirror(
   [repository, digest]: readonly [string, Digest],
-  { runtime, meter }: ActivationDependencies,
+  deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<void> {
-  const asked = meter.manifestRequests(repository, digest);
-  let failure: unknown;
-  try {
-    await runtime.pull(`${repository}@${digest}`, signal);
-  } catch (error) {
-    signal.throwIfAborted();
-    failure = error;
-  }
-  if (meter.manifestRequests(repository, digest) !== asked) return;
-  if (failure instanceof AppError && failure.code === 'runtime/unreachable') throw failure;
-  const why = failure === undefined ? '' : `: ${reasonOf(failure)}`;
+  const end = await probeMirror(repository, digest, deps, signal);
+  signal.throwIfAborted();
+  if (end.isAsked) return;
+  if (isRuntimeAway(end)) throw end.failure;
+  const why = end.failure === undefined ? '' : `: ${reasonOf(end.failure)}`;
   throw new AppError({
     code: 'engine/mirror-unused',
     message: `the runtime did not come to stickpin's registry for ${repository}; it has not taken up its mirror configuration (yet), and no tag is pulled before it has${why}`,

@@ -8,6 +8,7 @@ import { isRetired } from '../domain/life.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../domain/notice.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
+import { repositoryOf } from '../domain/reference.ts';
 import type { Kept, PinsRequested, Policy, RunningTask, StoredBundle, TagGiven, TaskFailure } from '../domain/state.ts';
 import type { Adoption } from '../domain/unknown-bundles.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
@@ -16,6 +17,7 @@ import { formatBytes, formatCount } from '../platform/sizes.ts';
 import { type FailureLedger, isSettlingTold } from './failures.ts';
 import { createLifeEffects } from './life-effects.ts';
 import type { MediaJobs } from './media-jobs.ts';
+import { createMirrorGate } from './mirror-gate.ts';
 import type { Narrator, NarratorDependencies } from './narrator.ts';
 import type {
   BlobUnion,
@@ -119,6 +121,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   const stalls = createStallWatch(deps);
   const life = createLifeEffects(deps);
   const tags = createTagEffects(deps);
+  const gate = createMirrorGate(deps);
   let pinsRequested: PinsRequested | undefined;
   const keeping = new Map<BundleId, Kept>();
   /** `true` once it was pulled: that is tried once. */
@@ -142,6 +145,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       case 'apply-pins':
         return applyPins(effect, signal);
       case 'apply-mirrors':
+        gate.written(effect.repositories);
         return runtime.applyMirrors(
           effect.repositories.map((repository) => ({ repository })),
           signal,
@@ -304,6 +308,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       if (image === undefined) return;
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
+      if (task.online !== true) await passGate(image.reference, assessment, about, signal);
       if (!assessment.life.foreign.has(image.digest)) noteBrought(image.reference, true);
       const end = await pullImage(image, bundle, { ...deps, stalls, online: task.online === true }, signal);
       const before = failures.last(task);
@@ -329,6 +334,19 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         ...about,
       });
     };
+  }
+
+  /** A pull that came before the runtime has its mirrors would pass the stick by wherever another registry answers. */
+  async function passGate(
+    reference: string,
+    { mirrors }: Assessment,
+    about: Pick<News, 'bundleId'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if ((await gate.pass(repositoryOf(reference), mirrors, signal)) === 'open') return;
+    const message =
+      "The runtime has not come to stickpin's registry although its mirrors are written; it is pulled from all the same, and other registries may answer. Look for a reload that failed in the runtime's own journal";
+    narrator.tell({ kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message, ...about });
   }
 
   /** Nothing is wrong with the image, but the stick was passed by. A warning once for each bundle: whatever the cause, it is the same for all. */

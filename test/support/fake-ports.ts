@@ -48,12 +48,17 @@ export function createVirtualClock(work: () => number = () => 0): VirtualClock {
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
         signal.throwIfAborted();
-        const timer = { at: elapsed + ms, fire: resolve };
-        timers.add(timer);
-        signal.addEventListener('abort', () => {
+        const onAbort = () => {
           timers.delete(timer);
           reject(signal.reason);
-        });
+        };
+        const fire = () => {
+          signal.removeEventListener('abort', onAbort);
+          resolve();
+        };
+        const timer = { at: elapsed + ms, fire };
+        timers.add(timer);
+        signal.addEventListener('abort', onAbort, { once: true });
       }),
     jump: (ms) => {
       skew += ms;

@@ -654,6 +654,48 @@ describe('engine: images from elsewhere', () => {
   });
 });
 
+describe('engine: mirrors that take effect late', () => {
+  const references = ['etcd', 'api'].map((name) => referenceOf(name));
+  const imagePulls = () => node.runtime.log.filter((entry) => references.some((one) => entry === `pull ${one}`));
+  const probes = () => node.runtime.log.filter((entry) => /^pull .*@/.test(entry)).length - imagePulls().length;
+  const begin = async () => {
+    await start([], ({ runtime }) => {
+      runtime.mirrorsTakeEffect = 'late';
+      runtime.asksUs = false;
+      const { onPull } = runtime;
+      runtime.onPull = async (reference, signal) => {
+        // What a probe asks for is nowhere.
+        if (!reference.includes('@') || references.includes(reference)) await onPull(reference, signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(3_000);
+  };
+
+  it('pulls no image before the runtime has come to the registry, and finds that out once for all', async () => {
+    await begin();
+    expect(imagePulls()).toEqual([]);
+    expect(probes()).toBeGreaterThan(3);
+    expect(node.phase('4.13.7')).toBe('preloading');
+    node.runtime.asksUs = true;
+    const before = probes();
+    await node.clock.advance(500);
+    expect(imagePulls()).toHaveLength(2 + 2); // and for each repository before its tag is pulled
+    expect(probes()).toBe(before + 1);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds()).not.toContain('pullFailed');
+  });
+
+  it('tells once that it does not come, and pulls all the same', async () => {
+    await begin();
+    await node.clock.advance(10_000);
+    expect(imagePulls().length).toBeGreaterThanOrEqual(2);
+    const told = node.log.lines.filter(({ message }) => message.includes('although its mirrors are written'));
+    expect(told).toHaveLength(1);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+});
+
 describe('engine: activation', () => {
   it('pulls only the tags that do not name their image yet', async () => {
     await start([stored(bundle, { readyAt: NOON })], ({ runtime }) => {
