@@ -5,6 +5,7 @@ import type { Condition } from './condition.ts';
 import type { BundleId } from './digest.ts';
 import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
+import { sourcesOf } from './supply.ts';
 import { type TrustReport, trustReport } from './trust-in-force.ts';
 
 /**
@@ -27,6 +28,8 @@ export interface BundleReport {
   /** Key ids of the signers, sorted; absent when they were not recorded. */
   readonly signerKeyIds?: readonly string[];
   readonly media: readonly string[];
+  /** Where what is absent comes from: labels of media, registries, or the node's own disk. Absent while nothing is to be pulled. */
+  readonly sources?: readonly string[];
   readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
   readonly sizeBytes: number;
   /** What a bundle of the stream says about this release; the newest sequence wins. */
@@ -175,12 +178,17 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     signedBy: bundle.signedBy,
     ...(bundle.signerKeyIds !== undefined && { signerKeyIds: bundle.signerKeyIds }),
     media,
+    ...(isPulling(entry) && { sources: sourcesOf(entry) }),
     images: { total, present, pinned: wantPinned - unpinnedImages.length },
     sizeBytes: payload.totals.sizeBytes,
     adoptedAt: new Date(bundle.adoptedAt).toISOString(),
     ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),
     ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
   };
+}
+
+function isPulling({ phase, pullableImages }: BundleAssessment): boolean {
+  return phase === 'preloading' && pullableImages.length > 0;
 }
 
 /** Bundles that wait for approval, each once, with the labels of all media that carry them. */

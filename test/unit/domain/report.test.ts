@@ -41,6 +41,7 @@ describe('reportOf', () => {
           phase: 'preloading',
           signedBy: ['factory-2026'],
           media: ['sdb1'],
+          sources: ['sdb1'],
           images: { total: 2, present: 1, pinned: 0 },
           adoptedAt: '2026-03-10T12:00:00.000Z',
         },
@@ -53,6 +54,7 @@ describe('reportOf', () => {
     const media = [medium('sdb1', [refused('bad signature')])];
     const down = report({ media, runtime: { kind: 'unreachable', reason: 'no socket' } }, [stored(bundle)]);
     expect(down.runtime).toEqual({ reachable: false, reason: 'no socket' });
+    expect(down.bundles[0]).not.toHaveProperty('sources');
     expect(down.bundles[0]).toMatchObject({ phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable' } });
     expect(down.rejected).toEqual([
       {
