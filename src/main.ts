@@ -9,7 +9,7 @@ import { createDaemon, type Daemon } from './daemon/daemon.ts';
 import { watchSettings } from './daemon/watch-settings.ts';
 import { takeActivatedSockets } from './host/activation.ts';
 import { type ClosableLog, createLog } from './host/log.ts';
-import { bootTime, goArch, isClockSynchronized } from './host/machine.ts';
+import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from './host/machine.ts';
 import { createServiceNotifier } from './host/notify.ts';
 import { createSystemBus } from './host/system-bus.ts';
 import { createSystemdManager } from './host/systemd-manager.ts';
@@ -53,7 +53,7 @@ async function serve(
         registryFd: socket?.fd,
         node: {
           arch: goArch(),
-          clockSynchronised: (signal) => isClockSynchronized(bus, signal),
+          clockSynchronised: rememberClockAnswer((signal) => isClockSynchronized(bus, signal), systemClock),
           boot: () => bootTime(),
         },
         onStatus: backend.published,

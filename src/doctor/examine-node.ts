@@ -87,7 +87,7 @@ function checksOverBus(bus: SystemBus, settings: Settings): Check[] {
     {
       subject: 'clock',
       look: async (signal) => [
-        (await isClockSynchronized(bus, signal))
+        (await isClockSynchronized(bus, signal)) === true
           ? ok('the clock is synchronised')
           : warning(
               'the clock is not synchronised, so that a bundle from the future is not noticed',

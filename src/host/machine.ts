@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { endianness, uptime } from 'node:os';
 import type { BootTime } from '../domain/runtime-container.ts';
+import type { Clock } from '../platform/clock.ts';
 import { unwrapVariant } from '../platform/message-bus.ts';
 import type { SystemBus } from './system-bus.ts';
 import { PROPERTIES } from './systemd-names.ts';
@@ -25,10 +26,10 @@ export function goArch(
 }
 
 /**
- * Whether the kernel says that the clock is synchronised, whoever does it: `NTPSynchronized` of org.freedesktop.timedate1(5). False when
- * timedated can't be asked: then nothing is known of the clock.
+ * Whether the kernel says that the clock is synchronised, whoever does it: `NTPSynchronized` of org.freedesktop.timedate1(5).
+ * Undefined when timedated can't be asked: then nothing is known of the clock.
  */
-export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): Promise<boolean> {
+export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): Promise<boolean | undefined> {
   const name = 'org.freedesktop.timedate1';
   try {
     const [value] = await bus.call(
@@ -45,8 +46,29 @@ export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): 
     return unwrapVariant(value) === true;
   } catch {
     signal.throwIfAborted();
-    return false;
+    return undefined;
   }
+}
+
+/** Time between two questions to timedated: nothing of ours hangs on the minute in which a clock comes to be synchronised. */
+const CLOCK_ANSWER_MS = 10 * 60_000;
+
+/**
+ * `ask`, which is {@link isClockSynchronized}, with an answer that is good for ten minutes: each question starts timedated, which ends by itself half
+ * a minute later, and the journal would tell of nothing else. No answer is no, and is asked for again at once.
+ */
+export function rememberClockAnswer(
+  ask: (signal: AbortSignal) => Promise<boolean | undefined>,
+  clock: Pick<Clock, 'monotonic'>,
+): (signal: AbortSignal) => Promise<boolean> {
+  let last: { readonly answer: boolean; readonly atMs: number } | undefined;
+  return async (signal) => {
+    if (last === undefined || clock.monotonic() - last.atMs >= CLOCK_ANSWER_MS) {
+      const answer = await ask(signal);
+      last = answer === undefined ? undefined : { answer, atMs: clock.monotonic() };
+    }
+    return last?.answer ?? false;
+  };
 }
 
 /** The machine's boot id (random(4)) and the time since it booted, sleep included. */
