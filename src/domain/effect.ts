@@ -31,7 +31,7 @@ export type Effect =
   | { readonly kind: 'record-soak'; readonly bundleId: BundleId; readonly soak: Soak }
   | { readonly kind: 'record-active'; readonly bundleId: BundleId }
   | { readonly kind: 'record-proven'; readonly bundleId: BundleId }
-  /** It had been active, and `to` runs again. */
+  /** It had been active, and `to` runs again: that one is to be activated, so that tags name what runs. */
   | { readonly kind: 'record-rolled-back'; readonly bundleId: BundleId; readonly to: BundleId }
   /** A release with the very same images as `from` goes on where that one is; `from` is retired. */
   | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }

@@ -121,8 +121,8 @@ function notRunning(look: Look): Judgement | undefined {
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
   const early = retired(look, 'False');
   if (early !== undefined) return early;
-  if (!isCurrent) return judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
-  return isRolledBack(bundle) ? judgement('False', 'RolledBack', bundle.rolledBackReason ?? 'it went back') : undefined;
+  if (isRolledBack(bundle)) return judgement('False', 'RolledBack', bundle.rolledBackReason ?? 'it went back');
+  return isCurrent ? undefined : judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
 }
 
 /** Whether containers run from it. They are looked at until it is proven. */

@@ -186,7 +186,8 @@ function withBack({ backSinceMs, ...soak }: Soak, isBack: boolean, uptimeMs: num
 
 /**
  * The older release that runs again in place of `bundle`: a component that ran from the newer one has a container from an image of the older one
- * that started after it. That containers vanish is not enough: a job that has ended does so too, and so does a node that is drained.
+ * that started after it. That containers vanish is not enough: a job that has ended does so too, and so does a node that is drained. One that went
+ * back itself is not gone back to: it would be activated, and that is for a person to ask for.
  */
 function runningAgain(bundle: StoredBundle, soak: Soak, { stored, containers, ids }: Look): StoredBundle | undefined {
   const own = new Set(componentsById(bundle, ids).keys());
@@ -202,7 +203,7 @@ function runningAgain(bundle: StoredBundle, soak: Soak, { stored, containers, id
   };
   return keptBundles(stored.bundles)
     .filter((older) => older.bundleId !== bundle.bundleId && older.payload.name === bundle.payload.name)
-    .filter((older) => older.activatedAt !== undefined && !isTwin(bundle, older))
+    .filter((older) => older.activatedAt !== undefined && !isTwin(bundle, older) && !isRolledBack(older))
     .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0))
     .find(isAgain);
 }

@@ -7,7 +7,7 @@ import { stampAfter } from '../domain/stamp.ts';
 import type { LifecyclePolicy, StoredBundle } from '../domain/state.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
-import type { StateStore } from './ports.ts';
+import type { EventRow, StateStore } from './ports.ts';
 
 /** What a person may ask of releases. Each refusal is an AppError `engine/…` (`reject`); each success is in the history. */
 export interface Commands {
@@ -38,26 +38,31 @@ export interface CommandDependencies {
 /** Commands over the state. They only record; the next round does what follows. */
 export function createCommands({ clock, store, policy, assessment }: CommandDependencies): Commands {
   const now = () => stampAfter(store.load().bundles, clock.now());
-  const request = (bundle: StoredBundle, message: string): void => {
-    requireReady(bundle, entryOf(bundle.bundleId));
-    const event = { at: now(), kind: 'activation-requested', bundleId: bundle.bundleId, message };
-    store.mark(bundle.bundleId, 'activationRequestedAt', event);
-  };
   const entryOf = (bundleId: BundleId) => assessment()?.bundles.find((other) => other.bundle.bundleId === bundleId);
+  /** @throws AppError `engine/not-ready`, `engine/withdrawn` */
+  const requestFor = (bundle: StoredBundle, what: string, at: number): EventRow => {
+    requireReady(bundle, entryOf(bundle.bundleId));
+    const message = `${what} ${bundleTitle(bundle.payload)} was asked for`;
+    return { at, kind: 'activation-requested', bundleId: bundle.bundleId, message };
+  };
   return {
     activate: (name) => {
       const bundle = findBundle(store.load().bundles, name);
-      request(bundle, `Activation of ${bundleTitle(bundle.payload)} was asked for`);
+      store.mark(bundle.bundleId, 'activationRequestedAt', requestFor(bundle, 'Activation of', now()));
     },
     rollback: (stream) => {
       const { bundles } = store.load();
       const name = stream ?? onlyStream(bundles);
       const from = currentRelease(bundles, name);
       const to = fallbackOf(bundles, name, from);
-      request(to, `Rollback to ${bundleTitle(to.payload)} was asked for`);
-      if (from !== undefined) {
+      const at = now();
+      const request = requestFor(to, 'Rollback to', at + 1);
+      if (from === undefined) {
+        store.mark(to.bundleId, 'activationRequestedAt', request);
+      } else {
         const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again by itself; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
-        store.rollBack(from.bundleId, { at: now(), kind: 'bundleRolledBack', bundleId: from.bundleId, message });
+        const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message };
+        store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request });
       }
       return bundleName(to.payload);
     },

@@ -65,8 +65,12 @@ export function createLifeEffects({ clock, store, narrator, containers, alive }:
 
   function recordRolledBack(bundle: StoredBundle, to: BundleId): void {
     const name = `${bundle.payload.name}@${bundle.payload.version}`;
-    const message = `${bundleTitle(bundle.payload)} was rolled back: ${titleOf(to)} runs again. It is not activated again by itself; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
-    record(bundle, { kind: 'bundleRolledBack', level: 'warn', message }, (row) => store.rollBack(bundle.bundleId, row));
+    const message = `${bundleTitle(bundle.payload)} was rolled back: ${titleOf(to)} runs again, and gets its tags back. It is not activated again by itself; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
+    record(bundle, { kind: 'bundleRolledBack', level: 'warn', message }, (row) => {
+      const why = `Activation of ${titleOf(to)} was asked for by itself, since it runs again`;
+      const event = { at: row.at + 1, kind: 'activation-requested', bundleId: to, message: why };
+      store.rollBack(bundle.bundleId, row, { bundleId: to, event });
+    });
   }
 
   /** INVARIANT: `activeAt` comes last, since with it nothing is left to be taken over. */

@@ -202,8 +202,11 @@ export interface StateStore {
   setSoak(bundleId: BundleId, soak: Soak): void;
   /** Retires a bundle at the time of `event`. */
   retire(bundleId: BundleId, removeImages: boolean, event: EventRow): void;
-  /** Marks a bundle as rolled back at the time of `event`, whose message is the reason that is shown from then on. */
-  rollBack(bundleId: BundleId, event: EventRow): void;
+  /**
+   * Marks a bundle as rolled back at the time of `event`, whose message is the reason that is shown from then on, and asks for the activation of
+   * the one that takes its place, at the time of its event.
+   */
+  rollBack(bundleId: BundleId, event: EventRow, next: { readonly bundleId: BundleId; readonly event: EventRow }): void;
   /** Whether stickpin brings the image of this reference: said before it is pulled, so that a crash loses nothing, and taken back if it fails. */
   setBrought(reference: string, isBrought: boolean): void;
   /** Marks preloads as cancelled while `media` were plugged in; with `media` undefined they go on. */

@@ -181,12 +181,15 @@ export function createStateStore(
       });
       change(bundleId, { retiredAt: event.at, removeImages });
     },
-    rollBack: (bundleId, event) => {
+    rollBack: (bundleId, event, next) => {
       write(() => {
         updateRolledBack.run(event.at, event.message, bundleId);
         append(event);
+        marks.activationRequestedAt.run(next.event.at, next.bundleId);
+        append(next.event);
       });
       change(bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
+      change(next.bundleId, { activationRequestedAt: next.event.at });
     },
     setBrought: (reference, isBrought) => {
       if (brought.has(reference) === isBrought) return;

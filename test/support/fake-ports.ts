@@ -344,9 +344,11 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       change(bundleId, { retiredAt: event.at, removeImages });
     },
-    rollBack: (bundleId, event) => {
+    rollBack: (bundleId, event, next) => {
       write(event);
+      write(next.event);
       change(bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
+      change(next.bundleId, { activationRequestedAt: next.event.at });
     },
     setBrought: (reference, isBrought) => {
       if (fake.fail !== undefined) throw fake.fail;

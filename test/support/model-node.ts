@@ -17,7 +17,7 @@ import type {
 } from '../../src/domain/state.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../src/domain/tags.ts';
 import { type Commands, createCommands } from '../../src/engine/commands.ts';
-import type { StateStore } from '../../src/engine/ports.ts';
+import type { EventRow, StateStore } from '../../src/engine/ports.ts';
 import type { ModelMachine } from './model-machine.ts';
 import { found, medium, observation, reachable, storedState } from './scenario.ts';
 
@@ -124,7 +124,10 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     'record-soak': ({ bundleId, soak }) => change(bundleId, { soak }),
     'record-active': ({ bundleId }) => change(bundleId, { activeAt: stamp() }),
     'record-proven': ({ bundleId }) => change(bundleId, { provenAt: stamp() }),
-    'record-rolled-back': ({ bundleId }) => change(bundleId, { rolledBackAt: stamp(), rolledBackReason: 'back' }),
+    'record-rolled-back': ({ bundleId, to }) => {
+      change(bundleId, { rolledBackAt: stamp(), rolledBackReason: 'back' });
+      change(to, { activationRequestedAt: stamp() });
+    },
     'take-over': ({ bundleId, from, retireFrom }) => {
       const isProven = bundles.some((one) => one.bundleId === from && one.provenAt !== undefined);
       if (isProven) change(bundleId, { provenAt: stamp() });
@@ -164,8 +167,10 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     mark: (bundleId: BundleId, what: string, { at }: { at: number }) => change(bundleId, { [what]: at }),
     retire: (bundleId: BundleId, removeImages: boolean, { at }: { at: number }) =>
       change(bundleId, { retiredAt: at, removeImages }),
-    rollBack: (bundleId: BundleId, { at }: { at: number }) =>
-      change(bundleId, { rolledBackAt: at, rolledBackReason: 'by hand' }),
+    rollBack: (bundleId: BundleId, { at }: EventRow, next: { bundleId: BundleId; event: EventRow }) => {
+      change(bundleId, { rolledBackAt: at, rolledBackReason: 'by hand' });
+      change(next.bundleId, { activationRequestedAt: next.event.at });
+    },
   } as unknown as StateStore;
   const clock = { now: machine.now, monotonic: () => machine.boot().uptimeMs, sleep: async () => undefined };
 

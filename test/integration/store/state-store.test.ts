@@ -121,7 +121,7 @@ describe('state store', () => {
 
   it('keeps what became of a release, its soak clock and what was brought, over a restart', () => {
     const { database, store } = openStore();
-    store.adopt(bundle, event(NOON, 'bundleVerified'));
+    for (const one of [bundle, other]) store.adopt(one, event(NOON, 'bundleVerified'));
     const run = { key: 'pod/etcd', containerId: 'c1', startedAt: NOON, sinceMs: 5_000 };
     const component = {
       component: 'etcd',
@@ -135,7 +135,10 @@ describe('state store', () => {
     store.mark(bundle.bundleId, 'activeAt', event(NOON + 1, 'bundleActive'));
     store.setSoak(bundle.bundleId, soak);
     store.mark(bundle.bundleId, 'provenAt', event(NOON + 2, 'bundleProven'));
-    store.rollBack(bundle.bundleId, event(NOON + 3, 'bundleRolledBack', { message: 'it went back' }));
+    store.rollBack(bundle.bundleId, event(NOON + 3, 'bundleRolledBack', { message: 'it went back' }), {
+      bundleId: other.bundleId,
+      event: event(NOON + 4, 'activation-requested'),
+    });
     store.retire(bundle.bundleId, false, event(NOON + 4, 'bundleRetired'));
     for (const reference of ['a@sha256:1', 'b@sha256:2', 'b@sha256:2']) store.setBrought(reference, true);
     store.setBrought('a@sha256:1', false);
@@ -153,6 +156,7 @@ describe('state store', () => {
           retiredAt: NOON + 4,
           removeImages: false,
         },
+        { ...other, adoptedAt: NOON, activationRequestedAt: NOON + 4 },
       ],
       brought: new Set(['b@sha256:2']),
       rotation: { keys: [], revoked: [] },
@@ -161,9 +165,11 @@ describe('state store', () => {
     expect(store.load()).toEqual(expected);
     expect(store.events(undefined, 10).map(({ kind }) => kind)).toEqual([
       'bundleVerified',
+      'bundleVerified',
       'bundleActive',
       'bundleProven',
       'bundleRolledBack',
+      'activation-requested',
       'bundleRetired',
     ]);
     database.close();

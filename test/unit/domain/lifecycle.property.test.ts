@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
+import type { BundleId } from '../../../src/domain/digest.ts';
 import type { Effect } from '../../../src/domain/effect.ts';
 import { distinguishingIds, imageIds } from '../../../src/domain/evidence.ts';
-import { currentRelease, isTwin, keptBundles, lastProven } from '../../../src/domain/life.ts';
+import { currentRelease, isRolledBack, isTwin, keptBundles, lastProven } from '../../../src/domain/life.ts';
 import { isProtected } from '../../../src/domain/retention.ts';
 import type { Policy, StoredBundle } from '../../../src/domain/state.ts';
 import type { Commands } from '../../../src/engine/commands.ts';
@@ -43,7 +44,16 @@ function createNode(lifecycle: Policy['lifecycle']) {
   // The first release's api lay here before stickpin came.
   const machine = createModelMachine([FOREIGN, referenceOf('api-1')]);
   const { images } = machine;
+  /** What was said to run again since the node rested last. */
+  let wentBackTo: BundleId | undefined;
   const node = createModelNode({ machine, policy: { ...POLICY, lifecycle }, onDecision: check, onRest: checkRest });
+
+  const isRunning = ({ contents }: StoredBundle) =>
+    machine
+      .containers()
+      .some(
+        (one) => one.state === 'running' && contents.images.some(({ reference }) => one.imageNames.includes(reference)),
+      );
 
   /** What must hold of every decision. */
   function check(effects: readonly Effect[]): void {
@@ -63,6 +73,12 @@ function createNode(lifecycle: Policy['lifecycle']) {
           expect([...images].filter(([name, id]) => id === imageId && name.startsWith('mine'))).toEqual([]);
         }
       }
+      if (effect.kind === 'start' && effect.task.kind === 'activate') {
+        const { bundleId } = effect.task;
+        const target = bundles.find((one) => one.bundleId === bundleId);
+        if (target !== undefined && isRolledBack(target))
+          expect(target.activationRequestedAt).toBeGreaterThan(target.rolledBackAt ?? 0);
+      }
       const bundle = bundles.find((one) => 'bundleId' in effect && one.bundleId === effect.bundleId);
       if (bundle === undefined) continue;
       const own = distinguishingIds(bundle, bundles, ids);
@@ -77,6 +93,12 @@ function createNode(lifecycle: Policy['lifecycle']) {
         expect(runs.some((one) => machine.boot().uptimeMs - one.sinceMs >= SOAK_MS)).toBe(true);
         expect(bundle.bundleId).toBe(currentRelease(bundles, 'ocp')?.bundleId);
       }
+      if (effect.kind === 'record-rolled-back') {
+        const again = bundles.find((one) => one.bundleId === effect.to);
+        expect(again !== undefined && isRunning(again) && !isRolledBack(again)).toBe(true);
+        expect(runs).toEqual([]);
+        wentBackTo = effect.to;
+      }
       if (effect.kind === 'take-over') expect(bundles.some((one) => isTwin(one, bundle))).toBe(true);
     }
   }
@@ -90,6 +112,9 @@ function createNode(lifecycle: Policy['lifecycle']) {
     for (const bundle of bundles.filter((one) => isProtected(one, lifecycle)))
       for (const image of bundle.contents.images.filter(({ pin }) => pin))
         expect(machine.pins).toContain(image.reference);
+    if (wentBackTo !== undefined) expect(current?.bundleId).toBe(wentBackTo);
+    wentBackTo = undefined;
+    if (current !== undefined) expect(isRolledBack(current)).toBe(false);
     const ids = imageIds(machine.listed());
     const isBusy = (bundle: StoredBundle) => {
       const own = distinguishingIds(bundle, bundles, ids);

@@ -286,18 +286,49 @@ describe('the way back', () => {
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
     await run(1, 'etcd', 'api');
     await node.clock.advance(2 * MINUTE);
-    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'activated' });
+    expect(phases()).toEqual({ '4.13.1': 'active', '4.13.2': 'activated' });
     expect(kinds().filter((kind) => kind === 'bundleRolledBack')).toHaveLength(1);
-    expect(node.statuses.at(-1)).toMatch(/^ocp 4\.13\.2 was rolled back: ocp 4\.13\.1 runs again\./);
+    expect(node.statuses.at(-1)).toMatch(
+      /^ocp 4\.13\.2 was rolled back: ocp 4\.13\.1 runs again, and gets its tags back\./,
+    );
     await run(2, 'etcd', 'api');
     await node.clock.advance(60 * MINUTE);
     node.plug('sdb1', B);
     await node.clock.advance(MINUTE);
-    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'activated' });
-    expect(kinds().filter((kind) => kind === 'bundleActivated')).toHaveLength(2);
+    expect(phases()).toEqual({ '4.13.1': 'activated', '4.13.2': 'activated' });
+    expect(node.engine.report()?.bundles[1]?.reason?.code).toBe('engine/rolled-back');
+    expect(kinds().filter((kind) => kind === 'bundleRolledBack')).toHaveLength(1);
+    expect(kinds().filter((kind) => kind === 'bundleActivated')).toHaveLength(3);
     node.engine.activate('ocp@4.13.2');
     await node.clock.advance(12 * MINUTE);
     expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
+  });
+
+  it('what runs again gets its tags back, without a stick, and proves itself anew; both are in the history', async () => {
+    const tag = 'quay.example.com/ocp/etcd-1:4.13.1';
+    await start();
+    await prove(A);
+    await preload(B);
+    await run(2, 'etcd');
+    node.runtime.images.set(tag, referenceOf('etcd-2'));
+    await node.clock.advance(MINUTE);
+    expect(node.runtime.images.get(tag)).toBe(referenceOf('etcd-2'));
+    await run(1, 'etcd');
+    await node.clock.advance(2 * MINUTE);
+    expect(node.runtime.images.get(tag)).toBe(referenceOf('etcd-1'));
+    const since = kinds().indexOf('bundleRolledBack');
+    expect(kinds().slice(since)).toEqual([
+      'bundleRolledBack',
+      'activation-requested',
+      'bundleActivated',
+      'bundleActive',
+    ]);
+    expect(node.store.rows[since + 1]?.message).toBe(
+      'Activation of ocp 4.13.1 was asked for by itself, since it runs again',
+    );
+    await node.clock.advance(10 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'activated' });
+    expect([pin('etcd-1'), pin('etcd-2')]).toEqual([true, true]);
   });
 
   it('neither a drained node nor a crash loop is a way back', async () => {
