@@ -1,10 +1,8 @@
 import type { Assessment, BundleAssessment } from './assess.ts';
-import type { Image } from './bundle.ts';
 import { cancelledPulls, resumptions } from './cancellation.ts';
 import type { Decision, Effect } from './effect.ts';
-import { activationTarget, failedTasks, isReadyToActivate } from './focus.ts';
-import { missingLayersOf } from './missing-layers.ts';
-import { nextPulls, type PullCandidate } from './pull-schedule.ts';
+import { activationTarget, isReadyToActivate } from './focus.ts';
+import { isPreloading, planPulls } from './pull-plan.ts';
 import { parseReference } from './reference.ts';
 import { diskFull } from './space.ts';
 import type { Observed, Policy } from './state.ts';
@@ -31,9 +29,10 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
   const pins = pinEffects(observed, assessment);
   const mirrors = mirrorEffects(observed, assessment);
   const isConfigured = pins.effects.length === 0 && mirrors.length === 0;
-  const starts = isConfigured
+  const pulls = isConfigured ? planPulls(observed, assessment, policy) : undefined;
+  const starts = pulls
     ? [
-        ...pullEffects(observed, assessment, policy),
+        ...pulls.starts.map((task): Effect => ({ kind: 'start', task })),
         ...activations(observed, assessment),
         ...tagRestorations(observed, assessment),
       ]
@@ -51,6 +50,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       ...readyEffects(assessment),
       ...assessment.life.effects,
     ],
+    ...(pulls !== undefined && { lineUp: pulls.lineUp }),
     wakeAt: earliest(
       [
         pins.wakeAt,
@@ -152,14 +152,6 @@ function repositoriesWanted(entry: BundleAssessment, { running, failures }: Obse
   return [];
 }
 
-function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAssessment): boolean {
-  if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
-  if (disk?.fits === false) return false;
-  // What the runtime did not allow in the last round is wanted on: that is how it is noticed that it was mended.
-  if (phase === 'held') return hold === 'runtime';
-  return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
-}
-
 /**
  * A disk that is full stops every pull at once, also those of other bundles; a person stops those of a bundle, and what is not trusted any more goes
  * on with nothing.
@@ -173,41 +165,6 @@ function cancellations(observed: Observed, assessment: Assessment): Effect[] {
       ? cancelledPulls({ running }, assessment)
       : running.filter((task) => task.kind === 'pull').map((task): Effect => ({ kind: 'cancel', task }));
   return [...lost.map((task): Effect => ({ kind: 'cancel', task })), ...stopped];
-}
-
-function pullEffects(observed: Observed, assessment: Assessment, policy: Policy): Effect[] {
-  if (diskFull(observed) !== undefined) return [];
-  const isLookedAt = observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
-  const pulls = new Map(
-    assessment.bundles
-      .filter(isPreloading)
-      .flatMap((entry) => entry.pullableImages.map((image) => [image.reference, { entry, image }] as const))
-      // What a registry far away would be asked for may lie on a stick that is being looked at.
-      .filter(([, { entry, image }]) => isLookedAt || !entry.onlineImages.includes(image)),
-  );
-  const candidate = (reference: string, image: Image, entry: BundleAssessment): PullCandidate => ({
-    reference,
-    missingLayers: missingLayersOf(image, entry.bundle, assessment.presentLayers),
-  });
-  // Looked up among all images: what runs may have lost its medium, and keeps its layers to itself all the same.
-  const running = observed.running.flatMap((task): PullCandidate[] => {
-    if (task.kind !== 'pull') return [];
-    const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === task.bundleId);
-    const image = entry?.bundle.contents.images.find(({ reference }) => reference === task.reference);
-    if (entry === undefined || image === undefined) return [{ reference: task.reference, missingLayers: [] }];
-    return [candidate(task.reference, image, entry)];
-  });
-  const waiting = failedTasks(observed, 'pull');
-  const candidates = [...pulls]
-    .filter(([reference]) => !waiting.has(reference))
-    .map(([reference, { image, entry }]) => candidate(reference, image, entry));
-  return nextPulls({ candidates, running, parallel: policy.parallelPulls }).flatMap((reference): Effect[] => {
-    const found = pulls.get(reference);
-    if (found === undefined) return [];
-    const { bundle, onlineImages } = found.entry;
-    const online = onlineImages.includes(found.image) ? ({ online: true } as const) : {};
-    return [{ kind: 'start', task: { kind: 'pull', bundleId: bundle.bundleId, reference, ...online } }];
-  });
 }
 
 function activations(observed: Observed, assessment: Assessment): Effect[] {

@@ -1,4 +1,5 @@
 import type { BundleId } from './digest.ts';
+import type { LineUp } from './line-up.ts';
 import type { MediumId } from './medium.ts';
 import type { Removal } from './retention.ts';
 import type { Soak } from './soak.ts';
@@ -57,6 +58,8 @@ export type Effect =
 /** What {@link decide} returns. */
 export interface Decision {
   readonly effects: readonly Effect[];
+  /** Pulls that may follow those of `effects` without another decision; undefined when none may run now. */
+  readonly lineUp?: LineUp;
   /** When the next round is due at the latest by what was decided, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
 }

@@ -7,35 +7,43 @@ export interface PullCandidate {
 }
 
 /** What the schedule looks at. */
-export interface ScheduleInput {
-  readonly candidates: readonly PullCandidate[];
+export interface ScheduleInput<Pull extends PullCandidate> {
+  /** Not started yet, in the order of {@link orderPulls}. */
+  readonly waiting: readonly Pull[];
   /** Pulls that run now. */
   readonly running: readonly PullCandidate[];
+  /** Layers that the runtime got after `missingLayers` were told. */
+  readonly landed: ReadonlySet<Digest>;
   /** Pulls at once, all in all. */
   readonly parallel: number;
 }
 
+/** Carriers of the layers that most bytes of others depend on go first, then the largest. Ties keep the order of the bundle. */
+export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[]): Pull[] {
+  const carriers = countCarriers(candidates);
+  return candidates
+    .map((candidate) => ({ candidate, sharedBytes: sharedBytes(candidate, carriers), sizeBytes: sizeOf(candidate) }))
+    .sort((a, b) => b.sharedBytes - a.sharedBytes || b.sizeBytes - a.sizeBytes)
+    .map(({ candidate }) => candidate);
+}
+
 /**
- * The pulls to start now, as references.
+ * The pulls to start now.
  *
  * INVARIANTS: no two running pulls share a missing layer, since a runtime may read it from the medium once for each (fact 14); something is
- * started whenever something may run and a slot is free. Carriers of the layers that most bytes of others depend on go first, then the
- * largest. Ties keep the order of the bundle.
+ * started whenever something may run and a slot is free.
  */
-export function nextPulls({ candidates, running, parallel }: ScheduleInput): string[] {
-  const busy = new Set(running.flatMap((pull) => pull.missingLayers.map((layer) => layer.digest)));
-  const started = new Set(running.map((pull) => pull.reference));
-  const carriers = countCarriers(candidates);
-  const ordered = candidates
-    .filter((candidate) => !started.has(candidate.reference))
-    .map((candidate) => ({ candidate, sharedBytes: sharedBytes(candidate, carriers), sizeBytes: sizeOf(candidate) }))
-    .sort((a, b) => b.sharedBytes - a.sharedBytes || b.sizeBytes - a.sizeBytes);
-  const next: string[] = [];
-  for (const { candidate } of ordered) {
+export function fittingPulls<Pull extends PullCandidate>(input: ScheduleInput<Pull>): Pull[] {
+  const { waiting, running, landed, parallel } = input;
+  const missing = (pull: PullCandidate) => pull.missingLayers.filter(({ digest }) => !landed.has(digest));
+  const busy = new Set(running.flatMap((pull) => missing(pull).map(({ digest }) => digest)));
+  const next: Pull[] = [];
+  for (const candidate of waiting) {
     if (running.length + next.length >= parallel) break;
-    if (candidate.missingLayers.some((layer) => busy.has(layer.digest))) continue;
-    for (const layer of candidate.missingLayers) busy.add(layer.digest);
-    next.push(candidate.reference);
+    const layers = missing(candidate);
+    if (layers.some(({ digest }) => busy.has(digest))) continue;
+    for (const { digest } of layers) busy.add(digest);
+    next.push(candidate);
   }
   return next;
 }

@@ -34,7 +34,7 @@ import { type PullFault, pullImage } from './pull-task.ts';
 import { rotationNews, rotationOf } from './rotation.ts';
 import { createStallWatch } from './stall-watch.ts';
 import { createTagEffects } from './tag-effects.ts';
-import type { Tasks } from './tasks.ts';
+import type { TaskEnd, Tasks } from './tasks.ts';
 
 /** What the executors act on. */
 export interface EffectDependencies extends NarratorDependencies {
@@ -289,23 +289,29 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   function start(task: RunningTask, assessment: Assessment): void {
     const bundle = bundleOf(task.bundleId);
     if (bundle === undefined) return;
-    const work = task.kind === 'pull' ? pull(task, bundle, assessment) : tags.workOf(task, bundle, assessment);
+    const work = task.kind === 'pull' ? pull(task, bundle, assessment) : moveTags(task, bundle, assessment);
     tasks.start(task, async (signal) => {
       try {
-        await work(signal);
+        return await work(signal);
       } catch (error) {
-        if (signal.aborted) return;
+        if (signal.aborted) return 'ended';
         const code = error instanceof AppError ? error.code : 'engine/task';
         failures.note(task, { code, message: reasonOf(error) }, 'backoff', clock.now());
         deps.log.error({ err: error, bundleId: task.bundleId }, `A ${task.kind} failed: ${reasonOf(error)}`);
+        return 'ended';
       }
     });
   }
 
+  function moveTags(task: Exclude<RunningTask, { kind: 'pull' }>, bundle: StoredBundle, assessment: Assessment) {
+    const work = tags.workOf(task, bundle, assessment);
+    return (signal: AbortSignal): Promise<TaskEnd> => work(signal).then(() => 'ended');
+  }
+
   function pull(task: Extract<RunningTask, { kind: 'pull' }>, bundle: StoredBundle, assessment: Assessment) {
-    return async (signal: AbortSignal): Promise<void> => {
+    return async (signal: AbortSignal): Promise<TaskEnd> => {
       const image = bundle.contents.images.find((candidate) => candidate.reference === task.reference);
-      if (image === undefined) return;
+      if (image === undefined) return 'ended';
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
       if (task.online !== true) await passGate(image.reference, assessment, about, signal);
@@ -317,14 +323,14 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         // Done means that the runtime lists it; then this is forgotten. Otherwise it would be pulled again and again without a pause.
         const message = `${image.reference} was pulled, but the runtime does not list it`;
         failures.note(task, { code: 'engine/not-listed', message }, 'backoff', clock.now());
-        if (before?.reason.code === 'engine/not-listed') return;
+        if (before?.reason.code === 'engine/not-listed') return 'ended';
         const news = end.isElsewhere ? pulledElsewhere(image.reference, bundle) : plainlyPulled(image.reference);
         narrator.tell({ kind: 'imagePulled', ...news, ...about });
-        return;
+        return 'pulled';
       }
       noteBrought(image.reference, false);
       const failure = failures.note(task, end.reason, end.retry, clock.now());
-      if (!isWorthTelling(end, failure, before)) return;
+      if (!isWorthTelling(end, failure, before)) return 'ended';
       const again =
         end.retry === 'backoff' || end.retry === 'settling' ? ` (try ${failure.attempts}, tried again by itself)` : '';
       narrator.tell({
@@ -333,6 +339,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         message: `${end.reason.message}${again}`,
         ...about,
       });
+      return 'ended';
     };
   }
 

@@ -30,6 +30,7 @@ import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRateGauge } from './rate.ts';
 import { createRefusals } from './refusals.ts';
 import { createReleaseKeeper } from './release-keeper.ts';
+import { createSuccession, type Next } from './succession.ts';
 import { createTasks } from './tasks.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 import { createWake } from './wake.ts';
@@ -80,6 +81,8 @@ const ROUND_MS = 30_000;
 const STATUS_MS = 1_000;
 /** A round at least this often while the runtime does not answer: not every runtime signals that it is back. */
 const AWAY_MS = 5_000;
+/** A round so often while pulls follow each other. */
+const UNDER_WAY_MS = 1_000;
 /** How often the same trouble is logged at most. */
 const TROUBLE_MS = 60_000;
 /** Pause after a round that threw. */
@@ -95,11 +98,19 @@ export function createEngine(deps: EngineDependencies): Engine {
   const alive = () => {
     lastSignAt = clock.monotonic();
   };
-  const tasks = createTasks(wake.kick);
-  const keeper = createLayerKeeper(deps, wake.kick);
+  const succession = createSuccession();
+  const kick = () => {
+    succession.stop();
+    wake.kick();
+  };
+  const tasks = createTasks((task, end) => {
+    if (task.kind === 'pull' && end === 'pulled') goOn(succession.after(task.reference));
+    else kick();
+  });
+  const keeper = createLayerKeeper(deps, kick);
   const releaseKeeper = createReleaseKeeper({ ...deps, narrator, alive });
   const conditionKeeper = createConditionKeeper(deps);
-  const mediaJobs = createMediaJobs(clock, wake.kick);
+  const mediaJobs = createMediaJobs(clock, kick);
   const refusals = createRefusals();
   const rate = createRateGauge();
   const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator, alive });
@@ -108,11 +119,24 @@ export function createEngine(deps: EngineDependencies): Engine {
   const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
   const pace = createPace();
   let obstacle: Reason | undefined;
+  let lastRoundAt = clock.monotonic();
+  let stopping = new AbortController().signal;
   let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
   let presentLayers: ReadonlySet<Digest> = new Set();
   let lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
 
+  /** Starts what follows pulls that worked, without a round. */
+  function goOn({ starts, needsRound }: Next): void {
+    if (needsRound) kick();
+    if (starts.length === 0 || snapshot === undefined) return;
+    const effects = starts.map((task): Effect => ({ kind: 'start', task }));
+    void act(effects, snapshot.assessment, stopping).catch(() => undefined);
+    wake.kickAt(lastRoundAt + UNDER_WAY_MS);
+  }
+
   async function round(signal: AbortSignal): Promise<Pause> {
+    succession.begin();
+    lastRoundAt = clock.monotonic();
     const observed = await observe(
       { ...deps, failures, keeper, mediaJobs, keeping: effects.keeping },
       tasks.running(),
@@ -141,6 +165,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     await releaseKeeper.follow(assessment, signal);
     publish();
     obstacle = await act(decision.effects, assessment, signal);
+    goOn(succession.decided(obstacle === undefined ? decision.lineUp : undefined));
     const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;
     const wasRunning = observed.running.length > 0;
     return pace(decision, { failed: obstacle !== undefined, wasRunning, latestMs: latest, now: clock.now() });
@@ -247,10 +272,11 @@ export function createEngine(deps: EngineDependencies): Engine {
   }
 
   async function run(signal: AbortSignal): Promise<void> {
+    stopping = signal;
     const ticker = setInterval(() => {
       if (tasks.running().length > 0 || effects.keeping().size > 0 || keeper.copyingBytes() !== undefined) publish();
     }, STATUS_MS);
-    const unsubscribe = [media.onChange(wake.kick), deps.runtime.onChange(wake.kick)];
+    const unsubscribe = [media.onChange(kick), deps.runtime.onChange(kick)];
     try {
       while (!signal.aborted) {
         const { atLeastMs, atMostMs } = await safeRound(signal);
@@ -278,14 +304,14 @@ export function createEngine(deps: EngineDependencies): Engine {
   }
 
   const kickAfter = <T>(value: T): T => {
-    wake.kick();
+    kick();
     return value;
   };
   const verdicts = createVerdicts({ clock, store, narrator, policy, assessment: () => snapshot?.assessment });
 
   return {
     run,
-    kick: wake.kick,
+    kick,
     verdicts: {
       approve: (bundle) => kickAfter(verdicts.approve(bundle)),
       reject: (bundle) => kickAfter(verdicts.reject(bundle)),
@@ -300,7 +326,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       for (const task of tasks.running()) {
         if (task.kind === 'pull' && bundleIds.includes(task.bundleId)) tasks.cancel(task);
       }
-      wake.kick();
+      kick();
     },
     resume: () => {
       resumePreloads(
@@ -308,20 +334,20 @@ export function createEngine(deps: EngineDependencies): Engine {
         store,
         clock.now(),
       );
-      wake.kick();
+      kick();
     },
     activate: (bundle) => {
       commands.activate(bundle);
-      wake.kick();
+      kick();
     },
     rollback: (stream) => {
       const to = commands.rollback(stream);
-      wake.kick();
+      kick();
       return to;
     },
     unpin: (bundle, options) => {
       commands.unpin(bundle, options);
-      wake.kick();
+      kick();
     },
   };
 }

@@ -1,19 +1,22 @@
 import type { RunningTask } from '../domain/state.ts';
 import { keyOf } from './failures.ts';
 
+/** How a task ended: with an image that the runtime has pulled, or in any other way. */
+export type TaskEnd = 'pulled' | 'ended';
+
 /** The long effects that run beside the loop, each under its own AbortController. */
 export interface Tasks {
   running(): readonly RunningTask[];
-  /** Starts `work` unless the same task runs already. `work` must not throw; its end kicks the loop. */
-  start(task: RunningTask, work: (signal: AbortSignal) => Promise<void>): void;
-  /** Aborts the task, if it runs; its end kicks the loop. */
+  /** Starts `work` unless the same task runs already. `work` must not throw; its end is told. */
+  start(task: RunningTask, work: (signal: AbortSignal) => Promise<TaskEnd>): void;
+  /** Aborts the task, if it runs; its end is told. */
   cancel(task: RunningTask): void;
   /** Aborts all and waits for their ends. */
   cancelAll(): Promise<void>;
 }
 
-/** No task runs yet. `onEnd` is called after each end. */
-export function createTasks(onEnd: () => void): Tasks {
+/** No task runs yet. `onEnd` is called after each end, when the task is off the list. */
+export function createTasks(onEnd: (task: RunningTask, end: TaskEnd) => void): Tasks {
   const table = new Map<string, { task: RunningTask; controller: AbortController; ended: Promise<void> }>();
   return {
     running: () => [...table.values()].map((entry) => entry.task),
@@ -21,11 +24,12 @@ export function createTasks(onEnd: () => void): Tasks {
       const key = keyOf(task);
       if (table.has(key)) return;
       const controller = new AbortController();
-      const ended = work(controller.signal).finally(() => {
-        table.delete(key);
-        onEnd();
-      });
-      ended.catch(() => undefined);
+      const ended = work(controller.signal)
+        .catch((): TaskEnd => 'ended')
+        .then((end) => {
+          table.delete(key);
+          onEnd(task, end);
+        });
       table.set(key, { task, controller, ended });
     },
     cancel: (task) => table.get(keyOf(task))?.controller.abort(),

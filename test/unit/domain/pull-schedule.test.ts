@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { nextPulls, type PullCandidate } from '../../../src/domain/pull-schedule.ts';
+import { fittingPulls, orderPulls, type PullCandidate } from '../../../src/domain/pull-schedule.ts';
 import { digestOf } from '../../support/scenario.ts';
 
 const pull = (reference: string, layers: Readonly<Record<string, number>>): PullCandidate => ({
@@ -8,7 +8,19 @@ const pull = (reference: string, layers: Readonly<Record<string, number>>): Pull
   missingLayers: Object.entries(layers).map(([name, sizeBytes]) => ({ digest: digestOf(name), sizeBytes })),
 });
 
-describe('nextPulls', () => {
+interface Now {
+  readonly candidates: readonly PullCandidate[];
+  readonly running: readonly PullCandidate[];
+  readonly parallel: number;
+}
+
+const nextPulls = ({ candidates, running, parallel }: Now) => {
+  const started = new Set(running.map(({ reference }) => reference));
+  const waiting = orderPulls(candidates.filter(({ reference }) => !started.has(reference)));
+  return fittingPulls({ waiting, running, landed: new Set(), parallel }).map(({ reference }) => reference);
+};
+
+describe('the schedule of pulls', () => {
   it('starts the first carrier of the layer that most wait for, and what shares nothing beside it', () => {
     const candidates = [
       pull('small', { s: 1 }),

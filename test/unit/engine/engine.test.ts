@@ -81,6 +81,66 @@ describe('engine: the whole way', () => {
     expect(node.runtime.rounds() - before).toBe(10);
   });
 
+  it('lets short pulls follow each other without a round for each', async () => {
+    const names = Array.from({ length: 300 }, (_none, at) => `image${at}`);
+    const images = Object.fromEntries(names.map((name) => [name, ['base', name]]));
+    await start();
+    const before = node.runtime.rounds();
+    node.plug('sdb1', verified({ schedule: 'manual', images }));
+    await node.clock.advance(0);
+    expect(names.filter((name) => pulled(name) !== 1)).toEqual([]);
+    expect(node.runtime.rounds() - before).toBeLessThan(30);
+    await node.clock.advance(1_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('looks at the runtime each second while pulls follow each other', async () => {
+    const names = Array.from({ length: 40 }, (_none, at) => `image${at}`);
+    await start([], ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        await clock.sleep(400, signal);
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug(
+      'sdb1',
+      verified({ schedule: 'manual', images: Object.fromEntries(names.map((name) => [name, [name]])) }),
+    );
+    await node.clock.advance(0);
+    const before = node.runtime.rounds();
+    await node.clock.advance(5_000);
+    const rounds = node.runtime.rounds() - before;
+    expect(rounds).toBeGreaterThanOrEqual(4);
+    expect(rounds).toBeLessThanOrEqual(8);
+    await node.clock.advance(5_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('starts no other pull after a cancel, whichever pull ends first', async () => {
+    const names = Array.from({ length: 6 }, (_none, at) => `image${at}`);
+    const ends: (() => void)[] = [];
+    await start([], ({ runtime }) => {
+      runtime.onPull = (reference, signal) =>
+        new Promise<void>((resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason));
+          ends.push(() => {
+            runtime.images.set(reference, reference);
+            resolve();
+          });
+        });
+    });
+    node.plug(
+      'sdb1',
+      verified({ schedule: 'manual', images: Object.fromEntries(names.map((name) => [name, [name]])) }),
+    );
+    await node.clock.advance(0);
+    expect(ends).toHaveLength(2);
+    ends[0]?.();
+    node.engine.cancel();
+    await node.clock.advance(5_000);
+    expect(ends).toHaveLength(2);
+  });
+
   it('serves what is adopted before the first pull', async () => {
     await start([], ({ runtime }) => {
       runtime.onPull = async (reference) => {

@@ -1,26 +1,26 @@
 import { describe, expect, it, vi } from 'vitest';
-import { createTasks } from '../../../src/engine/tasks.ts';
+import { createTasks, type TaskEnd } from '../../../src/engine/tasks.ts';
 import { digestOf } from '../../support/scenario.ts';
 
 const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;
 const pull = { kind: 'pull', bundleId: digestOf('bundle'), reference: 'quay.example.com/etcd' } as const;
 const untilAborted = (signal: AbortSignal) =>
-  new Promise<void>((_resolve, reject) => {
+  new Promise<TaskEnd>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason));
   });
 
 describe('tasks', () => {
   it('runs a task once at a time, and tells its end after it is off the list', async () => {
-    const seen: number[] = [];
-    const tasks = createTasks(() => seen.push(tasks.running().length));
-    const work = vi.fn(async () => undefined);
+    const seen: [string, TaskEnd, number][] = [];
+    const tasks = createTasks((task, end) => seen.push([task.kind, end, tasks.running().length]));
+    const work = vi.fn(async (): Promise<TaskEnd> => 'pulled');
     tasks.start(pull, work);
     tasks.start({ ...pull }, work);
     expect(tasks.running()).toEqual([pull]);
-    await vi.waitFor(() => expect(seen).toEqual([0]));
+    await vi.waitFor(() => expect(seen).toEqual([['pull', 'pulled', 0]]));
     expect(work).toHaveBeenCalledTimes(1);
     tasks.start(pull, work);
-    await vi.waitFor(() => expect(seen).toEqual([0, 0]));
+    await vi.waitFor(() => expect(seen).toHaveLength(2));
     expect(work).toHaveBeenCalledTimes(2);
   });
 
@@ -28,7 +28,7 @@ describe('tasks', () => {
     const onEnd = vi.fn();
     const tasks = createTasks(onEnd);
     tasks.start(pull, async () => Promise.reject(new Error('no')));
-    await vi.waitFor(() => expect(onEnd).toHaveBeenCalledTimes(1));
+    await vi.waitFor(() => expect(onEnd).toHaveBeenCalledExactlyOnceWith(pull, 'ended'));
     expect(tasks.running()).toEqual([]);
   });
 

@@ -63,6 +63,34 @@ describe('wake', () => {
     expect(isOver).toBe(true);
   });
 
+  it('ends at the earliest time that was asked for, and forgets it', async () => {
+    const { clock, wake, state } = waiting(1_000);
+    wake.kickAt(500);
+    wake.kickAt(700);
+    await clock.advance(499);
+    expect(state.isOver).toBe(false);
+    await clock.advance(1);
+    expect(state.isOver).toBe(true);
+    let isSecondOver = false;
+    void wake.wait(1_000, never).then(() => {
+      isSecondOver = true;
+    });
+    await clock.advance(999);
+    expect(isSecondOver).toBe(false);
+  });
+
+  it('keeps a time that was asked for before the wait, and one that is past ends it at once', async () => {
+    const { clock, wake } = waiting(0);
+    await clock.advance(100);
+    wake.kickAt(50);
+    let isOver = false;
+    void wake.wait(1_000, never).then(() => {
+      isOver = true;
+    });
+    await clock.advance(0);
+    expect(isOver).toBe(true);
+  });
+
   it('ends without a throw when it is told to stop', async () => {
     const stop = new AbortController();
     const { clock, state } = waiting(1_000, stop.signal);
