@@ -25,7 +25,7 @@ export interface RoundEnd {
 
 /**
  * The pace of the rounds: on at once after effects that worked, a growing pause after what failed or did not help, and otherwise until
- * something is due. While a preload is under way there is one round for each image that was pulled.
+ * something is due.
  */
 export function createPace(): (decision: Decision, end: RoundEnd) => Pause {
   let lastWanted = '';
