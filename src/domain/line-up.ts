@@ -26,9 +26,6 @@ export interface PullStarts {
   readonly lineUp: LineUp;
 }
 
-/** Nothing runs, and nothing follows. */
-export const NO_LINE_UP: LineUp = { waiting: [], running: [], landed: new Set(), parallel: 0 };
-
 /** What follows a pull that worked, without another look at the runtime: it has the layers now that the pull was to bring. */
 export function afterPull({ waiting, running, landed, parallel }: LineUp, reference: string): PullStarts {
   const ended = running.filter((pull) => pull.reference === reference);
