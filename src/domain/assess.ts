@@ -21,6 +21,7 @@ import { isRelease, type NoticeTakings, noticeTakings } from './notice.ts';
 import type { PhaseOf } from './phase.ts';
 import { type ProtectedRelease, protectedReleases } from './retention.ts';
 import type { RenderedMirrors, RuntimeImage } from './runtime-image.ts';
+import { neverActivated, streamsInMotion } from './seen-running.ts';
 import { newSignersOf, type Signers } from './signers.ts';
 import { diskVerdict, spaceHold } from './space.ts';
 import { type Withdrawal, withdrawalOf } from './standing.ts';
@@ -107,7 +108,7 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
       newSigners: newSignersOf(bundle, carriersOf(bundle, found)),
     }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
-  const life = assessLife(observed, releases, shortOfSpace(bundles), policy);
+  const life = assessLife(observed, releases, { short: shortOfSpace(bundles), waiting: waitingOf(bundles) }, policy);
   return {
     bundles,
     notices,
@@ -124,6 +125,16 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
 function withTrouble(entry: BundleAssessment, reason: Reason | undefined): BundleAssessment {
   if (reason === undefined) return entry;
   return { ...entry, trouble: entry.trouble ?? reason, degraded: entry.degraded ?? reason };
+}
+
+/** Releases that nothing keeps from being activated but that nobody has asked for it. */
+function waitingOf(bundles: readonly BundleAssessment[]): readonly StoredBundle[] {
+  const inMotion = streamsInMotion(bundles);
+  const isReady = new Set(bundles.filter(({ phase, reason }) => phase === 'ready' && reason === undefined));
+  const waiting = new Set(neverActivated(bundles.map(({ bundle }) => bundle)));
+  return [...isReady].flatMap(({ bundle }) =>
+    waiting.has(bundle) && !inMotion.has(bundle.payload.name) ? [bundle] : [],
+  );
 }
 
 /** Bundles whose preload is held for lack of space. */

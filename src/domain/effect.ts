@@ -34,6 +34,8 @@ export type Effect =
   | { readonly kind: 'record-proven'; readonly bundleId: BundleId }
   /** It had been active, and `to` runs again: that one is to be activated, so that tags name what runs. */
   | { readonly kind: 'record-rolled-back'; readonly bundleId: BundleId; readonly to: BundleId }
+  /** A release runs, by these components, though it was never activated: it is to be, so that tags name what runs. */
+  | { readonly kind: 'request-activation'; readonly bundleId: BundleId; readonly components: readonly string[] }
   /** A release with the very same images as `from` goes on where that one is; `from` is retired. */
   | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }
   /** Give up the pins of a release; `roomFor` names the one that needs the space. */

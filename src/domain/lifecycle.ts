@@ -1,10 +1,11 @@
+import type { ContainerLook } from './container-look.ts';
 import type { BundleId } from './digest.ts';
 import type { Effect } from './effect.ts';
-import { componentsById, distinguishingIds, type ImageIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
+import { componentsById, distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
 import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './life.ts';
 import { isProtected, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
-import type { RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
+import { neverActivated, seenRunning } from './seen-running.ts';
 import { judgeSoak, type Soak, type SoakVerdict, soakAfter, type Witness } from './soak.ts';
 import type { Observed, Policy, Stored, StoredBundle } from './state.ts';
 
@@ -34,7 +35,15 @@ export interface ShortOfSpace {
   readonly lackingBytes: number;
 }
 
-/** Whether anything hangs on containers: a release that must prove itself, one that is to be retired, images that are to be removed. */
+/** What of the assessment of bundles the life of releases depends on. */
+export interface LifeInput {
+  /** Bundles that lack space. */
+  readonly short: readonly ShortOfSpace[];
+  /** Releases that are ready, were never activated, and may be. */
+  readonly waiting: readonly StoredBundle[];
+}
+
+/** Whether anything hangs on containers: a release that must prove itself or may run by itself, one that is to be retired, images that are to be removed. */
 export function needsContainers(
   stored: Stored,
   runtime: RuntimeObservation,
@@ -42,17 +51,17 @@ export function needsContainers(
   isShort: boolean,
 ): boolean {
   if (runtime.kind === 'unreachable') return false;
-  if (isShort || unprovenReleases(stored).length > 0) return true;
+  if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
   if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
   const context = { images: runtime.images, ids: imageIds(runtime.images), stored };
   return stored.bundles.some((bundle) => removableIds(bundle, context).length > 0);
 }
 
-/** Concludes about evidence, soak, retirement and removal. `short`: bundles that lack space. */
+/** Concludes about evidence, soak, retirement and removal. */
 export function assessLife(
   observed: Observed,
   stored: Stored,
-  short: readonly ShortOfSpace[],
+  { short, waiting }: LifeInput,
   policy: Policy,
 ): LifeAssessment {
   const { runtime, containers } = observed;
@@ -63,14 +72,21 @@ export function assessLife(
   const takeOvers = takeOverEffects(stored, policy);
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
   if (containers === undefined) return nothing;
-  const look: Look = { observed, stored, policy, containers, ids: imageIds(runtime.images) };
+  const look: ContainerLook = { observed, stored, policy, containers, ids: imageIds(runtime.images) };
   const followed = unprovenReleases(stored).map((bundle) => follow(bundle, look));
+  const unasked = seenRunning(waiting, look);
   const due = [
     ...unpinAt,
+    ...unasked.dueInMs.map((ms) => observed.now + ms),
     ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
   ];
   return {
-    effects: [...followed.flatMap((entry) => entry.effects), ...retirements(look, short), ...removals(look)],
+    effects: [
+      ...followed.flatMap((entry) => entry.effects),
+      ...unasked.effects,
+      ...retirements(look, short),
+      ...removals(look),
+    ],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,
     soaks: new Map(followed.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
@@ -103,14 +119,6 @@ function foreignDigests(runtime: RuntimeObservation, { brought = new Set() }: St
   const images = runtime.kind === 'reachable' ? runtime.images : [];
   const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => brought.has(name)));
   return new Set(foreign.flatMap(({ repoDigests }) => repoDigests.map((name) => name.slice(name.indexOf('@') + 1))));
-}
-
-interface Look {
-  readonly observed: Observed;
-  readonly stored: Stored;
-  readonly policy: Policy;
-  readonly containers: readonly RuntimeContainer[];
-  readonly ids: ImageIds;
 }
 
 /** Of each stream the release that was activated last, unless it is proven or went back. */
@@ -151,7 +159,7 @@ interface Followed {
   readonly dueInMs: number | undefined;
 }
 
-function follow(bundle: StoredBundle, look: Look): Followed {
+function follow(bundle: StoredBundle, look: ContainerLook): Followed {
   const { observed, stored, policy } = look;
   const { bundleId, activatedAt = 0 } = bundle;
   const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
@@ -189,7 +197,11 @@ function withBack({ backSinceMs, ...soak }: Soak, isBack: boolean, uptimeMs: num
  * that started after it. That containers vanish is not enough: a job that has ended does so too, and so does a node that is drained. One that went
  * back itself is not gone back to: it would be activated, and that is for a person to ask for.
  */
-function runningAgain(bundle: StoredBundle, soak: Soak, { stored, containers, ids }: Look): StoredBundle | undefined {
+function runningAgain(
+  bundle: StoredBundle,
+  soak: Soak,
+  { stored, containers, ids }: ContainerLook,
+): StoredBundle | undefined {
   const own = new Set(componentsById(bundle, ids).keys());
   const startedAt = new Map(soak.components.map((entry) => [entry.component, entry.startedAt]));
   const isAgain = (older: StoredBundle) => {
@@ -208,7 +220,7 @@ function runningAgain(bundle: StoredBundle, soak: Soak, { stored, containers, id
     .find(isAgain);
 }
 
-function retirements(look: Look, short: readonly ShortOfSpace[]): Effect[] {
+function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): Effect[] {
   const { observed, stored, policy } = look;
   const isFree = (bundle: StoredBundle) =>
     !isRunning(bundle, look) &&
@@ -229,17 +241,17 @@ function retirements(look: Look, short: readonly ShortOfSpace[]): Effect[] {
   return [];
 }
 
-function isRunning(bundle: StoredBundle, { stored, containers, ids }: Look): boolean {
+function isRunning(bundle: StoredBundle, { stored, containers, ids }: ContainerLook): boolean {
   const own = distinguishingIds(bundle, stored.bundles, ids);
   return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
 }
 
-function withRemovals(bundle: StoredBundle, { observed: { runtime }, stored, containers, ids }: Look) {
+function withRemovals(bundle: StoredBundle, { observed: { runtime }, stored, containers, ids }: ContainerLook) {
   if (runtime.kind === 'unreachable') return [];
   return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored }), containers, ids);
 }
 
-function removals(look: Look): Effect[] {
+function removals(look: ContainerLook): Effect[] {
   const taken = new Set<string>();
   return look.stored.bundles.flatMap((bundle): Effect[] => {
     const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));

@@ -14,7 +14,7 @@ export interface StoredBundle extends VerifiedBundle {
   readonly adoptedAt: number;
   /** First time that every image was present and pinned. */
   readonly readyAt?: number;
-  /** Activation was asked for: by a person (`stickpin activate`), or because it runs again in place of one that went back. */
+  /** Activation was asked for: by a person (`stickpin activate`), or because it runs all the same: it was started by other means, or again in place of one that went back. */
   readonly activationRequestedAt?: number;
   /** Activation was done. */
   readonly activatedAt?: number;

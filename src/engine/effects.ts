@@ -164,6 +164,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       case 'record-active':
       case 'record-proven':
       case 'record-rolled-back':
+      case 'request-activation':
       case 'take-over':
       case 'retire':
       case 'remove-images':

@@ -19,6 +19,7 @@ export type LifeEffect = Extract<
       | 'record-active'
       | 'record-proven'
       | 'record-rolled-back'
+      | 'request-activation'
       | 'take-over'
       | 'retire'
       | 'remove-images';
@@ -71,6 +72,13 @@ export function createLifeEffects({ clock, store, narrator, containers, alive }:
       const event = { at: row.at + 1, kind: 'activation-requested', bundleId: to, message: why };
       store.rollBack(bundle.bundleId, row, { bundleId: to, event });
     });
+  }
+
+  function requestActivation(bundle: StoredBundle, components: readonly string[]): void {
+    const message = `${bundleTitle(bundle.payload)} runs, though it was not activated here: ${components.join(', ')} ${components.length === 1 ? 'has' : 'have'} containers of its images. It is activated, so that its tags name what runs`;
+    record(bundle, { kind: 'bundleSeenRunning', level: 'info', message }, (row) =>
+      store.mark(bundle.bundleId, 'activationRequestedAt', row),
+    );
   }
 
   /** INVARIANT: `activeAt` comes last, since with it nothing is left to be taken over. */
@@ -137,6 +145,8 @@ export function createLifeEffects({ clock, store, narrator, containers, alive }:
           return recordProven(bundle);
         case 'record-rolled-back':
           return recordRolledBack(bundle, effect.to);
+        case 'request-activation':
+          return requestActivation(bundle, effect.components);
         case 'take-over':
           return takeOver(bundle, effect);
         case 'retire': {

@@ -109,6 +109,7 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
     case 'record-active':
     case 'record-proven':
     case 'record-rolled-back':
+    case 'request-activation':
     case 'take-over':
       return 'Recording what became of a release';
     case 'retire':

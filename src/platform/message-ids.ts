@@ -46,6 +46,7 @@ export const messageIds = {
   bundleReady: 'a1f5ae643dd145728c07b79ef00243ff',
   bundleActivated: 'f690b506f3b74a6181715d59b270e00a',
   activationFailed: 'fe314fbb43514be786f72ceaa3652ffe',
+  bundleSeenRunning: '21ce5c4a975441f4ac4a990b9130bff4',
   bundleActive: '9f0ef49d57ba454db62a410d65fbb8a5',
   bundleProven: 'd50c92239bd94acbbbb36e056acdd3a9',
   bundleTakesOver: 'f33bc14f72ae4e0d9e7695e3b9e72112',

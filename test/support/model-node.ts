@@ -128,6 +128,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       change(bundleId, { rolledBackAt: stamp(), rolledBackReason: 'back' });
       change(to, { activationRequestedAt: stamp() });
     },
+    'request-activation': ({ bundleId }) => change(bundleId, { activationRequestedAt: stamp() }),
     'take-over': ({ bundleId, from, retireFrom }) => {
       const isProven = bundles.some((one) => one.bundleId === from && one.provenAt !== undefined);
       if (isProven) change(bundleId, { provenAt: stamp() });

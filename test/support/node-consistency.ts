@@ -10,7 +10,7 @@ import type { CrioDouble } from './crio-double/start-crio-double.ts';
 const MARKS: Readonly<Record<string, readonly string[]>> = {
   adopted_at: ['bundleVerified'],
   ready_at: ['bundleReady'],
-  activation_requested_at: ['activation-requested'],
+  activation_requested_at: ['activation-requested', 'bundleSeenRunning'],
   activated_at: ['bundleActivated'],
   active_at: ['bundleActive', 'bundleTakesOver'],
   proven_at: ['bundleProven'],

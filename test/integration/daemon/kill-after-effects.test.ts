@@ -43,6 +43,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'record-proven': 'life',
   retire: 'life',
   'remove-images': 'life',
+  'request-activation': 'life',
   'take-over': 'life',
 };
 const pointsOf = (story: Story) => (Object.keys(STORY_OF) as Point[]).filter((point) => STORY_OF[point] === story);
@@ -96,8 +97,13 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     (version: string, phase = 'activated') =>
     ({ bundles, operation }: StatusReport) =>
       operation === 'idle' && bundles.some((entry) => entry.version === version && entry.phase === phase);
-  const make = (version: string, seed = version, keys = [node.harness.key]) =>
+  const make = (
+    version: string,
+    seed = version,
+    { keys = [node.harness.key], ...over }: Partial<Parameters<typeof makeSampleBundle>[0]> = {},
+  ) =>
     makeSampleBundle({
+      ...over,
       dir: factory,
       version,
       sequence: Number(version.split('.').at(-1)),
@@ -115,7 +121,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
 
   it('from the plugged stick to activation', { timeout: 240_000 }, async () => {
     await setUp();
-    const bundle = await make('4.13.7', '4.13.7', [node.harness.key, second]);
+    const bundle = await make('4.13.7', '4.13.7', { keys: [node.harness.key, second] });
     node.harness.plug(bundle.path);
     const points = pointsOf('preload').filter((point) => point !== 'record-signers');
     for (const point of points) await dieAt(point, bundle);
@@ -216,17 +222,25 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     await dieAt('retire');
     await dieAt('remove-images');
 
+    // Started by other means than its activation.
+    const waiting = await make('4.13.4', '4.13.4', { schedule: 'manual' });
+    await swapTo(waiting, 'ready');
+    await run(waiting);
+    await dieAt('request-activation');
+    await live(isSettled('4.13.4', 'proven'));
+
     // The same images, made again.
-    const again = await make('4.13.4', '4.13.3');
+    const again = await make('4.13.5', '4.13.4');
     node.harness.plug(again.path);
     await dieAt('take-over');
     const daemon = await start();
-    const done = await daemon.until(isSettled('4.13.4', 'proven'));
+    const done = await daemon.until(isSettled('4.13.5', 'proven'));
     expect(done.bundles.map(({ version, phase }) => `${version} ${phase}`)).toEqual([
       '4.13.1 retired',
       '4.13.2 retired',
       '4.13.3 retired',
-      '4.13.4 proven',
+      '4.13.4 retired',
+      '4.13.5 proven',
     ]);
     const lastOnes = again.contents.images.map(({ reference }) => reference).sort();
     await expect.poll(() => listedReferences(node.double()), { timeout: 30_000 }).toEqual(lastOnes);

@@ -49,8 +49,9 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     rmSync(factory, { recursive: true, force: true });
   });
 
-  const make = (sequence: number): Promise<SampleBundle> =>
+  const make = (sequence: number, schedule: 'immediate' | 'manual' = 'immediate'): Promise<SampleBundle> =>
     makeSampleBundle({
+      schedule,
       dir: factory,
       keys: [harness.key],
       version: `4.13.${sequence}`,
@@ -127,6 +128,27 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     await expect.poll(() => published('run'), { timeout: 10_000 }).toEqual(now());
     expect(published('state')).toMatchObject(stamp);
     expect(phases(published('state'))).toBe(phases(harness.report()));
+  }, 150_000);
+
+  it('a release that is ready and runs without having been activated is activated by that, and proves itself', async () => {
+    const [A, B] = await Promise.all([make(1), make(2, 'manual')]);
+    await harness.start();
+    await preload(A);
+    await run(A);
+    await reach('4.13.1 proven');
+    harness.plug(B.path);
+    await reach('4.13.1 proven, 4.13.2 ready');
+    expect(await stable()).toBe(referenceOf(A, 'etcd'));
+    await containers.start('debug', referenceOf(B, 'api'));
+    look();
+    await containers.start('etcd', referenceOf(B, 'etcd'));
+    look();
+    await harness.until((report) => phases(report) === '4.13.1 superseded, 4.13.2 proven', 60_000);
+    expect(await stable()).toBe(referenceOf(B, 'etcd'));
+    const told = harness.daemon().engine.history('ocp@4.13.2', 30);
+    expect(told.find(({ kind }) => kind === 'bundleSeenRunning')?.message).toBe(
+      'ocp 4.13.2 runs, though it was not activated here: etcd has containers of its images. It is activated, so that its tags name what runs',
+    );
   }, 150_000);
 
   it('a release that goes back is marked, and what runs again gets its tags; so does the fallback after a rollback by hand', async () => {

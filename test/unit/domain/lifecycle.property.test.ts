@@ -46,6 +46,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
   const { images } = machine;
   /** What was said to run again since the node rested last. */
   let wentBackTo: BundleId | undefined;
+  const decided: Effect['kind'][] = [];
   const node = createModelNode({ machine, policy: { ...POLICY, lifecycle }, onDecision: check, onRest: checkRest });
 
   const isRunning = ({ contents }: StoredBundle) =>
@@ -64,6 +65,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
     const kept = new Set(
       keptBundles(bundles).flatMap(({ contents }) => contents.images.map((image) => images.get(image.reference))),
     );
+    decided.push(...effects.map(({ kind }) => kind));
     for (const effect of effects) {
       if (effect.kind === 'remove-images') {
         for (const { imageId } of effect.images) {
@@ -98,6 +100,23 @@ function createNode(lifecycle: Policy['lifecycle']) {
         expect(again !== undefined && isRunning(again) && !isRolledBack(again)).toBe(true);
         expect(runs).toEqual([]);
         wentBackTo = effect.to;
+      }
+      if (effect.kind === 'request-activation') {
+        expect([bundle.activatedAt, bundle.activationRequestedAt]).toEqual([undefined, undefined]);
+        const others = bundles.filter((one) => one !== bundle).flatMap(({ contents }) => contents.images);
+        const mine = machine
+          .containers()
+          .filter(({ imageNames: [name = ''] }) =>
+            bundle.contents.images.some(({ reference }) => reference === name && name !== referenceOf('api-1')),
+          )
+          .filter(({ imageNames: [name] }) => others.every(({ reference }) => reference !== name))
+          .filter(({ state, sinceMs }) => state === 'running' && machine.boot().uptimeMs - sinceMs >= 60_000);
+        expect(mine).not.toEqual([]);
+        const current = currentRelease(bundles, 'ocp');
+        const before = current?.contents.images.map(({ reference }) => reference) ?? [];
+        const isReplaced = ({ key }: { key: string }) =>
+          machine.containers().every((one) => one.key !== key || !before.includes(one.imageNames[0] ?? ''));
+        expect(mine.some(isReplaced)).toBe(true);
       }
       if (effect.kind === 'take-over') expect(bundles.some((one) => isTwin(one, bundle))).toBe(true);
     }
@@ -165,6 +184,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
       }
     },
     bundles: node.bundles,
+    count: (kind: Effect['kind']) => decided.filter((one) => one === kind).length,
   };
 }
 
@@ -185,6 +205,21 @@ function upgrade(node: Node, step: number): void {
   node.pass(SOAK_MS);
 }
 
+/** The next release runs for a while, and then what ran before it does again. */
+function wayBack(node: Node): void {
+  const before = currentRelease(node.bundles(), 'ocp')?.payload.sequence ?? 0;
+  const at = Math.max(-1, ...node.bundles().map((one) => one.payload.sequence - 1)) + 1;
+  node.plug(at);
+  node.settle();
+  node.command((on) => on.activate(name(at)));
+  for (const index of [at, before - 1]) {
+    node.settle();
+    node.run('etcd', index);
+    node.settle();
+    node.pass(90_000);
+  }
+}
+
 /** What may happen, each with a name that fast-check prints when a story fails. */
 const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneof(
   { weight: 3, arbitrary: index.map((at) => [`plug ${at}`, (node: Node) => node.plug(at)] as const) },
@@ -194,6 +229,7 @@ const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneo
       .integer({ min: 1, max: 2 })
       .map((step) => [`upgrade by ${step}`, (node: Node) => upgrade(node, step)] as const),
   },
+  { weight: 2, arbitrary: fc.constant(['way back', wayBack] as const) },
   { weight: 1, arbitrary: index.map((at) => [`unplug ${at}`, (node: Node) => node.unplug(at)] as const) },
   {
     weight: 6,
@@ -252,7 +288,7 @@ const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneo
 
 describe('the life of releases, over any story', () => {
   it('keeps what runs and what was proven pinned, keeps no more, and touches nothing foreign', () => {
-    let [proven, retired] = [0, 0];
+    let [proven, retired, seenRunning, wentBack] = [0, 0, 0, 0];
     fc.assert(
       fc.property(
         fc.array(happening, { minLength: 8, maxLength: 20, size: 'max' }),
@@ -267,6 +303,8 @@ describe('the life of releases, over any story', () => {
           const bundles = node.bundles();
           proven += bundles.filter((one) => one.provenAt !== undefined).length;
           retired += bundles.filter((one) => one.retiredAt !== undefined).length;
+          seenRunning += node.count('request-activation');
+          wentBack += node.count('record-rolled-back');
         },
       ),
       { numRuns: 1_000 },
@@ -274,5 +312,6 @@ describe('the life of releases, over any story', () => {
     // The stories are about something.
     expect(proven).toBeGreaterThan(500);
     expect(retired).toBeGreaterThan(500);
-  }, 120_000);
+    expect([seenRunning, wentBack].map((times) => times > 20)).toEqual([true, true]);
+  }, 300_000);
 });

@@ -50,7 +50,7 @@ async function restart({ bootId, downMs }: { bootId: string; downMs: number }) {
   await node.stop();
   const before = node;
   const uptimeMs = before.boot().uptimeMs + downMs;
-  node = createFakeNode(before.store.load().bundles);
+  node = createFakeNode([], {}, before.store);
   for (const [name, imageId] of before.runtime.images) node.runtime.images.set(name, imageId);
   for (const [id, container] of before.runtime.running) node.runtime.running.set(id, container);
   const { clock } = node;
@@ -190,6 +190,97 @@ describe('from ready to proven', () => {
     node.runtime.startContainer('pod/base', referenceOf('base'));
     await node.clock.advance(11 * MINUTE);
     expect(phases()).toEqual({ '4.13.1': 'proven' });
+  });
+});
+
+describe('started by other means', () => {
+  const waiting = release(2, { schedule: 'manual' });
+  const ready = async () => {
+    await prove(A);
+    await preload(waiting);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'ready' });
+  };
+
+  it('a release that is ready and simply runs is activated by that, gets its tags, and proves itself', async () => {
+    await start();
+    await ready();
+    node.runtime.images.delete('quay.example.com/ocp/etcd-2:4.13.2');
+    await run(2, 'etcd');
+    await node.clock.advance(25_000);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'ready' });
+    await node.clock.advance(40_000);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
+    expect(node.runtime.images.get('quay.example.com/ocp/etcd-2:4.13.2')).toBe(referenceOf('etcd-2'));
+    expect(node.store.rows.filter(({ kind }) => kind === 'bundleSeenRunning').map(({ message }) => message)).toEqual([
+      'ocp 4.13.2 runs, though it was not activated here: etcd has containers of its images. It is activated, so that its tags name what runs',
+    ]);
+    expect(kinds().slice(-3)).toEqual(['bundleSeenRunning', 'bundleActivated', 'bundleActive']);
+    await run(2, 'api');
+    await node.clock.advance(10 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
+  });
+
+  it('so is the first release of a node, of which nothing else is known', async () => {
+    await start();
+    await preload(release(1, { schedule: 'manual' }));
+    await run(1, 'api');
+    await node.clock.advance(2 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'active' });
+  });
+
+  it('an image that two releases have, or that was there before, is no evidence, however long it runs', async () => {
+    await start({}, () => {
+      node.runtime.images.set(referenceOf('api-2'), referenceOf('api-2'));
+    });
+    await ready();
+    node.runtime.startContainer('pod/base', referenceOf('base'));
+    await run(2, 'api');
+    await node.clock.advance(60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'ready' });
+  });
+
+  it('nor is a container beside those of the release that runs, a job, or one that is started again and again', async () => {
+    await start();
+    await ready();
+    node.runtime.startContainer('pod/test', referenceOf('etcd-2'));
+    node.runtime.endContainer('pod/api', 0);
+    node.runtime.startContainer('pod/job', referenceOf('api-2'));
+    node.runtime.endContainer('pod/job', 0);
+    await node.clock.advance(10 * MINUTE);
+    for (let times = 0; times < 10; times += 1) {
+      node.runtime.startContainer('pod/crash', referenceOf('api-2'));
+      await node.clock.advance(45_000);
+    }
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'ready' });
+    node.runtime.endContainer('pod/etcd', 0);
+    await node.clock.advance(2 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
+  });
+
+  it('nor is it activated again after it was taken back', async () => {
+    await start();
+    await ready();
+    await run(2, 'etcd', 'api');
+    await node.clock.advance(2 * MINUTE);
+    await run(1, 'etcd', 'api');
+    await node.clock.advance(2 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'active', '4.13.2': 'activated' });
+    await run(2, 'etcd', 'api');
+    await node.clock.advance(60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'activated', '4.13.2': 'activated' });
+    expect(kinds().filter((kind) => kind === 'bundleSeenRunning')).toHaveLength(1);
+  });
+
+  it('the minute goes on while the daemon is down, and what a person asked for comes first', async () => {
+    await start();
+    await ready();
+    await run(2, 'etcd');
+    await restart({ bootId: 'boot-1', downMs: MINUTE });
+    expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
+    await preload(release(3, { schedule: 'manual' }));
+    node.engine.activate('ocp@4.13.3');
+    await run(3, 'etcd');
+    expect(kinds().slice(-3)).toEqual(['activation-requested', 'bundleActivated', 'bundleActive']);
   });
 });
 

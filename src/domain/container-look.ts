@@ -1,0 +1,12 @@
+import type { ImageIds } from './evidence.ts';
+import type { RuntimeContainer } from './runtime-container.ts';
+import type { Observed, Policy, Stored } from './state.ts';
+
+/** What releases are judged by in a round that looked at containers. */
+export interface ContainerLook {
+  readonly observed: Observed;
+  readonly stored: Stored;
+  readonly policy: Policy;
+  readonly containers: readonly RuntimeContainer[];
+  readonly ids: ImageIds;
+}
