@@ -1,7 +1,7 @@
 import type { Image } from './bundle.ts';
 import { troublesOf } from './degraded.ts';
 import type { Digest } from './digest.ts';
-import type { DiskVerdict } from './disk-estimate.ts';
+import type { DiskVerdict, ShortageKind } from './disk-estimate.ts';
 import {
   type BundleFacts,
   baseHold,
@@ -75,6 +75,8 @@ export interface Assessment extends UnknownBundles {
   readonly presentLayers: ReadonlySet<Digest>;
   readonly mirrors: RenderedMirrors;
   readonly tags: TagAssessment;
+  /** Bundles that lack space which older releases may give up. */
+  readonly short: readonly ShortOfSpace[];
   /** What comes after activation. */
   readonly life: LifeAssessment;
   /** Releases that the settings keep for good. */
@@ -108,13 +110,15 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
       newSigners: newSignersOf(bundle, carriersOf(bundle, found)),
     }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
-  const life = assessLife(observed, releases, { short: shortOfSpace(bundles), waiting: waitingOf(bundles) }, policy);
+  const short = shortOfSpace(bundles, observed);
+  const life = assessLife(observed, releases, { short, waiting: waitingOf(bundles) }, policy);
   return {
     bundles,
     notices,
     presentLayers,
     mirrors: mirrorsIn(observed),
     tags,
+    short,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
     ...sortUnknown(found, known, observed, stored, policy),
@@ -137,15 +141,22 @@ function waitingOf(bundles: readonly BundleAssessment[]): readonly StoredBundle[
   );
 }
 
-/** Bundles whose preload is held for lack of space. */
-export function shortOfSpace(bundles: readonly BundleAssessment[]): readonly ShortOfSpace[] {
+/**
+ * Bundles whose preload is held for lack of space that removing images would give. On another filesystem, where blobs are staged, it gives none; and
+ * where a disk filled up although the images fit on theirs, with blobs staged on another one, nobody knows that it would.
+ */
+function shortOfSpace(
+  bundles: readonly BundleAssessment[],
+  { runtime }: Pick<Observed, 'runtime'>,
+): readonly ShortOfSpace[] {
+  const isStagedElsewhere = runtime.kind === 'reachable' && typeof runtime.staging === 'object';
   return bundles.flatMap(({ bundle, disk, hold }) => {
     if (hold !== 'space') return [];
-    const [shortage] = disk?.shortages ?? [];
-    // Where blobs are staged nothing gets free by removing images. Inodes, and a disk that filled up all the same, are not told in bytes.
-    if (shortage?.kind === 'staging') return [];
-    const lackingBytes = shortage?.kind === 'bytes' ? shortage.needed - shortage.free + shortage.reserved : 1;
-    return [{ bundle, lackingBytes }];
+    const shortages = disk?.shortages ?? [];
+    if (shortages.some(({ kind }) => kind === 'staging')) return [];
+    if (shortages.length === 0) return isStagedElsewhere ? [] : [{ bundle, lacking: { bytes: 1, inodes: 0 } }];
+    const of = (wanted: ShortageKind) => shortages.find(({ kind }) => kind === wanted)?.lacking ?? 0;
+    return [{ bundle, lacking: { bytes: of('bytes'), inodes: of('inodes') } }];
   });
 }
 

@@ -16,6 +16,8 @@ export interface Shortage {
   readonly free: number;
   /** Part of what is free that must stay free. */
   readonly reserved: number;
+  /** How much would have to become free for it to fit. */
+  readonly lacking: number;
 }
 
 /** What a preload needs against what there is, in bytes. */
@@ -90,7 +92,7 @@ function shortage(
   reserve: number,
 ): Shortage | undefined {
   if (needed === 0 || needed <= free - reserve) return undefined;
-  return { kind, path, needed, free, reserved: Math.min(reserve, free) };
+  return { kind, path, needed, free, reserved: Math.min(reserve, free), lacking: needed - (free - reserve) };
 }
 
 /** The most that is staged at once: the largest images, as many as are pulled together, which share no missing layer then. */

@@ -3,7 +3,7 @@ import type { BundleId } from './digest.ts';
 import type { Effect } from './effect.ts';
 import { componentsById, distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
 import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './life.ts';
-import { isProtected, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
+import { isProtected, type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
 import { neverActivated, seenRunning } from './seen-running.ts';
 import { judgeSoak, type Soak, type SoakVerdict, soakAfter, type Witness } from './soak.ts';
@@ -31,8 +31,8 @@ export interface LifeAssessment {
 /** A bundle that can't be preloaded for lack of space. */
 export interface ShortOfSpace {
   readonly bundle: StoredBundle;
-  /** What it lacks; at least that much is to be freed. */
-  readonly lackingBytes: number;
+  /** At least that much is to be freed. */
+  readonly lacking: Room;
 }
 
 /** What of the assessment of bundles the life of releases depends on. */
@@ -232,8 +232,8 @@ function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): Effec
   // One at a time: what the last one freed has to be seen first.
   const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, look).length > 0);
   if (surplus.length > 0 || isFreeing) return surplus;
-  for (const { bundle, lackingBytes } of short) {
-    const given = roomFor(bundle, lackingBytes, stored, policy.lifecycle);
+  for (const { bundle, lacking } of short) {
+    const given = roomFor(bundle, lacking, stored, policy.lifecycle);
     if (given !== undefined && isFree(given)) {
       return [{ kind: 'retire', bundleId: given.bundleId, removeImages, roomFor: bundle.bundleId }];
     }

@@ -50,7 +50,7 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Lifecyc
  */
 export function roomFor(
   next: StoredBundle,
-  lackingBytes: number,
+  lacking: Room,
   { bundles, brought = new Set() }: Stored,
   policy: LifecyclePolicy,
 ): StoredBundle | undefined {
@@ -65,12 +65,23 @@ export function roomFor(
     .filter((bundle) => !isProtected(bundle, policy) && (bundle.provenAt !== undefined || isRolledBack(bundle)))
     .sort((a, b) => Number(isRolledBack(b)) - Number(isRolledBack(a)) || (a.provenAt ?? 0) - (b.provenAt ?? 0));
   const freed = (gone: readonly StoredBundle[]) =>
-    freedBytes(
+    roomOf(
       gone,
       keptBundles(bundles).filter((bundle) => !gone.includes(bundle)),
       brought,
     );
-  return freed(candidates) >= lackingBytes ? candidates.find((bundle) => freed([bundle]) > 0) : undefined;
+  const all = freed(candidates);
+  if (all.bytes < lacking.bytes || all.inodes < lacking.inodes) return undefined;
+  return candidates.find((bundle) => {
+    const { bytes, inodes } = freed([bundle]);
+    return (lacking.bytes > 0 && bytes > 0) || (lacking.inodes > 0 && inodes > 0);
+  });
+}
+
+/** Of the filesystem of the images. */
+export interface Room {
+  readonly bytes: number;
+  readonly inodes: number;
 }
 
 /** What keeping a protected release costs: bytes on disk of the layers that nothing else kept names. */
@@ -89,26 +100,24 @@ export function protectedReleases(
     .filter((bundle) => isProtected(bundle, policy))
     .map((bundle) => {
       const others = kept.filter((other) => other !== bundle);
-      return { bundle, ownBytes: freedBytes([bundle], others, brought) };
+      return { bundle, ownBytes: roomOf([bundle], others, brought).bytes };
     });
 }
 
-/** Bytes on disk of the layers that only `gone` has, as far as they came with us. */
-function freedBytes(
-  gone: readonly StoredBundle[],
-  others: readonly StoredBundle[],
-  brought: ReadonlySet<string>,
-): number {
+/** What the layers take that only `gone` has, as far as they came with us. */
+function roomOf(gone: readonly StoredBundle[], others: readonly StoredBundle[], brought: ReadonlySet<string>): Room {
   const staying = new Set<Digest>(
     [
       ...others.map((bundle) => layersOf(bundle, () => true)),
       ...gone.map((bundle) => layersOf(bundle, (reference) => !brought.has(reference))),
     ].flatMap((layers) => layers.map((layer) => layer.digest)),
   );
-  const freed = new Map(
-    gone.flatMap((bundle) => layersOf(bundle, () => true)).map((layer) => [layer.digest, layer.diskBytes] as const),
-  );
-  return [...freed].reduce((sum, [digest, bytes]) => (staying.has(digest) ? sum : sum + bytes), 0);
+  const layers = gone.flatMap((bundle) => layersOf(bundle, () => true)).filter(({ digest }) => !staying.has(digest));
+  const freed = [...new Map(layers.map((layer) => [layer.digest, layer])).values()];
+  return {
+    bytes: freed.reduce((sum, { diskBytes }) => sum + diskBytes, 0),
+    inodes: freed.reduce((sum, { inodes }) => sum + inodes, 0),
+  };
 }
 
 function layersOf({ contents }: StoredBundle, isMeant: (reference: string) => boolean) {

@@ -1,4 +1,4 @@
-import { type Assessment, assess, shortOfSpace } from '../domain/assess.ts';
+import { type Assessment, assess } from '../domain/assess.ts';
 import type { Catalog } from '../domain/catalog.ts';
 import { catalogOf, withheldImages } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
@@ -148,8 +148,7 @@ export function createEngine(deps: EngineDependencies): Engine {
         spentBundles: spentIn(snapshot),
         lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.observed.lastCarriers ?? new Map()),
       },
-      (runtime) =>
-        needsContainers(store.load(), runtime, policy, shortOfSpace(snapshot?.assessment.bundles ?? []).length > 0),
+      (runtime) => needsContainers(store.load(), runtime, policy, (snapshot?.assessment.short.length ?? 0) > 0),
       signal,
     );
     const before = snapshot;

@@ -1,4 +1,4 @@
-import { type Assessment, assess, shortOfSpace } from '../../src/domain/assess.ts';
+import { type Assessment, assess } from '../../src/domain/assess.ts';
 import type { VerifiedBundle } from '../../src/domain/bundle.ts';
 import { decide } from '../../src/domain/decide.ts';
 import type { BundleId } from '../../src/domain/digest.ts';
@@ -79,7 +79,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     const { pins, mirrors } = machine;
     const rendered = { renderedPins: [...pins], renderedMirrors: [...mirrors] };
     const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
-    const isLooked = needsContainers(stored(), runtime, policy, shortOfSpace(last?.bundles ?? []).length > 0);
+    const isLooked = needsContainers(stored(), runtime, policy, (last?.short.length ?? 0) > 0);
     return observation({
       now: machine.now(),
       keeping,

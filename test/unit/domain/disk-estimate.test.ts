@@ -39,13 +39,14 @@ describe('estimateDisk', () => {
   ])('$what', ({ total, free, percent, fits, reserved }) => {
     const verdict = estimateDisk(need({ images, filesystem: disk(total, free), minFreePercent: percent }));
     const path = '/var/lib/containers';
+    const lacking = needed + Math.ceil((total * percent) / 100) - free;
     expect(verdict).toEqual({
       neededBytes: needed,
       freeBytes: free,
       reservedBytes: reserved,
       path,
       fits,
-      shortages: fits ? [] : [{ kind: 'bytes', path, needed, free, reserved }],
+      shortages: fits ? [] : [{ kind: 'bytes', path, needed, free, reserved, lacking }],
     });
   });
 
@@ -83,7 +84,7 @@ describe('estimateDisk', () => {
       const verdict = (free: number) => estimateDisk(need({ images, layerStorage: storage, filesystem: within(free) }));
       expect(verdict(inodes + 150).fits).toBe(true);
       expect(verdict(inodes + 149).shortages).toEqual([
-        { kind: 'inodes', path: '/var/lib/containers', needed: inodes, free: inodes + 149, reserved: 150 },
+        { kind: 'inodes', path: '/var/lib/containers', needed: inodes, free: inodes + 149, reserved: 150, lacking: 1 },
       ]);
     },
   );
@@ -104,7 +105,9 @@ describe('estimateDisk', () => {
         estimateDisk(need({ images: four, parallel, staging: { path: '/var/tmp', totalBytes: 100, freeBytes } }));
       expect(on(staged + 15).shortages).toEqual([]);
       expect(on(staged + 14).shortages).toEqual(
-        staged === 0 ? [] : [{ kind: 'staging', path: '/var/tmp', needed: staged, free: staged + 14, reserved: 15 }],
+        staged === 0
+          ? []
+          : [{ kind: 'staging', path: '/var/tmp', needed: staged, free: staged + 14, reserved: 15, lacking: 1 }],
       );
       expect(on(1_000).neededBytes).toBe(used(four).bytes);
     });
@@ -115,7 +118,7 @@ describe('estimateDisk', () => {
         estimateDisk(need({ images: four, parallel, staging: 'with-images', filesystem: disk(1_000, freeBytes) }));
       expect(on(peak + 150)).toMatchObject({ neededBytes: peak, fits: true });
       expect(on(peak + 149).shortages).toEqual([
-        { kind: 'bytes', path: '/var/lib/containers', needed: peak, free: peak + 149, reserved: 150 },
+        { kind: 'bytes', path: '/var/lib/containers', needed: peak, free: peak + 149, reserved: 150, lacking: 1 },
       ]);
     });
   });

@@ -33,7 +33,8 @@ describe('the base of a delta', () => {
 
   it('is not given up to make room, not even for the delta itself', () => {
     const brought = new Set([old, middle].flatMap(({ contents }) => contents.images.map((image) => image.reference)));
-    const room = (next: StoredBundle) => roomFor(next, MIB, storedState([old, good, next], { brought }), lifecycle);
+    const room = (next: StoredBundle) =>
+      roomFor(next, { bytes: MIB, inodes: 0 }, storedState([old, good, next], { brought }), lifecycle);
     expect(room(release(4))).toBe(old);
     expect(room(delta)).toBeUndefined();
   });
@@ -50,5 +51,30 @@ describe('the base of a delta', () => {
     expect(removable(good)).toEqual([image.imageId]);
     expect(removable(good, delta)).toEqual([]);
     expect(isBaseInNeed(retired, [retired, delta])).toBe(true);
+  });
+});
+
+describe('roomFor', () => {
+  const next = release(4);
+  const all = [old, middle, good, next];
+  const brought = new Set(all.flatMap(({ contents }) => contents.images.map((image) => image.reference)));
+  const [layer] = old.contents.layers;
+  const [bytes, inodes] = [layer?.diskBytes ?? 0, layer?.inodes ?? 0];
+  const room = (lacking: { bytes: number; inodes: number }) =>
+    roomFor(next, lacking, storedState(all, { brought }), lifecycle);
+
+  it('gives up the oldest fallback that has some of what lacks, when all of them have enough', () => {
+    expect([bytes, inodes].every((amount) => amount > 0)).toBe(true);
+    expect(room({ bytes: 1, inodes: 0 })).toBe(old);
+    expect(room({ bytes: 2 * bytes, inodes: 2 * inodes })).toBe(old);
+    expect(room({ bytes: 0, inodes: 2 * inodes })).toBe(old);
+  });
+
+  it.each([
+    { bytes: 2 * bytes + 1, inodes: 0 },
+    { bytes: 0, inodes: 2 * inodes + 1 },
+    { bytes: 2 * bytes, inodes: 2 * inodes + 1 },
+  ])('gives up none when that is not enough: $bytes bytes, $inodes inodes', (lacking) => {
+    expect(room(lacking)).toBeUndefined();
   });
 });

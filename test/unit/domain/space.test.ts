@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { shortOfSpace } from '../../../src/domain/assess.ts';
 import { diskUse } from '../../../src/domain/disk-use.ts';
 import type { LayerStorage, RuntimeObservation } from '../../../src/domain/runtime-image.ts';
 import type { Policy, TaskFailure } from '../../../src/domain/state.ts';
@@ -109,7 +108,7 @@ describe('held (space)', () => {
     expect(first?.reason?.message).toBe(
       'Not enough space for ocp 4.13.7: needs about 105 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
     );
-    expect(shortOfSpace(assessment.bundles)).toEqual([{ bundle: adopted, lackingBytes: MIB }]);
+    expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
   });
 
   it('counts neither what is being pulled nor what that stages: it lacks from what is free', () => {
@@ -124,6 +123,51 @@ describe('held (space)', () => {
     expect(own).toHaveLength(1);
     expect(staged(1)).toBe(diskUse(own, 1, 'unpacked').bytes);
     expect(staged(2)).toBe(diskUse(own, 1, 'unpacked').bytes + 10 * MIB);
+  });
+});
+
+describe('what older releases are to make room for', () => {
+  const elsewhere = (freeBytes: number) => ({ path: '/var/tmp', totalBytes: 100 * MIB, freeBytes });
+  const inodes = { total: 1_000, free: 496 };
+  const full: TaskFailure = {
+    task: pullOf(bundle, 'etcd'),
+    attempts: 1,
+    reason: { code: 'runtime/no-space', message: 'full' },
+    retryAt: NOON + 1_000,
+  };
+  const lacking = (bytes: number, inodes = 0) => [{ bundle: adopted, lacking: { bytes, inodes } }];
+
+  it.each<{ what: string; over: Partial<Reachable>; failures?: TaskFailure[]; short: unknown }>([
+    { what: 'nothing, when all fits', over: { filesystem: disk(75) }, short: [] },
+    { what: 'bytes for the images', over: { filesystem: disk(74) }, short: lacking(MIB) },
+    {
+      what: 'all of the reserve that lacks too',
+      over: { filesystem: { ...disk(0), freeBytes: 0 } },
+      short: lacking(6 * GIB + 75 * MIB + beside('unpacked').bytes),
+    },
+    { what: 'inodes', over: { filesystem: { ...disk(1_000), inodes } }, short: lacking(0, 1) },
+    { what: 'both', over: { filesystem: { ...disk(74), inodes } }, short: lacking(MIB, 1) },
+    { what: 'staging beside the images', over: { filesystem: disk(104), staging: 'with-images' }, short: lacking(MIB) },
+    { what: 'nothing, when staging lacks elsewhere', over: { staging: elsewhere(44 * MIB) }, short: [] },
+    {
+      what: 'nothing, when it would still lack elsewhere',
+      over: { filesystem: disk(74), staging: elsewhere(44 * MIB) },
+      short: [],
+    },
+    {
+      what: 'the images, when staging elsewhere fits',
+      over: { filesystem: disk(74), staging: elsewhere(45 * MIB) },
+      short: lacking(MIB),
+    },
+    { what: 'a disk that filled up all the same', over: {}, failures: [full], short: lacking(1) },
+    {
+      what: 'nothing, when it may be the one for staging that filled up',
+      over: { staging: elsewhere(45 * MIB) },
+      failures: [full],
+      short: [],
+    },
+  ])('$what', ({ over, failures = [], short }) => {
+    expect(seen(over, { failures }).assessment.short).toEqual(short);
   });
 });
 

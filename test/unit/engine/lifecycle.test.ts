@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
+import type { StagingPlace } from '../../../src/domain/runtime-image.ts';
 import type { Policy } from '../../../src/domain/state.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
 import { POLICY, referenceOf, verified } from '../../support/scenario.ts';
@@ -328,28 +329,57 @@ describe('retirement', () => {
     expect([has('etcd-2'), has('api-2')]).toEqual([false, true]);
   });
 
-  it('gives up the fallback early when the next release lacks space, and never the present one', async () => {
+  describe('early, when the next release lacks space', () => {
     const GIB = 1024 ** 3;
-    await start();
-    const layers = (sequence: number) => ({ layers: { [`e${sequence}`]: { diskBytes: 400 * GIB } } });
-    const observe = node.runtime.observe;
-    const sizes = new Map([1, 2, 3].map((sequence) => [referenceOf(`etcd-${sequence}`), 400 * GIB]));
-    node.runtime.observe = async (signal) => {
-      const seen = await observe(signal);
-      if (seen.kind === 'unreachable') return seen;
-      const used = [...sizes].reduce((sum, [name, bytes]) => sum + (node.runtime.images.has(name) ? bytes : 0), 0);
-      const filesystem = { path: '/var', totalBytes: 1_200 * GIB, freeBytes: 1_100 * GIB - used };
-      return { ...seen, filesystem };
+    const sized = (sequence: number) =>
+      release(sequence, { layers: { [`e${sequence}`]: { diskBytes: 400 * GIB, sizeBytes: 100 * GIB } } });
+    /** Two proven releases of 400 GiB and a stick with the third, on 1100 GiB; `staging` is where the runtime stages blobs. */
+    const tryThird = async (staging: StagingPlace | undefined) => {
+      await start();
+      const observe = node.runtime.observe;
+      node.runtime.observe = async (signal) => {
+        const seen = await observe(signal);
+        if (seen.kind === 'unreachable') return seen;
+        const used = [1, 2, 3].filter((sequence) => has(`etcd-${sequence}`)).length * 400 * GIB;
+        const filesystem = { path: '/var', totalBytes: 1_200 * GIB, freeBytes: 1_100 * GIB - used };
+        return { ...seen, filesystem, staging };
+      };
+      await prove(sized(1));
+      await prove(sized(2));
+      node.plug('sdc1', sized(3));
+      await node.clock.advance(MINUTE);
     };
-    await prove(release(1, layers(1)));
-    await prove(release(2, layers(2)));
-    node.plug('sdc1', release(3, layers(3)));
-    await node.clock.advance(MINUTE);
-    expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven', '4.13.3': 'activated' });
-    expect(node.store.rows.find(({ kind }) => kind === 'roomMade')?.message).toBe(
-      'ocp 4.13.1 is retired early, to make room for ocp 4.13.3: it is pinned no longer; images that only it has are removed',
-    );
-    expect([has('etcd-1'), has('etcd-2'), has('etcd-3')]).toEqual([false, true, true]);
+    const roomyElsewhere = { path: '/var/tmp', totalBytes: 1_200 * GIB, freeBytes: 1_100 * GIB };
+
+    it.each<{ where: string; staging: StagingPlace | undefined }>([
+      { where: 'nowhere', staging: undefined },
+      { where: 'beside the images', staging: 'with-images' },
+      { where: 'on another filesystem with room for it', staging: roomyElsewhere },
+    ])('gives up the fallback, and never the present one, where blobs are staged $where', async ({ staging }) => {
+      await tryThird(staging);
+      expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven', '4.13.3': 'activated' });
+      expect(node.store.rows.find(({ kind }) => kind === 'roomMade')?.message).toBe(
+        'ocp 4.13.1 is retired early, to make room for ocp 4.13.3: it is pinned no longer; images that only it has are removed',
+      );
+      expect([has('etcd-1'), has('etcd-2'), has('etcd-3')]).toEqual([false, true, true]);
+    });
+
+    it('gives up nothing where that does not help: another filesystem lacks room for what is staged', async () => {
+      let freeBytes = 200 * GIB;
+      const staging = {
+        path: '/var/tmp',
+        totalBytes: 1_200 * GIB,
+        get freeBytes() {
+          return has('etcd-2') ? freeBytes : 1_100 * GIB;
+        },
+      };
+      await tryThird(staging);
+      expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven', '4.13.3': 'held' });
+      expect(kinds()).not.toContain('roomMade');
+      freeBytes = 1_100 * GIB;
+      await node.clock.advance(MINUTE);
+      expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven', '4.13.3': 'activated' });
+    });
   });
 
   it('the same images with new metadata take the place of the other: nothing is pulled, nothing restarts', async () => {
