@@ -54,7 +54,7 @@ describeMachine('a node with CRI-O', {}, (machine) => {
     await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem } });
     expect(await machine().output('systemctl is-active stickpin')).toBe('active');
     await machine().untilOutput('the status', 'stickpin status');
-    await expect.poll(node.statusText, { timeout: 30_000 }).toBe('Idle. No bundle yet. Waiting for media.');
+    await expect.poll(node.statusText, { timeout: 120_000 }).toBe('Idle. No bundle yet. Waiting for media.');
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
     expect(await machine().output('systemctl is-active stickpin-registry.socket')).toBe('active');
     expect((await node.journal()).map((line) => line.MESSAGE)).toContain(
@@ -149,7 +149,6 @@ describeMachine('a node with CRI-O', {}, (machine) => {
     const ready = await node.until(
       'the second release to be ready',
       (report) => report.bundles[1]?.phase === 'ready' && report.operation === 'idle',
-      180_000,
     );
     expect(ready.status).toBe(
       "ocp 4.13.8 is ready: 2 images present and pinned. 'stickpin activate ocp@4.13.8' when you like.",

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { StatusReport } from '../../src/domain/report.ts';
 import { programLayer, sandboxImage } from '../support/program-image.ts';
 import { makeRunningRelease, type RunningRelease } from '../support/running-release.ts';
@@ -14,10 +14,6 @@ import { makeStick } from './machine/stick.ts';
 
 const SETTINGS = '/etc/stickpin/stickpin.toml.d/50-test.toml';
 const KNOWN_GOOD = ['/run/stickpin/images.env', '/var/lib/stickpin/images.env'];
-
-/** Each test boots, starts pods and waits for rounds; on a busy machine all of that takes several times as long. */
-vi.setConfig({ testTimeout: 600_000 });
-const DEADLINE_MS = 240_000;
 
 const soakOf = (soak: string) => `[lifecycle]\nsoak = "${soak}"\n`;
 
@@ -51,7 +47,7 @@ describeMachine('releases over their life', {}, (machine) => {
       const found = Object.fromEntries(bundles.map(({ version, phase }) => [version, phase]));
       return runtime.reachable && operation === 'idle' && isKept && isSame(found, phases);
     };
-    return node.until(what, isSo, DEADLINE_MS);
+    return node.until(what, isSo);
   };
 
   /** Plugs in a stick with the release and pulls it out once that has come so far. */

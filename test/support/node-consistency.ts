@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { runInThisContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import { parseContents } from '../../src/bundle/schema.ts';
@@ -18,33 +19,51 @@ const MARKS: Readonly<Record<string, readonly string[]>> = {
   rolled_back_at: ['bundleRolledBack'],
 };
 
-/** What happens to a bundle once in its life, whatever interrupts it; it proves itself again each time that activation was asked for. */
-const ONCE = ['bundleReady', 'bundleTakesOver', 'bundleRetired', 'bundleRolledBack'];
+/**
+ * What happens to a bundle once in its life, whatever interrupts it. It is ready again each time that its images were lost in between, and it proves
+ * itself again each time that activation was asked for.
+ */
+const ONCE = ['bundleTakesOver', 'bundleRetired', 'bundleRolledBack'];
 
-/** Expects the state database to be whole: `integrity_check`, and each time that is recorded has its line of history and the other way round. */
-function expectConsistentState(stateDirectory: string): void {
+/** What is in a state database, as {@link readStateScript} reads it. */
+export interface StateRows {
+  readonly integrity: string;
+  /** Rows of the table `bundle`. */
+  readonly bundles: readonly Readonly<Record<string, string | number | null>>[];
+  readonly events: readonly { readonly at: number; readonly kind: string; readonly bundle_id: string | null }[];
+}
+
+/** Source of a CommonJS function from an open database to {@link StateRows}: a guest runs it too, which has none of these modules. */
+export const readStateScript = `(database) => ({
+  integrity: database.pragma('integrity_check', { simple: true }),
+  bundles: database.prepare('SELECT * FROM bundle').all(),
+  events: database.prepare('SELECT at, kind, bundle_id FROM event').all(),
+})`;
+
+/** Expects a state database to be whole: `integrity_check`, and each time that is recorded has its line of history and the other way round. */
+export function expectConsistentState({ integrity, bundles, events }: StateRows): void {
+  expect(integrity).toBe('ok');
+  for (const bundle of bundles) {
+    const marks = Object.keys(bundle).filter((name) => name.endsWith('_at'));
+    expect(marks.sort()).toEqual(Object.keys(MARKS).sort());
+    const own = events.filter((event) => event.bundle_id === bundle.bundle_id);
+    for (const mark of marks) {
+      const stamps = own.filter(({ kind }) => MARKS[mark]?.includes(kind)).map(({ at }) => at);
+      const what = `${bundle.name} ${bundle.version} ${mark}`;
+      if (bundle[mark] === null) expect(stamps, `history of ${what}, which is not recorded`).toEqual([]);
+      else expect(stamps, `history of ${what}`).toContain(bundle[mark]);
+    }
+    const timesOf = (kind: string) => own.filter((event) => event.kind === kind).length;
+    for (const kind of ONCE) expect(timesOf(kind), `how often ${kind}`).toBeLessThan(2);
+    expect(timesOf('bundleProven'), 'how often bundleProven').toBeLessThan(2 + timesOf('activation-requested'));
+  }
+}
+
+function readState(stateDirectory: string): StateRows {
   const database = new Database(join(stateDirectory, 'state.db'), { readonly: true });
   try {
-    expect(database.pragma('integrity_check', { simple: true })).toBe('ok');
-    const columns = (database.pragma('table_info(bundle)') as { name: string }[]).map(({ name }) => name);
-    const marks = columns.filter((name) => name.endsWith('_at'));
-    expect(marks.sort()).toEqual(Object.keys(MARKS).sort());
-    const bundles = database.prepare<[], Record<string, string | number | null>>('SELECT * FROM bundle').all();
-    for (const bundle of bundles) {
-      const events = database
-        .prepare<[unknown], { at: number; kind: string }>('SELECT at, kind FROM event WHERE bundle_id = ?')
-        .all(bundle.bundle_id);
-      for (const mark of marks) {
-        const kinds = MARKS[mark] ?? [];
-        const stamps = events.filter(({ kind }) => kinds.includes(kind)).map(({ at }) => at);
-        const what = `${bundle.name} ${bundle.version} ${mark}`;
-        if (bundle[mark] === null) expect(stamps, `history of ${what}, which is not recorded`).toEqual([]);
-        else expect(stamps, `history of ${what}`).toContain(bundle[mark]);
-      }
-      const timesOf = (kind: string) => events.filter((event) => event.kind === kind).length;
-      for (const kind of ONCE) expect(timesOf(kind), `how often ${kind}`).toBeLessThan(2);
-      expect(timesOf('bundleProven'), 'how often bundleProven').toBeLessThan(2 + timesOf('activation-requested'));
-    }
+    const read = runInThisContext(readStateScript) as (open: Database.Database) => StateRows;
+    return read(database);
   } finally {
     database.close();
   }
@@ -52,9 +71,10 @@ function expectConsistentState(stateDirectory: string): void {
 
 /** Expects each image of the bundles that are kept to be there once and pinned, and no mirror to be left. */
 export async function expectWholeNode(stateDirectory: string, double: CrioDouble): Promise<void> {
+  const state = readState(stateDirectory);
   const client = connectCri(double.socketPath);
   const listed = await client.listImages().finally(client.close);
-  for (const reference of keptReferences(stateDirectory)) {
+  for (const reference of state.bundles.flatMap(keptReferences)) {
     const images = listed.filter((image) => image.repo_digests.includes(reference));
     expect(
       images.map(({ pinned }) => pinned),
@@ -63,7 +83,10 @@ export async function expectWholeNode(stateDirectory: string, double: CrioDouble
   }
   const mirrors = readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
   expect(mirrors).not.toContain('[[registry]]');
-  expectConsistentState(stateDirectory);
+  expectConsistentState(state);
+  // No image was ever lost here.
+  const ready = state.events.filter(({ kind }) => kind === 'bundleReady').map(({ bundle_id }) => bundle_id);
+  expect(new Set(ready).size).toBe(ready.length);
 }
 
 /** Every image of the double by digest, sorted. */
@@ -73,12 +96,7 @@ export async function listedReferences(double: CrioDouble): Promise<readonly str
   return listed.flatMap((image) => image.repo_digests).sort();
 }
 
-function keptReferences(stateDirectory: string): readonly string[] {
-  const database = new Database(join(stateDirectory, 'state.db'), { readonly: true });
-  try {
-    const rows = database.prepare<[], string>('SELECT contents FROM bundle WHERE retired_at IS NULL').pluck().all();
-    return rows.flatMap((contents) => parseContents(Buffer.from(contents)).images.map(({ reference }) => reference));
-  } finally {
-    database.close();
-  }
+function keptReferences({ retired_at, contents }: StateRows['bundles'][number]): readonly string[] {
+  if (retired_at !== null) return [];
+  return parseContents(Buffer.from(String(contents))).images.map(({ reference }) => reference);
 }

@@ -39,6 +39,9 @@ const containerdConfiguration = `version = 2
   config_path = "/etc/containerd/certs.d"
 `;
 
+/** On a busy host an emulated machine is slower than any node. */
+const patience = '[Service]\nTimeoutStartSec=300\nTimeoutStopSec=120\nWatchdogSec=300\n';
+
 /**
  * What makes a node out of the root folder. The runtimes (`containerd.service`, `crio.service`) are installed but don't start by
  * themselves: a scenario starts or enables the one that it is about.
@@ -54,6 +57,7 @@ export const guestSetup: readonly GuestFile[] = [
   { path: '/var/.updated', content: '' },
   { path: '/etc/systemd/journald.conf.d/storage.conf', content: '[Journal]\nStorage=persistent\nRateLimitBurst=0\n' },
   { path: '/etc/systemd/system.conf.d/timeouts.conf', content: '[Manager]\nDefaultTimeoutStartSec=180s\n' },
+  { path: '/etc/systemd/system/stickpin.service.d/50-patience.conf', content: patience },
   // The agent tells the journal of each question it is asked.
   { path: '/etc/systemd/system/qemu-guest-agent.service.d/quiet.conf', content: '[Service]\nLogLevelMax=notice\n' },
   { path: '/etc/containerd/config.toml', content: containerdConfiguration },

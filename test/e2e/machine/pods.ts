@@ -64,7 +64,7 @@ export async function startContainerdWithPods(machine: Machine): Promise<Machine
   return {
     run: async (wanted) => {
       await machine.putFile(wantedFile, JSON.stringify(wanted));
-      await machine.output('systemctl restart pods.service', { timeoutMs: 180_000 });
+      await machine.output('systemctl restart pods.service');
     },
   };
 }

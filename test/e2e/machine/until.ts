@@ -2,10 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** How long `until()` tries. */
 export interface UntilOptions {
-  /** Milliseconds until it gives up; default two minutes. */
+  /** Milliseconds until it gives up; default four minutes. */
   readonly timeoutMs?: number;
-  /** Milliseconds between two tries; default 250. */
-  readonly everyMs?: number;
 }
 
 /**
@@ -18,8 +16,9 @@ export async function until<T>(
   probe: () => Promise<T | undefined | false>,
   options: UntilOptions = {},
 ): Promise<T> {
-  const { timeoutMs = 120_000, everyMs = 250 } = options;
-  const deadline = performance.now() + timeoutMs;
+  const { timeoutMs = 240_000 } = options;
+  const startedAt = performance.now();
+  const deadline = startedAt + timeoutMs;
   for (;;) {
     let thrown: unknown;
     try {
@@ -33,6 +32,11 @@ export async function until<T>(
       const last = thrown instanceof Error ? `; last: ${thrown.message}` : '';
       throw new Error(`waited for ${timeoutMs} ms in vain: ${what}${last}`, cause);
     }
-    await delay(everyMs);
+    await delay(pauseMs(performance.now() - startedAt));
   }
+}
+
+/** A try costs an emulated processor up to half a second, which what is waited for lacks: the longer the wait, the fewer of them. */
+function pauseMs(waitedMs: number): number {
+  return Math.min(1_000, Math.max(150, waitedMs / 20));
 }

@@ -1,0 +1,132 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { hexOf } from '../../src/domain/digest.ts';
+import type { StatusReport } from '../../src/domain/report.ts';
+import { expectConsistentState, readStateScript, type StateRows } from '../support/node-consistency.ts';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/sample-image.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { installStickpin } from './machine/install.ts';
+import { stickpinOn } from './machine/node.ts';
+import { makeStick, type Stick } from './machine/stick.ts';
+import type { PluggedStick } from './machine/usb.ts';
+
+const MIB = 1024 * 1024;
+const SECTOR_BYTES = 512;
+const MIRRORS = '/etc/containers/registries.conf.d/99-stickpin.conf';
+
+/**
+ * Power cuts at three moments, with the stick left in: CRI-O's double wipes its storage at the boot after each (fact 11). Then a stick with bad
+ * sectors. Tests lean on the ones before.
+ */
+describeMachine('a node that loses power', {}, (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let first: SampleBundle;
+  let second: SampleBundle;
+  let plugged: PluggedStick;
+
+  const make = (version: string, sequence: number): Promise<SampleBundle> => {
+    const base = sampleLayer({ seed: `base-${version}`, sizeBytes: 8 * MIB });
+    return makeSampleBundle({
+      dir: join(directory, version, 'stickpin'),
+      version,
+      sequence,
+      schedule: 'manual',
+      keys: [key],
+      images: ['etcd', 'api'].map((name) => ({
+        reference: `quay.example.com/ocp/${name}:${version}`,
+        image: sampleImage({
+          seed: `${name}-${version}`,
+          layers: [base, sampleLayer({ seed: `${name}-${version}`, sizeBytes: 8 * MIB })],
+        }),
+      })),
+    });
+  };
+  const stickWith = (version: string): Promise<Stick> =>
+    makeStick({
+      image: join(directory, `${version}.img`),
+      folder: join(directory, version),
+      filesystem: 'ext4',
+    });
+  const isIn = (report: StatusReport, { bundleId }: SampleBundle, phase: string) =>
+    report.bundles.some((entry) => entry.bundleId === bundleId && entry.phase === phase);
+  const reach = (bundle: SampleBundle, phase: string) =>
+    node.until(
+      `${bundle.payload.version} to be ${phase}`,
+      (report) => report.operation === 'idle' && isIn(report, bundle, phase),
+    );
+  const state = async (): Promise<StateRows> => {
+    const script = `const Database = require('better-sqlite3');
+      const database = new Database('/var/lib/stickpin/state.db', { readonly: true });
+      console.log(JSON.stringify((${readStateScript})(database)));`;
+    await machine().putFile('/usr/lib/stickpin/read-state.cjs', script);
+    return JSON.parse(await machine().output('node /usr/lib/stickpin/read-state.cjs')) as StateRows;
+  };
+  /** Every image there and pinned, no mirror, and no line of history lost. */
+  const expectWhole = async (bundle: SampleBundle) => {
+    const { images } = (await node.report()).bundles.find(({ bundleId }) => bundleId === bundle.bundleId) ?? {};
+    expect(images).toEqual({ total: 2, present: 2, pinned: 2 });
+    await machine().untilOutput('the mirrors to go', `! grep --quiet '\\[\\[registry\\]\\]' ${MIRRORS}`);
+    expectConsistentState(await state());
+  };
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-power-cut-'));
+    [first, second] = await Promise.all([make('4.13.7', 1), make('4.13.8', 2)]);
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  test('is set up', async () => {
+    await machine().output('systemctl enable --now crio.service');
+    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem } });
+    expect(await machine().output('systemctl is-active stickpin')).toBe('active');
+  });
+
+  test('in the midst of a blob, and again once an image is there: the preload is done after the next boot', async () => {
+    plugged = await machine().plug(await stickWith('4.13.7'), { bytesPerSecond: 4 * MIB });
+    await node.until('some megabytes to be there', ({ progress }) => progress.doneBytes > 3 * MIB);
+    await machine().powerCut();
+    await node.until('an image to be there', ({ bundles: [entry] }) => (entry?.images.present ?? 0) > 0);
+    await machine().powerCut();
+    await reach(first, 'ready');
+    await expectWhole(first);
+  });
+
+  test('in the midst of activation: it is activated after the next boot, and was ready once', async () => {
+    const before = (await state()).bundles[0]?.ready_at;
+    await machine().output('stickpin activate ocp@4.13.7');
+    await machine().powerCut();
+    await reach(first, 'activated');
+    await expectWhole(first);
+    expect((await state()).bundles[0]?.ready_at).toBe(before);
+    const stored = await machine().output('cat /var/lib/containers/storage/*-images/images.json');
+    for (const tag of first.contents.images.flatMap(({ tags }) => tags)) expect(stored).toContain(`"${tag}"`);
+    await plugged.unplug();
+  });
+
+  test('a stick with bad sectors: the blob is named, nothing wrong is there, and a good stick goes on', async () => {
+    const stick = await stickWith('4.13.8');
+    const layer = second.images[0]?.image.layers[1];
+    const bytes = layer?.bytes ?? Buffer.alloc(0);
+    // In the middle of a layer, at the start of a block of the filesystem.
+    const offset = (await readFile(stick.image)).indexOf(bytes.subarray(4 * MIB, 4 * MIB + 4096));
+    expect(offset).toBeGreaterThan(0);
+    const sector = offset / SECTOR_BYTES;
+    plugged = await machine().plug(stick, { badSectors: [sector] });
+    const named = await node.until('the blob to be named', ({ status }) =>
+      status.includes(hexOf(layer?.digest as never)),
+    );
+    expect(named.status).toMatch(/can't be read/);
+    expect(named.bundles.find(({ bundleId }) => bundleId === second.bundleId)?.images.present).toBeLessThan(2);
+    expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
+    await plugged.unplug();
+    plugged = await machine().plug(stick);
+    await reach(second, 'ready');
+    await expectWhole(second);
+    expect(isIn(await node.report(), first, 'activated')).toBe(true);
+  });
+});
