@@ -4,13 +4,14 @@ import type { KeepPlan } from '../domain/keep-plan.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
-import type { BlobSource, LayerStore } from './ports.ts';
+import { findBadBlob } from './find-damage.ts';
+import type { BlobUnion, LayerStore } from './ports.ts';
 
 /** What the keeper works on. */
 export interface LayerKeeperDependencies {
   readonly layers: LayerStore;
   /** Where blobs are found. */
-  readonly source: BlobSource;
+  readonly source: Pick<BlobUnion, 'read' | 'copiesOf'>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -27,19 +28,37 @@ export interface LayerKeeper {
 
 /** A layer that could not be copied is not tried again before that. */
 const RETRY_MS = 60_000;
+/** Nor is one of which no copy is good: the media may change. */
+const DAMAGED_RETRY_MS = 5 * 60_000;
 
 /** A keeper without a plan. `onEnd` is called when a copy ended. */
 export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => void): LayerKeeper {
   const { layers, clock, log } = deps;
-  const failedAt = new Map<Digest, number>();
+  const retryAt = new Map<Digest, number>();
+  const told = new Set<string>();
   let copy: { digest: Digest; controller: AbortController; ended: Promise<void> } | undefined;
   let leftBytes = 0;
   let removal: Promise<void> = Promise.resolve();
 
+  const postpone = (digest: Digest, waitMs = RETRY_MS): void => {
+    retryAt.set(digest, clock.monotonic() + waitMs);
+  };
+  /** Finds and distrusts the bad copy, so that the next try takes another one, if there is one. */
+  const nameDamage = async (digest: Digest, signal: AbortSignal): Promise<void> => {
+    const bad = await findBadBlob([digest], deps.source, signal);
+    if (bad?.instead === undefined) postpone(digest, bad === undefined ? RETRY_MS : DAMAGED_RETRY_MS);
+    const what =
+      bad === undefined
+        ? `Blob ${digest} came with other bytes than it has, and is right where it lies; it is copied again`
+        : `Blob ${digest} could not be kept on this node: it is damaged on ${bad.at}. Copy the bundle to it again`;
+    if (told.has(what)) return;
+    told.add(what);
+    log.warn({ digest }, what);
+  };
   const copyOne = async ({ digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> => {
     const writer = await layers.begin(digest, sizeBytes);
     if (writer === undefined) {
-      if ((await layers.sizeOf(digest, signal)) === undefined) failedAt.set(digest, clock.monotonic());
+      if ((await layers.sizeOf(digest, signal)) === undefined) postpone(digest);
       return;
     }
     try {
@@ -47,14 +66,15 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
     } finally {
       await writer.close();
     }
-    if ((await layers.sizeOf(digest, signal)) === undefined) failedAt.set(digest, clock.monotonic());
+    if (writer.isDamaged()) await nameDamage(digest, signal);
+    else if ((await layers.sizeOf(digest, signal)) === undefined) postpone(digest);
   };
   const start = (layer: Layer): void => {
     const controller = new AbortController();
     const ended = copyOne(layer, controller.signal)
       .catch((error: unknown) => {
         if (controller.signal.aborted) return;
-        failedAt.set(layer.digest, clock.monotonic());
+        postpone(layer.digest);
         log.warn({ err: error, digest: layer.digest }, `${layer.digest} could not be kept: ${reasonOf(error)}`);
       })
       .finally(() => {
@@ -63,10 +83,7 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
       });
     copy = { digest: layer.digest, controller, ended };
   };
-  const isDue = ({ digest }: Layer): boolean => {
-    const at = failedAt.get(digest);
-    return at === undefined || clock.monotonic() - at >= RETRY_MS;
-  };
+  const isDue = ({ digest }: Layer): boolean => clock.monotonic() >= (retryAt.get(digest) ?? 0);
 
   return {
     copyingBytes: () => (copy === undefined ? undefined : leftBytes),

@@ -150,6 +150,11 @@ export interface TransferMeter {
   sentBytes(): ReadonlyMap<Digest, number>;
   forget(digest: Digest): void;
   /**
+   * Blobs whose last transfer was seen to give bytes with another digest than theirs. Seen of layers alone that are kept while they pass by, since
+   * nothing else is hashed here.
+   */
+  damaged(): ReadonlySet<Digest>;
+  /**
    * How often this manifest of this repository (`quay.io/coreos/etcd`) was asked for by its digest; a pull that does not raise it never reached
    * our mirror. By digest, since all images of a release may lie in one repository.
    */
@@ -236,10 +241,19 @@ export interface DocumentStore extends BlobSource {
 
 /** Takes a layer as it passes by. */
 export interface LayerWriter {
-  /** The byte that {@link write} expects first. */
+  /** The byte that {@link write} expects first. Those before it, from where it was begun, are had by {@link replay}. */
   readonly startByte: number;
+  /**
+   * What was written before, from the byte where it was begun up to `startByte`: no medium needs to be read for it again. To be read before anything is written. A
+   * chunk is good until the next is asked for if `allocate` gives the same buffer again.
+   *
+   * @throws AppError `store/blob` (`retry`) when it can't be read; then it is not kept.
+   */
+  replay(signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
   /** The next bytes. Never throws: what can't be written ends the writer, and the layer is not kept. */
   write(chunk: Buffer): Promise<void>;
+  /** Whether all bytes came and have another digest than the layer: then it is not kept. */
+  isDamaged(): boolean;
   /** No more bytes come; what there is so far is gone on with at the next {@link LayerStore.begin}. Idempotent. */
   close(): Promise<void>;
 }
@@ -253,7 +267,7 @@ export interface LayerStore extends ChangingBlobSource {
   /** Which layers are to be kept: no other one is begun. */
   want(digests: ReadonlySet<Digest>): void;
   /**
-   * Begins to write a layer, or goes on where it was left. Bytes from `startByte` on will come; by default from where it was left.
+   * Begins to write a layer, or goes on where it was left. Bytes from `startByte` on are wanted; by default those from where it was left.
    *
    * @returns undefined when it is not wanted, is there or being written already, when there is no room, or when the bytes before `startByte` lack.
    */

@@ -13,7 +13,7 @@ import type { StallWatch } from './stall-watch.ts';
 /** What a pull needs. */
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
-  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes' | 'unknownRequests'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes' | 'unknownRequests' | 'damaged'>;
   readonly stalls: StallWatch;
   /** Where the registry finds blobs. */
   readonly source: Omit<BlobUnion, 'onChange'>;
@@ -147,9 +147,13 @@ async function blobFault(
     const lacking = await firstAbsent(documents, deps.source, signal);
     if (lacking !== undefined) return lackingFault(lacking, what);
     const sent = deps.meter.sentBytes();
+    const damaged = deps.meter.damaged();
     const suspects = [...documents, ...layers.filter((digest) => sent.has(digest))];
-    const bad = await findBadBlob(suspects, deps.source, signal);
-    return bad && badBlobFault(bad, bundle, image);
+    const seen = suspects.filter((digest) => damaged.has(digest));
+    // What was seen to be damaged goes first: if nothing else has it, nothing else need be read.
+    const bad = await findBadBlob([...new Set([...seen, ...suspects])], deps.source, signal);
+    const [unsteady] = seen;
+    return bad === undefined ? unsteady && unsteadyFault(unsteady, bundle, image) : badBlobFault(bad, bundle, image);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof AppError && error.code === 'media/gone') return gone;
@@ -183,6 +187,13 @@ function notInBundle(digest: Digest | undefined, what: string): PullFault | unde
   if (digest === undefined) return undefined;
   const message = `the runtime asked for ${digest} to pull ${what}, and that is not in the bundle; make the bundle again for this node's platform`;
   return { reason: { code: 'bundle/not-in-bundle', message }, retry: 'backoff' };
+}
+
+/** The bytes changed between two readings: the copy may be good, and the medium is not. */
+function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): PullFault {
+  const name = image.component ?? repositoryOf(image.reference);
+  const message = `Blob ${digest} of ${name} was read with other bytes than it has, and rightly when it was read again: its medium or its port is not sound. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
+  return { reason: { code: 'media/blob-damaged', message }, retry: 'backoff' };
 }
 
 /** With another copy at hand the image is tried again from there at once; without, a person is to bring one. */

@@ -10,6 +10,8 @@ export interface MeteredTransfer {
   awaitsMedium(change: 1 | -1): void;
   /** It starts (`1`) or ends (`-1`) to wait for the runtime. */
   awaitsRuntime(change: 1 | -1): void;
+  /** What was sent has another digest than the blob. */
+  damaged(): void;
   /** It is over, however it ended. */
   close(): void;
 }
@@ -38,6 +40,7 @@ export function createMeter(): RecordingMeter {
   const all: Tally = { ...IDLE };
   const furthest = new Map<Digest, number>();
   const tallies = new Map<Digest, Tally>();
+  const damaged = new Set<Digest>();
   const manifests = new Map<string, number>();
   const unknown = new Map<string, { count: number; last: Digest }>();
   return {
@@ -45,8 +48,10 @@ export function createMeter(): RecordingMeter {
     sentBytes: () => furthest,
     forget: (digest) => {
       furthest.delete(digest);
+      damaged.delete(digest);
       if (tallies.get(digest)?.open === 0) tallies.delete(digest);
     },
+    damaged: () => damaged,
     manifestRequests: (repository, digest) => manifests.get(`${mirrorPathOf(repository)}@${digest}`) ?? 0,
     waiting: () => all.awaitingMedium,
     flow: (digests) => {
@@ -64,6 +69,7 @@ export function createMeter(): RecordingMeter {
         own[key] += change;
         all[key] += change;
       };
+      damaged.delete(digest);
       add('opened', 1);
       add('open', 1);
       return {
@@ -73,6 +79,7 @@ export function createMeter(): RecordingMeter {
         },
         awaitsMedium: (change) => add('awaitingMedium', change),
         awaitsRuntime: (change) => add('awaitingRuntime', change),
+        damaged: () => void damaged.add(digest),
         close: () => add('open', -1),
       };
     },

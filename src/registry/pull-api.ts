@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Digest, isDigest } from '../domain/digest.ts';
-import type { LayerStore } from '../engine/ports.ts';
+import type { LayerStore, LayerWriter } from '../engine/ports.ts';
 import { untilAborted } from '../platform/abort.ts';
 import { reasonOf } from '../platform/app-error.ts';
+import { oneBuffer } from '../platform/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 import { readManifest } from './manifest.ts';
 import type { MeteredTransfer, RecordingMeter } from './meter.ts';
@@ -11,7 +12,7 @@ import { entityTagOf, isAccepted, isUnmodified, rangeInForce } from './precondit
 import { parseRange } from './range.ts';
 import { respondError, respondJson } from './respond.ts';
 import { basePath, parseRoute, queryOf, type Route } from './route.ts';
-import { type TransferDependencies, transfer } from './transfer.ts';
+import { type TransferDependencies, type TransferRange, transfer } from './transfer.ts';
 
 /** What the pull API is made of. */
 export interface PullApiOptions extends Omit<TransferDependencies, 'onWait'> {
@@ -175,15 +176,21 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
     response: ServerResponse,
     signal: AbortSignal,
   ) {
-    let position = range.firstByte;
-    const kept = await options.layers?.begin(range.digest, range.sizeBytes, position);
+    const kept = await options.layers?.begin(range.digest, range.sizeBytes, range.firstByte);
     const metered = meter.open(range.digest);
+    let position = range.firstByte;
+    let saved: Promise<void> | undefined;
+    const send = async (chunk: Buffer) => {
+      position += chunk.length;
+      metered.sent(chunk.length, position);
+      await flushed(chunk, response, metered, signal);
+    };
     try {
-      for await (const chunk of transfer(range, { ...options, onWait: metered.awaitsMedium }, signal)) {
-        position += chunk.length;
-        metered.sent(chunk.length, position);
-        const saved = kept?.write(chunk);
-        await flushed(chunk, response, metered, signal);
+      for await (const chunk of replayed(kept, range, signal)) await send(chunk);
+      const rest = { ...range, firstByte: position };
+      for await (const chunk of transfer(rest, { ...options, onWait: metered.awaitsMedium }, signal)) {
+        saved = kept?.write(chunk);
+        await send(chunk);
         await saved;
       }
       response.end();
@@ -193,12 +200,30 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
       const message = `Registry: ${range.digest} broke off: ${reasonOf(error)}`;
       options.log.warn({ digest: range.digest, err: error }, message);
     } finally {
-      metered.close();
+      // A chunk that the client did not get is kept all the same.
+      await saved;
       await kept?.close();
+      if (kept?.isDamaged()) metered.damaged();
+      metered.close();
     }
   }
 
   return answer;
+}
+
+/** What of the range was kept before, when the client broke off: no medium is read for it twice. */
+async function* replayed(
+  kept: LayerWriter | undefined,
+  { firstByte, lastByte }: TransferRange,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  let position = firstByte;
+  for await (const chunk of kept?.replay(signal, oneBuffer()) ?? []) {
+    const wanted = chunk.subarray(0, lastByte - position + 1);
+    position += wanted.length;
+    yield wanted;
+    if (position > lastByte) return;
+  }
 }
 
 /** Writes a chunk and waits until the kernel has it: then its buffer is read into again. */

@@ -23,6 +23,8 @@ const PARTIAL = '.part';
 interface Partial {
   readonly hash: Hash;
   lengthBytes: number;
+  /** What lies before was left by an earlier run, maybe in a power cut. */
+  readonly ownFromByte: number;
 }
 
 /**
@@ -34,7 +36,8 @@ interface Partial {
 export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps): LayerStore {
   const pathOf = (digest: Digest) => join(folder, hexOf(digest));
   const partials = new Map<Digest, Partial>();
-  const writing = new Set<Digest>();
+  /** What is being written; a promise where that is about to end. */
+  const writing = new Map<Digest, Promise<void> | undefined>();
   const listeners = new Set<() => void>();
   let wanted: ReadonlySet<Digest> = new Set();
   let listed: Promise<Map<Digest, number>> | undefined;
@@ -55,17 +58,19 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
     partials.delete(digest);
     for (const path of [pathOf(digest), pathOf(digest) + PARTIAL]) await rm(path, { force: true });
   };
-  const finish = async (digest: Digest, { hash, lengthBytes }: Partial, handle: FileHandle): Promise<void> => {
+  /** False when what is whole now has another digest, and so is not kept. */
+  const finish = async (digest: Digest, { hash, lengthBytes }: Partial, handle: FileHandle): Promise<boolean> => {
     partials.delete(digest);
     if (digestFromHex(hash.digest('hex')) !== digest) {
       await rm(pathOf(digest) + PARTIAL, { force: true });
-      return;
+      return false;
     }
     await handle.sync();
     await rename(pathOf(digest) + PARTIAL, pathOf(digest));
     await syncFolder(folder);
     (await held()).set(digest, lengthBytes);
     notify();
+    return true;
   };
 
   /** Opens the file to write on at the end of what is there already. */
@@ -95,15 +100,19 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
     return fits;
   };
 
-  const writer = (digest: Digest, sizeBytes: number, startByte: number, opened: Opened): LayerWriter => {
-    const { handle, partial } = opened;
+  const writer = (digest: Digest, sizeBytes: number, fromByte: number, { handle, partial }: Opened): LayerWriter => {
+    const startByte = fromByte < partial.ownFromByte ? fromByte : partial.lengthBytes;
     let position = startByte;
+    let isDamaged = false;
     let ended: Promise<void> | undefined;
     const end = (): Promise<void> => {
-      ended ??= handle
-        .close()
-        .catch(() => undefined)
-        .finally(() => writing.delete(digest));
+      if (ended === undefined) {
+        ended = handle
+          .close()
+          .catch(() => undefined)
+          .finally(() => writing.delete(digest));
+        writing.set(digest, ended);
+      }
       return ended;
     };
     const take = async (chunk: Buffer): Promise<void> => {
@@ -115,21 +124,34 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       partial.hash.update(fresh);
       partial.lengthBytes += fresh.length;
       if (partial.lengthBytes >= sizeBytes) {
-        await finish(digest, partial, handle);
+        isDamaged = !(await finish(digest, partial, handle));
         await end();
       }
     };
+    // What was half written can't be gone on with: its end is not what was hashed.
+    const giveUp = async (error: unknown): Promise<void> => {
+      tellFull(error);
+      await end();
+      await forget(digest).catch(() => undefined);
+    };
     return {
       startByte,
+      isDamaged: () => isDamaged,
+      async *replay(signal, allocate = newBuffer) {
+        try {
+          yield* readFrom(pathOf(digest) + PARTIAL, fromByte, startByte, signal, allocate);
+        } catch (error) {
+          signal.throwIfAborted();
+          await giveUp(error);
+          throw storeError(pathOf(digest) + PARTIAL, 'read', error);
+        }
+      },
       write: async (chunk) => {
         if (ended !== undefined) return;
         try {
           await take(chunk);
         } catch (error) {
-          tellFull(error);
-          await end();
-          // What was half written can't be gone on with: its end is not what was hashed.
-          await forget(digest).catch(() => undefined);
+          await giveUp(error);
         }
       },
       close: end,
@@ -157,8 +179,10 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       };
     },
     begin: async (digest, sizeBytes, startByte) => {
+      // Whoever broke off and goes on at once comes before the file is closed.
+      await writing.get(digest);
       if (!wanted.has(digest) || writing.has(digest)) return undefined;
-      writing.add(digest);
+      writing.set(digest, undefined);
       try {
         if (!(await held()).has(digest) && (await hasRoomFor(sizeBytes - (partials.get(digest)?.lengthBytes ?? 0)))) {
           const opened = await resume(digest);
@@ -248,7 +272,7 @@ async function hashOf(handle: FileHandle): Promise<Partial> {
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   for (let at = 0; ; ) {
     const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, at);
-    if (bytesRead === 0) return { hash, lengthBytes: at };
+    if (bytesRead === 0) return { hash, lengthBytes: at, ownFromByte: at };
     hash.update(buffer.subarray(0, bytesRead));
     at += bytesRead;
   }

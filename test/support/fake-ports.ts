@@ -524,6 +524,7 @@ export function createFakeNode(
         totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
         sentBytes: () => meter.sent,
         forget: (digest) => void meter.sent.delete(digest),
+        damaged: () => new Set(),
         manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
         waiting: () => meter.waiting,
         flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),

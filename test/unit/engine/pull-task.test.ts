@@ -5,7 +5,7 @@ import type { BlobSource, BlobUnion, CopyFault } from '../../../src/engine/ports
 import { pullImage } from '../../../src/engine/pull-task.ts';
 import type { StallWatch } from '../../../src/engine/stall-watch.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { layer, stored, verified } from '../../support/scenario.ts';
+import { digestOf, layer, stored, verified } from '../../support/scenario.ts';
 
 const hashOf = (bytes: Buffer): Digest => digestFromHex(createHash('sha256').update(bytes).digest('hex'));
 const bytesOf = (value: unknown): Buffer => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
@@ -23,6 +23,8 @@ interface Case {
   readonly online?: boolean;
   readonly root?: Digest;
   readonly sent?: readonly Digest[];
+  /** What was seen to have another digest while it was sent. */
+  readonly damaged?: readonly Digest[];
   /** What the runtime asks for that nothing offers. */
   readonly wanted?: Digest;
   readonly unreadable?: Digest;
@@ -88,6 +90,7 @@ async function pull({
   online = false,
   root = hashOf(manifest),
   sent,
+  damaged = [],
   wanted,
   unreadable,
   other,
@@ -121,6 +124,7 @@ async function pull({
         manifestRequests: () => requests,
         unknownRequests: () => (wanted === undefined || requests === 0 ? NOTHING : { count: 1, last: wanted }),
         sentBytes: () => new Map((sent ?? [hashOf(layerBytes)]).map((digest) => [digest, 1])),
+        damaged: () => new Set(damaged),
       },
     },
     new AbortController().signal,
@@ -167,7 +171,12 @@ describe('pullImage', () => {
         throw failed('runtime/cancelled');
       },
     };
-    const meter = { manifestRequests: () => 0, sentBytes: () => new Map(), unknownRequests: () => NOTHING };
+    const meter = {
+      manifestRequests: () => 0,
+      sentBytes: () => new Map(),
+      damaged: () => new Set<Digest>(),
+      unknownRequests: () => NOTHING,
+    };
     const deps = { runtime, meter, source: sourceOf({ blobs: whole }), stalls: unwatched };
     await expect(pullImage(image, bundle, deps, controller.signal)).rejects.toThrow('stop');
   });
@@ -198,6 +207,27 @@ describe('pullImage', () => {
   it('reads only what was sent when it looks for damage', async () => {
     const { source } = await pull({ error: failed('runtime/pull-failed'), sent: [] });
     expect(source.reads).not.toContain(hashOf(layerBytes));
+  });
+
+  it('reads first what was seen to be damaged while it was sent, and nothing else where that is the cause', async () => {
+    const { fault, source } = await pull({
+      error: failed('runtime/digest-mismatch'),
+      blobs: spoilt(layerBytes),
+      damaged: [hashOf(layerBytes)],
+    });
+    expect(fault?.reason.message).toContain(`Blob ${hashOf(layerBytes)} of etcd is damaged on stick-1`);
+    // The manifest is read to know what the image is made of.
+    expect(source.reads).toEqual([hashOf(manifest), hashOf(layerBytes)]);
+  });
+
+  it('names a blob whose bytes were wrong while it was sent and right afterwards, and tries again', async () => {
+    const { fault } = await pull({ error: failed('runtime/digest-mismatch'), damaged: [hashOf(layerBytes)] });
+    expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'media/blob-damaged' } });
+    expect(fault?.reason.message).toMatch(
+      new RegExp(`^Blob ${hashOf(layerBytes)} of etcd was read with other bytes than it has, and rightly`),
+    );
+    const other = await pull({ error: failed('runtime/digest-mismatch'), damaged: [digestOf('of another image')] });
+    expect(other.fault?.reason.code).toBe('runtime/pull-failed');
   });
 
   it('names a config that is on no medium, and waits for one that has it', async () => {

@@ -28,6 +28,21 @@ describe('meter', () => {
     expect(meter.sentBytes().get(a)).toBe(10);
   });
 
+  it('knows what was damaged when it was sent last', () => {
+    const meter = createMeter();
+    const first = meter.open(a);
+    first.damaged();
+    first.close();
+    expect([...meter.damaged()]).toEqual([a]);
+    meter.open(b).close();
+    expect([...meter.damaged()]).toEqual([a]);
+    meter.open(a).close();
+    expect([...meter.damaged()]).toEqual([]);
+    meter.open(a).damaged();
+    meter.forget(a);
+    expect([...meter.damaged()]).toEqual([]);
+  });
+
   it('forgets how far a blob was sent, but no open transfer', () => {
     const meter = createMeter();
     const open = meter.open(a);

@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Digest, digestFromHex, hexOf } from '../../../src/domain/digest.ts';
+import type { LayerStore } from '../../../src/engine/ports.ts';
+import { newBuffer } from '../../../src/platform/chunk-buffer.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { createRegistry, type Registry } from '../../../src/registry/server.ts';
+import { createLayerStore } from '../../../src/store/layer-store.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+import { seededBytes } from '../../support/sample-image.ts';
+
+/* `retention.blobs = "kept"`: layers are written to the node's own disk while they stream to the runtime. */
+
+const MIB = 1024 * 1024;
+/** Larger than what the sockets of both sides hold together, so that the registry is in mid-blob when the client leaves. */
+const blob = seededBytes('kept', 48 * MIB);
+const digest: Digest = digestFromHex(createHash('sha256').update(blob).digest('hex'));
+const REPOSITORY = 'quay.example.com/coreos/etcd';
+
+let folder: string;
+let layers: LayerStore;
+let registry: Registry;
+let authority: string;
+/** How often each MiB of the blob was read from the medium. */
+let reads: number[];
+/** What the medium gives. */
+let onMedium: Buffer;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-kept-'));
+  layers = createLayerStore({ folder, minFreePercent: 0, log: createRecordingLog() });
+  layers.want(new Set([digest]));
+  reads = Array.from({ length: blob.length / MIB }, () => 0);
+  onMedium = blob;
+  registry = createRegistry({
+    source: {
+      sizeOf: async (wanted) => (wanted === digest ? blob.length : undefined),
+      async *read(_digest, startByte, signal, allocate = newBuffer) {
+        for (let at = startByte; at < blob.length; ) {
+          signal.throwIfAborted();
+          // To the next full MiB, so that each read counts for one.
+          const end = Math.min(blob.length, (Math.floor(at / MIB) + 1) * MIB);
+          reads[Math.floor(at / MIB)] = (reads[Math.floor(at / MIB)] ?? 0) + 1;
+          const chunk = allocate(end - at);
+          onMedium.copy(chunk, 0, at, end);
+          yield chunk;
+          at = end;
+        }
+      },
+      onChange: () => () => undefined,
+    },
+    layers,
+    clock: systemClock,
+    graceMs: 1_000,
+    token: undefined,
+    log: createRecordingLog(),
+    admit: async () => true,
+  });
+  registry.setCatalog(
+    new Map([[REPOSITORY, { manifests: new Set(), layers: new Map([[digest, blob.length]]), tags: new Map() }]]),
+  );
+  authority = await registry.listen({ host: '127.0.0.1', port: 0 });
+});
+afterEach(async () => {
+  await registry.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function open(headers: Record<string, string> = {}): Promise<IncomingMessage> {
+  const [host, port] = authority.split(':');
+  const asked = request({ host, port, path: `/v2/${REPOSITORY}/blobs/${digest}`, headers, agent: new Agent() });
+  asked.end();
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  return response;
+}
+
+/** Takes so many bytes and breaks the connection. */
+async function takeSome(sizeBytes: number, headers: Record<string, string> = {}): Promise<Buffer> {
+  const response = await open(headers);
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of response) {
+    chunks.push(chunk as Buffer);
+    length += (chunk as Buffer).length;
+    if (length >= sizeBytes) break; // leaving the loop destroys the response, and with it the connection
+  }
+  return Buffer.concat(chunks);
+}
+
+async function takeAll(headers: Record<string, string> = {}): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of await open(headers)) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+const noTransferOpen = () => expect.poll(() => registry.meter.flow([digest]).open, { timeout: 10_000 }).toBe(0);
+const keptBytes = () => readFileSync(join(folder, hexOf(digest)));
+
+describe('registry: layers that are kept while they stream', () => {
+  it('a client that breaks off in mid-blob and goes on with Range has no byte read from the medium twice, and the copy is right', async () => {
+    const first = await takeSome(5 * MIB + 7);
+    await noTransferOpen();
+    expect(reads.filter((count) => count > 0).length).toBeLessThan(reads.length);
+    const readFirst = reads.filter((count) => count > 0).length;
+    expect(readFirst * MIB).toBeGreaterThan(first.length);
+    const second = await takeSome(6 * MIB, { range: `bytes=${first.length}-` });
+    await noTransferOpen();
+    const third = await takeAll({ range: `bytes=${first.length + second.length}-` });
+    await noTransferOpen();
+    expect(Buffer.concat([first, second, third]).equals(blob)).toBe(true);
+    expect(new Set(reads)).toEqual(new Set([1]));
+    expect(readdirSync(folder)).toEqual([hexOf(digest)]);
+    expect(keptBytes().equals(blob)).toBe(true);
+  });
+
+  it('nor has one that begins again from the first byte, or wants a part only', async () => {
+    const first = await takeSome(3 * MIB);
+    await noTransferOpen();
+    expect((await takeAll({ range: 'bytes=100-199' })).equals(blob.subarray(100, 200))).toBe(true);
+    await noTransferOpen();
+    expect((await takeAll()).equals(blob)).toBe(true);
+    expect(first.equals(blob.subarray(0, first.length))).toBe(true);
+    await noTransferOpen();
+    expect(new Set(reads)).toEqual(new Set([1]));
+    expect(keptBytes().equals(blob)).toBe(true);
+  });
+
+  it('a medium that lies: nothing is kept, the blob is known as damaged, and the next transfer begins anew', async () => {
+    onMedium = Buffer.from(blob);
+    onMedium[3 * MIB] = (onMedium[3 * MIB] ?? 0) ^ 1;
+    const first = await takeSome(5 * MIB);
+    await noTransferOpen();
+    expect(registry.meter.damaged().size).toBe(0);
+    await takeAll({ range: `bytes=${first.length}-` });
+    await noTransferOpen();
+    expect([...registry.meter.damaged()]).toEqual([digest]);
+    expect(readdirSync(folder)).toEqual([]);
+    onMedium = blob;
+    expect((await takeAll()).equals(blob)).toBe(true);
+    await noTransferOpen();
+    expect(registry.meter.damaged().size).toBe(0);
+    expect(keptBytes().equals(blob)).toBe(true);
+  });
+});

@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
+import { createLayerKeeper, type LayerKeeper } from '../../../src/engine/layer-keeper.ts';
+import type { BlobUnion, CopyFault, LayerStore } from '../../../src/engine/ports.ts';
+import { createVirtualClock, type VirtualClock } from '../../support/fake-ports.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+import { layer } from '../../support/scenario.ts';
+
+const hashOf = (bytes: Buffer): Digest => digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+const right = Buffer.from('the bytes of a layer');
+const wrong = Buffer.from('the bytes of a lawyer');
+const digest = hashOf(right);
+const wanted = layer('kept', { digest, sizeBytes: right.length });
+
+let clock: VirtualClock;
+let log: RecordingLog;
+let keeper: LayerKeeper;
+let kept: Map<Digest, Buffer>;
+/** What each medium gives, one reading after the other; the last stays. */
+let media: Map<string, Buffer[]>;
+let readings: string[];
+
+/** Hashes like the real store, in memory. */
+function memoryStore(): Pick<LayerStore, 'begin' | 'sizeOf' | 'want' | 'retain'> {
+  return {
+    want: () => undefined,
+    retain: async () => 0,
+    sizeOf: async (one) => kept.get(one)?.length,
+    begin: async (one) => {
+      const chunks: Buffer[] = [];
+      const isWrong = () => hashOf(Buffer.concat(chunks)) !== one;
+      return {
+        startByte: 0,
+        async *replay() {},
+        write: async (chunk) => void chunks.push(chunk),
+        isDamaged: isWrong,
+        close: async () => {
+          if (!isWrong()) kept.set(one, Buffer.concat(chunks));
+        },
+      };
+    },
+  };
+}
+
+function unionOf(): Pick<BlobUnion, 'read' | 'copiesOf'> {
+  const distrusted = new Set<string>();
+  const read = async function* (label: string) {
+    readings.push(label);
+    const given = media.get(label) ?? [];
+    yield (given.length > 1 ? given.shift() : given[0]) ?? Buffer.alloc(0);
+  };
+  const copies = () =>
+    [...media.keys()]
+      .map((label) => ({
+        label,
+        isTrusted: !distrusted.has(label),
+        read: () => read(label),
+        distrust: (_fault: CopyFault) => void distrusted.add(label),
+      }))
+      .sort((a, b) => Number(b.isTrusted) - Number(a.isTrusted));
+  return { copiesOf: async () => copies(), read: () => read(copies()[0]?.label ?? '') };
+}
+
+beforeEach(() => {
+  clock = createVirtualClock();
+  log = createRecordingLog();
+  kept = new Map();
+  media = new Map();
+  readings = [];
+  const layers = memoryStore() as LayerStore;
+  keeper = createLayerKeeper({ layers, source: unionOf(), clock, log }, () => undefined);
+});
+/** A round later: the keeper is told again what is to be kept. */
+const follow = async (ms = 0) => {
+  await clock.advance(ms);
+  const copy = kept.has(digest) ? [] : [wanted];
+  keeper.follow({ wanted: new Set([digest]), copy }, true);
+  await clock.advance(0);
+};
+const lines = () => log.lines.map(({ message }) => message);
+
+describe('the layer keeper', () => {
+  it('copies what is to be kept', async () => {
+    media.set('sdb1', [right]);
+    await follow();
+    expect(kept.get(digest)).toEqual(right);
+    expect(lines()).toEqual([]);
+  });
+
+  it('names a copy that is damaged, and takes another one the next time', async () => {
+    media.set('sdb1', [wrong]).set('sdc1', [right]);
+    await follow();
+    expect(kept.size).toBe(0);
+    expect(lines()).toEqual([
+      `Blob ${digest} could not be kept on this node: it is damaged on sdb1. Copy the bundle to it again`,
+    ]);
+    await follow();
+    expect(kept.get(digest)).toEqual(right);
+    expect(readings).toEqual(['sdb1', 'sdb1', 'sdc1']);
+  });
+
+  it('reads the only copy not again and again when that is damaged, and tells it once', async () => {
+    media.set('sdb1', [wrong]);
+    await follow();
+    await follow(60_000);
+    expect(readings).toHaveLength(2);
+    await follow(5 * 60_000);
+    expect(readings).toHaveLength(4);
+    expect(lines()).toHaveLength(1);
+  });
+
+  it('copies again what came wrong and is right when it is looked at', async () => {
+    media.set('sdb1', [wrong, right]);
+    await follow();
+    expect(lines()[0]).toContain('came with other bytes than it has, and is right where it lies');
+    await follow(60_000);
+    expect(kept.get(digest)).toEqual(right);
+  });
+});
