@@ -28,8 +28,6 @@ export interface LayerKeeper {
 
 /** A layer that could not be copied is not tried again before that. */
 const RETRY_MS = 60_000;
-/** Nor is one of which no copy is good: the media may change. */
-const DAMAGED_RETRY_MS = 5 * 60_000;
 
 /** A keeper without a plan. `onEnd` is called when a copy ended. */
 export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => void): LayerKeeper {
@@ -40,13 +38,13 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
   let leftBytes = 0;
   let removal: Promise<void> = Promise.resolve();
 
-  const postpone = (digest: Digest, waitMs = RETRY_MS): void => {
-    retryAt.set(digest, clock.monotonic() + waitMs);
+  const postpone = (digest: Digest): void => {
+    retryAt.set(digest, clock.monotonic() + RETRY_MS);
   };
   /** Finds and distrusts the bad copy, so that the next try takes another one, if there is one. */
   const nameDamage = async (digest: Digest, signal: AbortSignal): Promise<void> => {
     const bad = await findBadBlob([digest], deps.source, signal);
-    if (bad?.instead === undefined) postpone(digest, bad === undefined ? RETRY_MS : DAMAGED_RETRY_MS);
+    if (bad?.instead === undefined) postpone(digest);
     const what =
       bad === undefined
         ? `Blob ${digest} came with other bytes than it has, and is right where it lies; it is copied again`
@@ -56,6 +54,8 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
     log.warn({ digest }, what);
   };
   const copyOne = async ({ digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> => {
+    // A copy that was found bad is told by who found it, and trusted again once its medium changes.
+    if (!(await deps.source.copiesOf(digest, signal)).some(({ isTrusted }) => isTrusted)) return postpone(digest);
     const writer = await layers.begin(digest, sizeBytes);
     if (writer === undefined) {
       if ((await layers.sizeOf(digest, signal)) === undefined) postpone(digest);
