@@ -83,6 +83,7 @@ let shelf: Shelf;
 let registry: Registry;
 let log: RecordingLog;
 let authority: string;
+let catalog: Catalog;
 let admissions: number;
 let admit: (socket: Socket) => Promise<boolean>;
 
@@ -103,7 +104,7 @@ async function start(graceMs = 10_000): Promise<void> {
     layers: new Map(),
     tags: new Map([['v3.5', hashOf(manifest)]]),
   };
-  const catalog: Catalog = new Map([
+  catalog = new Map([
     [REPOSITORY, entry],
     ['localhost:5000/app', { manifests: new Set(), layers: new Map(), tags: new Map() }],
   ]);
@@ -254,6 +255,17 @@ describe('registry: pull, after the OCI distribution specification', () => {
   ])('answers 404 to %s', async (_what, path, code) => {
     const { status, headers, body } = await get(path);
     expect([status, headers['content-type'], errorOf(body)]).toEqual([404, 'application/json', code]);
+  });
+
+  it('answers 404 to a manifest of which not all blobs are at hand, by digest and by tag, until they are (fact 12)', async () => {
+    registry.setCatalog(catalog, new Set([hashOf(manifest)]));
+    for (const reference of [hashOf(manifest), 'v3.5']) {
+      const { status, body } = await get(at(`manifests/${reference}`));
+      expect([status, errorOf(body)]).toEqual([404, 'MANIFEST_UNKNOWN']);
+    }
+    expect((await get(at(`manifests/${hashOf(bareIndex)}`))).status).toBe(200);
+    registry.setCatalog(catalog);
+    expect((await get(at(`manifests/${hashOf(manifest)}`))).status).toBe(200);
   });
 
   it.each([
