@@ -24,6 +24,8 @@ export interface LifeAssessment {
   readonly wakeAt: number | undefined;
   /** How the soak of each release that is not proven yet stands, as far as containers were looked at. */
   readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
+  /** Kept releases whose distinguishing images have containers that are not over, as far as containers were looked at. */
+  readonly running: ReadonlySet<BundleId>;
   /** Digests of images that the runtime has and that did not come with us. */
   readonly foreign: ReadonlySet<string>;
 }
@@ -67,7 +69,7 @@ export function assessLife(
   const { runtime, containers } = observed;
   const foreign = foreignDigests(runtime, stored);
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
-  const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
+  const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), running: new Set<BundleId>(), foreign };
   if (runtime.kind === 'unreachable') return nothing;
   const takeOvers = takeOverEffects(stored, policy);
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
@@ -89,6 +91,9 @@ export function assessLife(
     ],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,
+    running: new Set(
+      keptBundles(stored.bundles).flatMap((bundle) => (isRunning(bundle, look) ? [bundle.bundleId] : [])),
+    ),
     soaks: new Map(followed.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
   };
 }

@@ -77,7 +77,7 @@ export function createCommands({ clock, store, policy, assessment }: CommandDepe
         );
       }
       if (!force) {
-        requireIdle(bundle, bundles);
+        requireIdle(bundle, bundles, assessment()?.life.running.has(bundle.bundleId) === true);
         requireNoDelta(bundle, bundles);
       }
       const what = removeImages ? ', with the images that only it has' : '';
@@ -151,8 +151,12 @@ function requireReady(bundle: StoredBundle, entry: Assessment['bundles'][number]
   throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${why}`);
 }
 
-function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[], isRunning: boolean): void {
   const { name } = bundle.payload;
+  if (isRunning) {
+    const message = `containers run from images that only ${bundleName(bundle.payload)} has; it is unpinned by force only`;
+    throw refuse('engine/running', message);
+  }
   const isCurrent = currentRelease(bundles, name)?.bundleId === bundle.bundleId;
   const isGood = lastProven(bundles, name)?.bundleId === bundle.bundleId;
   if (!isCurrent && !isGood) return;

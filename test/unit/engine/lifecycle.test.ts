@@ -494,6 +494,22 @@ describe('the way back', () => {
     expect(phases()).toMatchObject({ '4.13.1': 'retired' });
   });
 
+  it('unpin refuses what was rolled back and runs again, without --force', async () => {
+    await start();
+    await prove(A);
+    await preload(B);
+    await run(2, 'etcd');
+    await run(1, 'etcd');
+    await node.clock.advance(2 * MINUTE);
+    await run(2, 'etcd');
+    const unpin = () => node.engine.unpin('ocp@4.13.2', { removeImages: false, force: false });
+    expect(unpin).toThrow('containers run from images that only ocp@4.13.2 has; it is unpinned by force only');
+    await run(1, 'etcd');
+    unpin();
+    await node.clock.advance(MINUTE);
+    expect(phases()).toMatchObject({ '4.13.2': 'retired' });
+  });
+
   it('unpin refuses what may run without --force, and does what it says', async () => {
     await start({ protect: ['ocp@4.13.9'] });
     await prove(A);
