@@ -240,6 +240,18 @@ describe('started by other means', () => {
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'ready' });
   });
 
+  it('nor is one that two releases have which both wait', async () => {
+    await start();
+    await preload(release(1, { schedule: 'manual' }));
+    await preload(waiting);
+    node.runtime.startContainer('pod/base', referenceOf('base'));
+    await node.clock.advance(60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'ready', '4.13.2': 'ready' });
+    await run(2, 'etcd');
+    await node.clock.advance(2 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'ready', '4.13.2': 'active' });
+  });
+
   it('nor is a container beside those of the release that runs, a job, or one that is started again and again', async () => {
     await start();
     await ready();
