@@ -6,10 +6,9 @@ import { diskUse } from '../../src/domain/disk-use.ts';
 import type { LayerStorage } from '../../src/domain/runtime-image.ts';
 import { execute } from '../support/rootfs/execute.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
-import { sampleImage, sampleLayer, writeOciLayout } from '../support/sample-image.ts';
-import { BENCH_REGISTRY } from './bench-runtime.ts';
 import { catBlobs, copyWithSkopeo, importTar, pullByHand } from './contenders.ts';
 import type { DaemonTold } from './daemon-child.ts';
+import { layeredImages, layoutTar } from './layered-images.ts';
 import { type PreloadRun, preloadFromInside, preloadOnce } from './preload-daemon.ts';
 import type { Cost } from './process-cost.ts';
 import { measureRegistryLoad } from './registry-load.ts';
@@ -19,17 +18,7 @@ const MIB = 1024 * 1024;
 const RUNS = 2;
 
 /** Twelve images over two shared layers, 464 MiB in 14 layers. */
-function preloadImages() {
-  const bases = [72, 56].map((mib, at) => sampleLayer({ seed: `base${at}`, sizeBytes: mib * MIB, files: 400 }));
-  return Array.from({ length: 12 }, (_none, at) => {
-    const own = sampleLayer({ seed: `own${at}`, sizeBytes: 28 * MIB, files: 80 });
-    const layers = [...bases.slice(at % 2, (at % 2) + 1), own];
-    return {
-      reference: `${BENCH_REGISTRY}/bench/image${at}:1.0.0`,
-      image: sampleImage({ seed: `image${at}`, layers }),
-    };
-  });
-}
+const IMAGES = { sharedMiB: [72, 56], images: 12, ownMiB: 28 };
 
 /** The contenders, by what they are called in the table. */
 const CONTENDERS = {
@@ -53,7 +42,7 @@ export async function benchPreload(print: (text: string) => void): Promise<void>
     const bundle = await makeSampleBundle({
       dir: join(folder, 'stickpin'),
       keys: [sampleKey()],
-      images: preloadImages(),
+      images: layeredImages(IMAGES),
       schedule: 'manual',
     });
     const tar = await layoutTar(bundle, folder);
@@ -161,17 +150,4 @@ function diskRows(what: string, layerStorage: LayerStorage, bundle: SampleBundle
     ],
     [`${what}, inodes`, `${estimate.inodes}`, `${disk.inodes}`, (estimate.inodes / disk.inodes).toFixed(3)],
   ];
-}
-
-/** An OCI layout of the bundle's images under their own names, as `ctr images import` takes it. */
-async function layoutTar({ images }: SampleBundle, folder: string): Promise<string> {
-  const layout = join(folder, 'layout');
-  const tar = join(folder, 'layout.tar');
-  writeOciLayout(
-    layout,
-    images.map(({ image, reference }) => ({ image, names: [reference] })),
-  );
-  await execute(['tar', '--create', '--file', tar, '--directory', layout, 'oci-layout', 'index.json', 'blobs']);
-  rmSync(layout, { recursive: true });
-  return tar;
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { bundleCrioDouble, criProtoFile } from '../../support/crio-double/bundle.ts';
 import type { GuestFile } from './disk.ts';
 
-const sources = fileURLToPath(new URL('../../support/crio-double/', import.meta.url));
+const sources = fileURLToPath(new URL('../../../test/support/crio-double/', import.meta.url));
 
 /** The CRI-O double as a package would install it: program, units, and the configuration directories that CRI-O expects. */
 export async function crioDoubleFiles(): Promise<GuestFile[]> {
