@@ -1,4 +1,4 @@
-/** Gives a buffer of exactly `sizeBytes`; what is in it is left over. */
+/** Gives a buffer of `sizeBytes`, or of less when so much is not to be read at once; what is in it is left over. */
 export type Allocate = (sizeBytes: number) => Buffer;
 
 /** A buffer for each chunk, which whoever gets the chunk may keep. */

@@ -10,12 +10,13 @@ import type { MeteredTransfer, RecordingMeter } from './meter.ts';
 import { type Offer, pageOfTags, referrersIndex } from './offer.ts';
 import { entityTagOf, isAccepted, isUnmodified, rangeInForce } from './preconditions.ts';
 import { parseRange } from './range.ts';
+import { createReadTurns } from './read-turns.ts';
 import { respondError, respondJson } from './respond.ts';
 import { basePath, parseRoute, queryOf, type Route } from './route.ts';
 import { type TransferDependencies, type TransferRange, transfer } from './transfer.ts';
 
 /** What the pull API is made of. */
-export interface PullApiOptions extends Omit<TransferDependencies, 'onWait'> {
+export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 'turn'> {
   /** 32 hex digits that every path but the ping carries, or undefined. */
   readonly token: string | undefined;
   /**
@@ -36,6 +37,7 @@ interface Exchange {
 /** Answers GET and HEAD requests as the OCI distribution-spec 1.1 has it (pull, tags, referrers). */
 export function createPullApi(options: PullApiOptions): (exchange: Exchange) => Promise<void> {
   const { source, meter } = options;
+  const turns = createReadTurns(options.clock);
 
   async function answer(exchange: Exchange): Promise<void> {
     const { url = '' } = exchange.request;
@@ -185,10 +187,11 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
       metered.sent(chunk.length, position);
       await flushed(chunk, response, metered, signal);
     };
+    const turn = turns.begin();
     try {
       for await (const chunk of replayed(kept, range, signal)) await send(chunk);
       const rest = { ...range, firstByte: position };
-      for await (const chunk of transfer(rest, { ...options, onWait: metered.awaitsMedium }, signal)) {
+      for await (const chunk of transfer(rest, { ...options, turn, onWait: metered.awaitsMedium }, signal)) {
         saved = kept?.write(chunk);
         await send(chunk);
         await saved;
@@ -200,6 +203,7 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
       const message = `Registry: ${range.digest} broke off: ${reasonOf(error)}`;
       options.log.warn({ digest: range.digest, err: error }, message);
     } finally {
+      turn.end();
       // A chunk that the client did not get is kept all the same.
       await saved;
       await kept?.close();

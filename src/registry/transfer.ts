@@ -1,13 +1,16 @@
 import type { Digest } from '../domain/digest.ts';
 import type { ChangingBlobSource } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
-import { oneBuffer } from '../platform/chunk-buffer.ts';
+import type { Allocate } from '../platform/chunk-buffer.ts';
 import type { Clock } from '../platform/clock.ts';
+import type { ReadTurn } from './read-turns.ts';
 
 /** What a transfer needs. */
 export interface TransferDependencies {
   readonly source: ChangingBlobSource;
   readonly clock: Clock;
+  /** When it reads. */
+  readonly turn: ReadTurn;
   /** How long a transfer waits for its medium to come back. */
   readonly graceMs: number;
   /** Told when a transfer starts and ends to wait. */
@@ -49,7 +52,9 @@ export async function* transfer(
   let patience = createPatience(deps);
   while (position <= range.lastByte) {
     try {
-      for await (const chunk of deps.source.read(range.digest, position, signal, oneBuffer())) {
+      const from = position;
+      const read = (allocate: Allocate) => deps.source.read(range.digest, from, signal, allocate);
+      for await (const chunk of deps.turn.read(read, signal)) {
         const wanted = chunk.subarray(0, range.lastByte - position + 1);
         position += wanted.length;
         patience = createPatience(deps);

@@ -290,8 +290,8 @@ async function* readFrom(path: string, startByte: number, sizeBytes: number, sig
   try {
     for (let at = startByte; at < sizeBytes; ) {
       signal.throwIfAborted();
-      const wish = Math.min(CHUNK_BYTES, sizeBytes - at);
-      const { bytesRead, buffer } = await handle.read(allocate(wish), 0, wish, at);
+      const into = allocate(Math.min(CHUNK_BYTES, sizeBytes - at));
+      const { bytesRead, buffer } = await handle.read(into, 0, into.length, at);
       if (bytesRead === 0) throw new Error(`it ends at byte ${at} of ${sizeBytes}`);
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);

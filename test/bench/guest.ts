@@ -70,9 +70,9 @@ async function measure(node: GuestNode, bundle: SampleBundle, sticks: Sticks, pr
     stickpin: await told('stickpin', () => preloadInGuest(node, sticks.bundle, bytesPerSecond)),
   });
   const fast = await at(STICK_BYTES_PER_SECOND);
+  const slow = await at(SLOW_BYTES_PER_SECOND);
   const pulls = await told('pulls', () => pullInGuest(node, sticks.bundle, STICK_BYTES_PER_SECOND, bundle));
   const tar = await told('import', () => importInGuest(node, sticks.tar, STICK_BYTES_PER_SECOND));
-  const slow = await at(SLOW_BYTES_PER_SECOND);
 
   const { images, sizeBytes } = bundle.payload.totals;
   print(`\n${images} images, ${(sizeBytes / MIB).toFixed(0)} MiB, containerd in the guest\n\n`);

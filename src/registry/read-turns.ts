@@ -1,0 +1,95 @@
+import { untilAborted } from '../platform/abort.ts';
+import { type Allocate, oneBuffer } from '../platform/chunk-buffer.ts';
+import type { Clock } from '../platform/clock.ts';
+
+/** The order in which the transfers that run at one time read from their media. */
+export interface ReadTurns {
+  /** A transfer starts to take its turns, behind those that do already. */
+  begin(): ReadTurn;
+}
+
+/** The turns of one transfer. */
+export interface ReadTurn {
+  /**
+   * Reads a stream whenever it is this transfer's turn. `open` is given the buffers to read into; a chunk is good until the next is asked for.
+   *
+   * @throws what the stream throws, and the signal's reason after an abort.
+   */
+  read(open: (allocate: Allocate) => AsyncIterable<Buffer>, signal: AbortSignal): AsyncIterable<Buffer>;
+  /** The transfer is over. */
+  end(): void;
+}
+
+/** What all but the oldest transfer read at once, so that it has the medium again soon. */
+const LATER_CHUNK_BYTES = 256 * 1024;
+/** Longest wait for one turn: a read that hangs must not stop transfers from another medium, and a runtime may give up what does not move. */
+const LONGEST_WAIT_MS = 1_000;
+
+interface Transfer {
+  /** Settles, without error, when the read under way ends. */
+  reading: Promise<void> | undefined;
+}
+
+/**
+ * Turns by age. A medium that two pulls share evenly gives each its last byte at the same time; then both unpack, and the medium stands idle. So the
+ * oldest transfer gets most of it: a later one waits for the reads of older ones that are under way, and then takes a small chunk. Whoever waits for
+ * the runtime stands in nobody's way, so that nothing is lost where the medium is the quicker of the two.
+ */
+export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
+  /** Oldest first. */
+  const transfers = new Set<Transfer>();
+  const isOldest = (self: Transfer) => transfers.values().next().value === self;
+  const olderReads = (self: Transfer): Promise<void>[] => {
+    const all = [...transfers];
+    return all.slice(0, Math.max(0, all.indexOf(self))).flatMap(({ reading }) => reading ?? []);
+  };
+  return {
+    begin: () => {
+      const self: Transfer = { reading: undefined };
+      transfers.add(self);
+      return {
+        async *read(open, signal) {
+          const buffer = oneBuffer();
+          const chunks = open((sizeBytes) =>
+            buffer(isOldest(self) ? sizeBytes : Math.min(sizeBytes, LATER_CHUNK_BYTES)),
+          )[Symbol.asyncIterator]();
+          try {
+            for (;;) {
+              const older = olderReads(self);
+              // Without a pause where there is nothing to wait for: one that begins in the same moment is to see this read.
+              if (older.length > 0) await settled(older, clock, signal);
+              const next = await noting(self, chunks.next());
+              if (next.done === true) return;
+              yield next.value;
+            }
+          } finally {
+            await chunks.return?.();
+          }
+        },
+        end: () => void transfers.delete(self),
+      };
+    },
+  };
+}
+
+async function noting<T>(self: Transfer, read: Promise<T>): Promise<T> {
+  self.reading = read.then(
+    () => undefined,
+    () => undefined,
+  );
+  try {
+    return await read;
+  } finally {
+    self.reading = undefined;
+  }
+}
+
+async function settled(reads: readonly Promise<void>[], clock: Pick<Clock, 'sleep'>, signal: AbortSignal) {
+  const over = new AbortController();
+  const longest = clock.sleep(LONGEST_WAIT_MS, over.signal).catch(() => undefined);
+  try {
+    await untilAborted(Promise.race([Promise.all(reads), longest]), signal);
+  } finally {
+    over.abort();
+  }
+}

@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'vitest';
+import type { Allocate } from '../../../src/platform/chunk-buffer.ts';
+import { createReadTurns, type ReadTurn } from '../../../src/registry/read-turns.ts';
+
+const MIB = 1024 * 1024;
+const never = new AbortController().signal;
+
+/** Turns on a clock that stands still until `pass()`. */
+function makeTurns() {
+  let pass: () => void = () => undefined;
+  const sleep = (_ms: number, signal: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      pass = resolve;
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+  return { turns: createReadTurns({ sleep }), pass: () => pass() };
+}
+
+/** A stream of chunks as large as they may be, each of which ends when the test says so. */
+function reader(turn: ReadTurn, signal = never) {
+  const asked: { sizeBytes: number; end: (error?: Error) => void }[] = [];
+  let closed = 0;
+  async function* open(allocate: Allocate) {
+    try {
+      for (;;) {
+        const chunk = allocate(MIB);
+        await new Promise<void>((resolve, reject) => {
+          asked.push({ sizeBytes: chunk.length, end: (error) => (error === undefined ? resolve() : reject(error)) });
+        });
+        yield chunk;
+      }
+    } finally {
+      closed += 1;
+    }
+  }
+  const chunks = turn.read(open, signal)[Symbol.asyncIterator]();
+  return { chunks, asked, closed: () => closed };
+}
+
+/** Lets everything happen that waits for nothing but its turn in the event loop. */
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('read turns', () => {
+  it('lets the oldest read whole chunks, and a later one small chunks after the read that is under way', async () => {
+    const { turns } = makeTurns();
+    const [first, second] = [reader(turns.begin()), reader(turns.begin())];
+    const chunk = first.chunks.next();
+    const later = second.chunks.next();
+    await settle();
+    expect([first.asked.length, second.asked.length]).toEqual([1, 0]);
+    first.asked[0]?.end();
+    await chunk;
+    await settle();
+    expect(second.asked).toHaveLength(1);
+    second.asked[0]?.end();
+    await later;
+    expect([first.asked[0]?.sizeBytes, second.asked[0]?.sizeBytes]).toEqual([MIB, MIB / 4]);
+  });
+
+  it('never has the oldest wait, and no one for who waits for the runtime', async () => {
+    const { turns } = makeTurns();
+    const [first, second] = [reader(turns.begin()), reader(turns.begin())];
+    void second.chunks.next();
+    await settle();
+    expect(second.asked).toHaveLength(1);
+    void first.chunks.next();
+    await settle();
+    expect(first.asked).toHaveLength(1);
+  });
+
+  it('waits for a read that hangs no longer than for a while', async () => {
+    const { turns, pass } = makeTurns();
+    const [first, second] = [reader(turns.begin()), reader(turns.begin())];
+    void first.chunks.next();
+    void second.chunks.next();
+    await settle();
+    expect(second.asked).toHaveLength(0);
+    pass();
+    await settle();
+    expect(second.asked).toHaveLength(1);
+  });
+
+  it('makes the next the oldest when a transfer ends, even while its read hangs', async () => {
+    const { turns } = makeTurns();
+    const turn = turns.begin();
+    const [first, second] = [reader(turn), reader(turns.begin())];
+    void first.chunks.next();
+    await settle();
+    turn.end();
+    void second.chunks.next();
+    await settle();
+    expect(second.asked.map(({ sizeBytes }) => sizeBytes)).toEqual([MIB]);
+  });
+
+  it('goes on after a read of an older one that failed, and hands the failure to that one', async () => {
+    const { turns } = makeTurns();
+    const [first, second] = [reader(turns.begin()), reader(turns.begin())];
+    const failed = expect(first.chunks.next()).rejects.toThrow('EIO');
+    void second.chunks.next();
+    await settle();
+    first.asked[0]?.end(new Error('EIO'));
+    await failed;
+    await settle();
+    expect(second.asked).toHaveLength(1);
+  });
+
+  it('ends its wait when it is aborted, and closes its stream', async () => {
+    const { turns } = makeTurns();
+    const stop = new AbortController();
+    const [first, second] = [reader(turns.begin()), reader(turns.begin(), stop.signal)];
+    const begun = second.chunks.next();
+    await settle();
+    second.asked[0]?.end();
+    await begun;
+    void first.chunks.next();
+    const waiting = expect(second.chunks.next()).rejects.toThrow('client left');
+    await settle();
+    stop.abort(new Error('client left'));
+    await waiting;
+    expect([second.asked.length, second.closed()]).toEqual([1, 1]);
+  });
+
+  it('closes its stream when the consumer stops', async () => {
+    const { turns } = makeTurns();
+    const only = reader(turns.begin());
+    const chunk = only.chunks.next();
+    await settle();
+    only.asked[0]?.end();
+    await chunk;
+    await only.chunks.return?.();
+    expect(only.closed()).toBe(1);
+  });
+});
