@@ -61,7 +61,7 @@ export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch
     startStickpin: async () => {
       await slow('systemctl stop bench-status.service 2> /dev/null; systemctl start stickpin.service');
       const waits = 'systemctl show --property=StatusText --value stickpin | grep "Waiting for media"';
-      await machine.untilOutput('stickpin to wait for media', waits, { timeoutMs: SLOW_MS, everyMs: 1_000 });
+      await machine.untilOutput('stickpin to wait for media', waits, { timeoutMs: SLOW_MS });
       await slow(noteStatus);
     },
     statusAt: async (text) => {
@@ -72,7 +72,7 @@ export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch
     plug: async (stick, bytesPerSecond) => {
       const plugged = await machine.plug(stick, { bytesPerSecond });
       const { devicePath } = plugged;
-      await machine.untilOutput('the stick to show up', `test -b ${devicePath}`, { everyMs: 1_000 });
+      await machine.untilOutput('the stick to show up', `test -b ${devicePath}`);
       return plugged;
     },
     readOf: async ({ devicePath }) => {

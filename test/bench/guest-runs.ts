@@ -98,7 +98,7 @@ export async function preloadInGuest(node: GuestNode, stick: Stick, bytesPerSeco
   const plugged = await node.plug(stick, bytesPerSecond);
   try {
     const isReady = () => node.statusAt(' is ready: ');
-    const ready = await machine.until('the bundle to be ready', isReady, { timeoutMs: RUN_TIMEOUT_MS, everyMs: 3_000 });
+    const ready = await machine.until('the bundle to be ready', isReady, { timeoutMs: RUN_TIMEOUT_MS });
     const use = await node.readOf(plugged);
     const journal = await readJournal(node);
     const plug = journal.findLast(({ message }) => message.includes('new SuperSpeed USB device'))?.at ?? Number.NaN;
