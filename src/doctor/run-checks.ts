@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Finding } from '../domain/finding.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { reasonOf } from '../platform/app-error.ts';
@@ -17,6 +18,8 @@ export async function runChecks(
   signal: AbortSignal,
   lookMs = LOOK_MS,
 ): Promise<readonly Finding[]> {
+  // Every look listens to it, and beyond ten Node warns of a leak on stderr.
+  setMaxListeners(0, signal);
   const found = await Promise.all(
     checks.map(async ({ subject, look }): Promise<readonly Finding[]> => {
       try {

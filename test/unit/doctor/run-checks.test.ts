@@ -16,6 +16,19 @@ describe('runChecks', () => {
     ]);
   });
 
+  it('has Node warn of nothing, however many looks there are', async () => {
+    const warnings: string[] = [];
+    const note = ({ name }: Error) => warnings.push(name);
+    process.on('warning', note);
+    try {
+      await runChecks(new Array(20).fill(good), new AbortController().signal);
+      await new Promise(setImmediate); // a warning comes a tick later
+    } finally {
+      process.off('warning', note);
+    }
+    expect(warnings).toEqual([]);
+  });
+
   it('ends when it is told to', async () => {
     const stop = new AbortController();
     const hanging = { subject: 'hanging', look: () => new Promise<never>(() => undefined) };
