@@ -33,7 +33,7 @@ export interface CrioNode {
 export async function createCrioNode(
   settings: SettingsOverrides = {},
   options: StartOptions = {},
-  harnessOptions: Pick<HarnessOptions, 'openBundle' | 'keys'> = {},
+  harnessOptions: Omit<HarnessOptions, 'settings' | 'units'> = {},
 ): Promise<CrioNode> {
   const base = mkdtempSync(join(tmpdir(), 'crio-node-'));
   const flags = [`--clean-shutdown-file=${join(base, 'var/lib/crio/clean.shutdown')}`];

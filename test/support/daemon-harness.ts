@@ -1,15 +1,15 @@
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import type { BundleReader } from '../../src/bundle/bundle-reader.ts';
 import { loadSettings } from '../../src/config/load-settings.ts';
 import type { Settings } from '../../src/config/schema.ts';
-import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
+import { createDaemon, type Daemon, type DaemonOptions } from '../../src/daemon/daemon.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
+import type { BootTime } from '../../src/domain/runtime-container.ts';
 import type { RuntimeImage } from '../../src/domain/runtime-image.ts';
 import type { ServiceNotifier, UnitControl } from '../../src/engine/ports.ts';
 import { bootTime } from '../../src/host/machine.ts';
-import { systemClock } from '../../src/platform/clock.ts';
+import { type Clock, systemClock } from '../../src/platform/clock.ts';
 import { eventually } from './eventually.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
 import { hostArch, installKeys, type SampleKey, sampleKey } from './sample-bundle.ts';
@@ -18,14 +18,16 @@ import { hostArch, installKeys, type SampleKey, sampleKey } from './sample-bundl
 export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial<Settings[Section]> };
 
 /** How a daemon under test is set up. */
-export interface HarnessOptions {
+export interface HarnessOptions extends Pick<DaemonOptions, 'openBundle' | 'watchRuntime' | 'afterEffect'> {
   readonly settings?: SettingsOverrides;
   /** Default: no systemd, reloads do nothing. */
   readonly units?: UnitControl;
-  /** How bundles on media are opened; default `openBundle()`. */
-  readonly openBundle?: (path: string) => BundleReader;
   /** Keys in keys.d; default one that {@link DaemonHarness.key} gives. */
   readonly keys?: readonly SampleKey[];
+  /** Default: the machine's own. */
+  readonly clock?: Clock;
+  /** Default: the machine's own. */
+  readonly boot?: () => BootTime;
 }
 
 /** The real daemon in this process, with a directory for a stick. */
@@ -73,6 +75,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   installKeys(at('keys.d'), options.keys ?? [key]);
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
+  const { clock = systemClock, boot = bootTime, units = noUnits, openBundle, watchRuntime, afterEffect } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
@@ -105,12 +108,14 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
         {
           settings,
           log,
-          clock: systemClock,
-          node: { arch: hostArch, clockSynchronised: async () => false, boot: () => bootTime() },
+          clock,
+          node: { arch: hostArch, clockSynchronised: async () => false, boot: () => boot() },
           notifier: noService,
-          units: options.units ?? noUnits,
+          units,
           providers: [],
-          ...(options.openBundle !== undefined && { openBundle: options.openBundle }),
+          ...(openBundle !== undefined && { openBundle }),
+          ...(watchRuntime !== undefined && { watchRuntime }),
+          ...(afterEffect !== undefined && { afterEffect }),
           onStatus: (report) => {
             if (report.status !== statuses.at(-1)) statuses.push(report.status);
             latest = report;

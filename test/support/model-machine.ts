@@ -21,8 +21,12 @@ export interface ModelMachine {
   listed(): readonly RuntimeImage[];
   /** Starts a container of a pod from an image that is there, in place of the one before; from the same image it is the next attempt. */
   run(pod: string, reference: string): void;
+  /** The same image once more in a pod. */
+  restart(pod: string): void;
   /** Ends the container of a pod; it stays as an exited one. */
   end(pod: string, exitCode: number): void;
+  /** Removes an image with all its names. @throws Error when a container has it, be it an exited one, as a runtime does */
+  removeImage(imageId: string): void;
   removeContainers(containerIds: readonly string[]): void;
   /** All containers vanish. */
   drain(): void;
@@ -55,6 +59,15 @@ export function createModelMachine(images: readonly string[] = []): ModelMachine
       const attempt = before?.imageNames.includes(reference) ? before.attempt + 1 : 0;
       const made = { containerId: `c${counter}`, key, attempt, imageNames: [reference], exitCode: 0, startedAt: now };
       containers = [...others(key), { ...made, state: 'running', sinceMs: uptimeMs }];
+    },
+    restart: (pod) => {
+      const [reference = ''] = containers.find(({ key }) => key === pod)?.imageNames ?? [];
+      machine.run(pod, reference);
+    },
+    removeImage: (imageId) => {
+      const user = containers.find(({ imageNames }) => imageNames.some((name) => machine.images.get(name) === imageId));
+      if (user !== undefined) throw new Error(`image ${imageId} is in use by the container of ${user.key}`);
+      for (const [name, id] of machine.images) if (id === imageId) machine.images.delete(name);
     },
     end: (pod, exitCode) => {
       containers = containers.map((one) => (one.key === pod ? { ...one, state: 'exited', exitCode } : one));

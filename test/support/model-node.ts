@@ -61,6 +61,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   let bundles: readonly StoredBundle[] = [];
   let brought: ReadonlySet<string> = new Set();
   let keeping: Observed['keeping'] = new Map();
+  let localBlobs: Observed['localBlobs'] = new Set();
   let pinsRequested: PinsRequested | undefined;
   let tagsGiven: readonly TagGiven[] = [];
   let last: Assessment | undefined;
@@ -83,6 +84,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     return observation({
       now: machine.now(),
       keeping,
+      localBlobs,
       pinsRequested,
       tagsGiven,
       runtime,
@@ -92,6 +94,8 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     });
   }
 
+  const plugged = (bundleId: BundleId) =>
+    [...sticks.values()].find((stick) => stick.bundle.bundleId === bundleId)?.bundle;
   const unknown = ({ kind }: Effect) => {
     throw new Error(`the model does not know ${kind}: nothing in it runs long, is cancelled or is signed anew`);
   };
@@ -100,10 +104,12 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     'read-medium': ({ mediumId }) =>
       move(mediumId, (bundle) => ({ kind: 'read', bundles: [found(bundle)], trustRevision: 'keys-1' })),
     'keep-documents': ({ bundleId }) => {
+      const images = plugged(bundleId)?.contents.images ?? [];
+      localBlobs = new Set([...localBlobs, ...images.map(({ digest }) => digest)]);
       keeping = new Map([...keeping, [bundleId, { done: 1, total: 1 }]]);
     },
     'adopt-bundle': ({ bundleId }) => {
-      const bundle = [...sticks.values()].find((stick) => stick.bundle.bundleId === bundleId)?.bundle;
+      const bundle = plugged(bundleId);
       if (bundle !== undefined) bundles = [...bundles, { ...bundle, adoptedAt: machine.now() }];
     },
     'apply-pins': ({ references, unpinned }) => {
@@ -139,7 +145,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     'remove-images': ({ images }) => {
       for (const { imageId, containerIds } of images) {
         machine.removeContainers(containerIds);
-        for (const [name, id] of machine.images) if (id === imageId) machine.images.delete(name);
+        machine.removeImage(imageId);
       }
     },
   };
@@ -209,6 +215,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       node.restart();
       bundles = [];
       brought = new Set();
+      localBlobs = new Set();
       tagsGiven = [];
     },
   };

@@ -9,10 +9,14 @@ export interface FixtureContainers {
   start(pod: string, image: string): Promise<string>;
   /** The same image again in the same pod: another container, one attempt later. */
   restart(pod: string): void;
+  /** As if a container of a pod had run from an image and ended before anybody looked. */
+  startEnded(pod: string, image: string, exitCode: number): Promise<void>;
   /** Ends the container of a pod, which stays as an exited one. */
   end(pod: string, exitCode: number): void;
   /** Takes the container of a pod away. */
   remove(pod: string): void;
+  /** Takes all containers away. */
+  clear(): void;
   list(): readonly FixtureContainer[];
 }
 
@@ -33,38 +37,49 @@ export function fixtureContainers({ socketPath, dirs }: CrioDouble): FixtureCont
   const ofPod = (pod: string) => list().find((container) => container.pod_sandbox_id === pod);
   const others = (pod: string) => list().filter((container) => container.pod_sandbox_id !== pod);
   const nanoseconds = () => `${BigInt(Date.now()) * 1_000_000n}`;
-  const put = (pod: string, imageId: string, attempt: number): string => {
-    count += 1;
-    const id = `${count}`.padStart(64, '0');
-    const at = nanoseconds();
-    const image = { image: { image: imageId }, image_ref: imageId, image_id: imageId };
-    const metadata = { name: 'main', attempt };
-    const times = { created_at: at, started_at: at };
-    write([...others(pod), { id, pod_sandbox_id: pod, metadata, ...image, state: 'CONTAINER_RUNNING', ...times }]);
-    return id;
+  const imageId = async (name: string): Promise<string> => {
+    const client = connectCri(socketPath);
+    try {
+      const found = await client.imageStatus(name);
+      if (found === undefined) throw new Error(`the double has no image ${name}`);
+      return found.id;
+    } finally {
+      client.close();
+    }
   };
+  const made = (pod: string, id: string, attempt: number): FixtureContainer => {
+    count += 1;
+    const at = nanoseconds();
+    const image = { image: { image: id }, image_ref: id, image_id: id };
+    const times = { created_at: at, started_at: at };
+    const metadata = { name: 'main', attempt };
+    const containerId = `${count}`.padStart(64, '0');
+    return { id: containerId, pod_sandbox_id: pod, metadata, ...image, state: 'CONTAINER_RUNNING', ...times };
+  };
+  const ended = (container: FixtureContainer, exitCode: number): FixtureContainer => ({
+    ...container,
+    state: 'CONTAINER_EXITED',
+    exit_code: exitCode,
+    finished_at: nanoseconds(),
+  });
+  const put = (container: FixtureContainer) => write([...others(container.pod_sandbox_id ?? ''), container]);
   return {
     list,
     start: async (pod, image) => {
-      const client = connectCri(socketPath);
-      try {
-        const found = await client.imageStatus(image);
-        if (found === undefined) throw new Error(`the double has no image ${image}`);
-        return put(pod, found.id, 0);
-      } finally {
-        client.close();
-      }
+      const container = made(pod, await imageId(image), 0);
+      put(container);
+      return container.id;
     },
+    startEnded: async (pod, image, exitCode) => put(ended(made(pod, await imageId(image), 0), exitCode)),
     restart: (pod) => {
       const before = ofPod(pod);
-      put(pod, before?.image_id ?? '', (before?.metadata?.attempt ?? 0) + 1);
+      put(made(pod, before?.image_id ?? '', (before?.metadata?.attempt ?? 0) + 1));
     },
     end: (pod, exitCode) => {
       const before = ofPod(pod);
-      if (before === undefined) return;
-      const ended = { state: 'CONTAINER_EXITED', exit_code: exitCode, finished_at: nanoseconds() };
-      write([...others(pod), { ...before, ...ended }]);
+      if (before !== undefined) put(ended(before, exitCode));
     },
     remove: (pod) => write(others(pod)),
+    clear: () => write([]),
   };
 }
