@@ -44,6 +44,23 @@ export const PROMOTION: readonly Scenario[] = [
     ],
   },
   {
+    name: 'a release that is ready and runs all the same is activated by that evidence, and proves itself as any other',
+    traits: { B: { schedule: 'manual' } },
+    rows: [
+      ...A_PROVEN,
+      comesAndWaits('B', 'A', 'A proven, B ready'),
+      OUT,
+      { event: run('B'), effects: ['record-soak B'], phases: 'A proven, B ready', tags: 'A' },
+      {
+        event: pass(2),
+        effects: ['request-activation B', ...activation('B'), 'record-active B'],
+        phases: 'A proven, B active',
+        tags: 'B',
+      },
+      { event: pass(12), effects: ['record-proven B'], phases: 'A superseded, B proven', pins: 'A+B' },
+    ],
+  },
+  {
     name: 'no evidence never promotes: neither time, nor a job that ended well, nor an image that the release before has too',
     rows: [
       ...B_ACTIVATED,
