@@ -81,7 +81,7 @@ describe.runIf(have('root', 'mmdebstrap'))('on the CRI-O double', () => {
         const expected = { ...came, refused: undefined, ...row, mirrors: 'nothing' };
         expect({ ...came, effects: asSet(came.effects) }).toEqual({ ...expected, effects: asSet(row.effects) });
       };
-      await eventually(look, 60_000, 100);
+      await eventually(look, 120_000, 100);
     }
   }
 
