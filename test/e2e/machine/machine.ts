@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { inspect } from 'node:util';
 import { execute, type Outcome } from '../../support/rootfs/execute.ts';
 import { crioDoubleFiles } from './crio-double.ts';
-import { type GuestFile, machineImage } from './disk.ts';
+import { type GuestFile, type MachineImage, machineImage } from './disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
 import { guestSetup, sharedFolder } from './guest-setup.ts';
 import { agentPort, type Qemu, startQemu } from './qemu.ts';
@@ -52,10 +53,22 @@ const runDirectories = '/var/tmp/stickpin-machine-';
 
 const bootTimeoutMs = 180_000;
 
-/** Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. */
+/**
+ * Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. A machine that
+ * does not boot is thrown away and said to have been; then another one is started, once: it is new, so nothing of ours can be the cause.
+ */
 export async function startMachine(options: MachineOptions = {}): Promise<Machine> {
   const image = await machineImage([...guestSetup, ...(await crioDoubleFiles()), ...(options.files ?? [])]);
   await removeLeftovers();
+  try {
+    return await bootMachine(image, options);
+  } catch (error) {
+    process.stderr.write(`\nanother machine is started, since ${inspect(error)}\n`);
+    return bootMachine(image, options);
+  }
+}
+
+async function bootMachine(image: MachineImage, options: MachineOptions): Promise<Machine> {
   const directory = await mkdtemp(`${runDirectories}${process.pid}-`);
   const shared = join(directory, 'shared');
   await mkdir(shared);
