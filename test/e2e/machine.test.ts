@@ -202,6 +202,13 @@ describeMachine('the machine', {}, (machine) => {
     expect(await machine().run('grep -q lost /root/lost')).not.toMatchObject({ exitCode: 0 });
   });
 
+  test('starts again by itself when its kernel dies', async () => {
+    const bootId = await machine().output('cat /proc/sys/kernel/random/boot_id');
+    await machine().crash();
+    expect(await machine().output('cat /proc/sys/kernel/random/boot_id')).not.toBe(bootId);
+    expect(await machine().consoleLog()).toContain('Kernel panic - not syncing: sysrq triggered crash');
+  });
+
   test('reboots in order, with the stick left in', async () => {
     await machine().output('echo written > /root/written');
     const plugged = await machine().plug(await stick('left-in'));

@@ -42,6 +42,8 @@ export interface Machine {
   reboot(): Promise<void>;
   /** Loses everything that was not written to the disk yet, starts again, and waits until systemd has started everything. */
   powerCut(): Promise<void>;
+  /** Has the kernel die, which starts again by itself, and waits until systemd has started everything. */
+  crash(): Promise<void>;
   /** What kernel and systemd wrote to the console since the start of the machine. */
   consoleLog(): Promise<string>;
   /** Ends the machine and removes its disk. */
@@ -125,6 +127,7 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     },
     reboot: () => bootAgain(qemu, agent, () => agent.start('systemctl reboot')),
     powerCut: () => bootAgain(qemu, agent, () => qemu.qmp.execute('system_reset')),
+    crash: () => bootAgain(qemu, agent, () => agent.start('echo c > /proc/sysrq-trigger')),
     consoleLog: () => readFile(qemu.consoleLog, 'utf8'),
   };
 }
