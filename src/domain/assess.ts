@@ -1,19 +1,10 @@
 import type { Image } from './bundle.ts';
 import { troublesOf } from './degraded.ts';
+import { derivePhase } from './derive-phase.ts';
 import type { Digest } from './digest.ts';
 import type { DiskVerdict, ShortageKind } from './disk-estimate.ts';
-import {
-  type BundleFacts,
-  baseHold,
-  type Carrier,
-  cancelHold,
-  imagesMissing,
-  lostImages,
-  mediaHold,
-  pinReason,
-  runtimeHold,
-} from './hold.ts';
-import { isRetired, isRolledBack, type ReachedPhase, reachedPhase } from './life.ts';
+import { type Carrier, lostImages } from './hold.ts';
+import { isRetired } from './life.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
 import type { Reason } from './medium.ts';
 import { missingLayersOf } from './missing-layers.ts';
@@ -23,8 +14,8 @@ import { type ProtectedRelease, protectedReleases } from './retention.ts';
 import type { RenderedMirrors, RuntimeImage } from './runtime-image.ts';
 import { neverActivated, streamsInMotion } from './seen-running.ts';
 import { newSignersOf, type Signers } from './signers.ts';
-import { diskVerdict, spaceHold } from './space.ts';
-import { type Withdrawal, withdrawalOf } from './standing.ts';
+import { diskVerdict } from './space.ts';
+import { withdrawalOf } from './standing.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
 import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
 import { assessTags, type TagAssessment } from './tags.ts';
@@ -224,7 +215,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     activationDue: due,
     withdrawn: withdrawal?.reason,
     newSigners: newSignersOf(bundle, carriers),
-    ...withdrawnPhase(bundle, withdrawal, phaseOf(facts, context)),
+    ...derivePhase(facts, withdrawal, context),
   };
 }
 
@@ -253,12 +244,6 @@ function lackingOfBaseIn(
 /** A bundle that is not trusted any more is pulled from nowhere. */
 const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredImages: [] };
 
-/** What a withdrawal makes of a phase: what was never ready falls back, what was stays what it is, with the reason. */
-function withdrawnPhase({ readyAt }: StoredBundle, withdrawal: Withdrawal | undefined, phase: PhaseOf): PhaseOf {
-  if (withdrawal === undefined || phase.phase === 'retired') return phase;
-  return readyAt === undefined ? withdrawal : { ...phase, reason: withdrawal.reason };
-}
-
 /**
  * Whether CRI-O has the image by a tag alone: it then lists a digest that it works out on the fly, and no pin of that digest holds. It is pulled
  * by digest once, which fetches no layer, since they are all there.
@@ -271,41 +256,6 @@ function isHeldByTagAlone(
   const found = images?.get(image.reference);
   if (!image.pin || found === undefined || found.pinned || found.repoTags.length === 0) return false;
   return pinnedInVain.includes(image.reference);
-}
-
-function phaseOf(facts: BundleFacts, { observed, stored }: BundleContext): PhaseOf {
-  const { bundle, absentImages, unpinnedImages } = facts;
-  const reached = reachedPhase(bundle, stored.bundles);
-  if (reached === 'retired') return { phase: 'retired' };
-  if (observed.runtime.kind === 'unreachable') {
-    const reason = { code: 'runtime/unreachable', message: observed.runtime.reason };
-    return reached === undefined ? { phase: 'held', hold: 'runtime', reason } : { phase: reached, reason };
-  }
-  if (absentImages.length === 0) {
-    if (unpinnedImages.length === 0) return settled(bundle, reached);
-    const reason = pinReason(facts, observed);
-    if (reached !== undefined) return { phase: reached, reason };
-    return reason.code === 'runtime/pins-ignored'
-      ? { phase: 'held', hold: 'runtime', reason }
-      : { phase: 'preloading', reason };
-  }
-  const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
-  const waiting = isPulling
-    ? undefined
-    : (baseHold(facts) ?? spaceHold(facts, observed) ?? mediaHold(facts) ?? runtimeHold(observed));
-  const held = cancelHold(facts) ?? waiting;
-  return reached === undefined || reached === 'ready'
-    ? (held ?? { phase: 'preloading' })
-    : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };
-}
-
-/** All is there and pinned. */
-function settled(bundle: StoredBundle, reached: ReachedPhase | undefined): PhaseOf {
-  const { rolledBackReason } = bundle;
-  if (reached !== 'activated' || !isRolledBack(bundle) || rolledBackReason === undefined) {
-    return { phase: reached ?? 'ready' };
-  }
-  return { phase: reached, reason: { code: 'engine/rolled-back', message: rolledBackReason } };
 }
 
 /** What takes pins away although they are rendered, as far as the bundle has any. */
