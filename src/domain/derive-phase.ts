@@ -55,11 +55,9 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
     : { phase: 'preloading', reason };
 }
 
-/** All is there and pinned. */
-function settled(bundle: StoredBundle, reached: ReachedPhase | undefined): PhaseOf {
+/** All is there and pinned. What went back says so, however far it had come before. */
+function settled(bundle: StoredBundle, reached: ReachedPhase = 'ready'): PhaseOf {
   const { rolledBackReason } = bundle;
-  if (reached !== 'activated' || !isRolledBack(bundle) || rolledBackReason === undefined) {
-    return { phase: reached ?? 'ready' };
-  }
+  if (!isRolledBack(bundle) || rolledBackReason === undefined) return { phase: reached };
   return { phase: reached, reason: { code: 'engine/rolled-back', message: rolledBackReason } };
 }

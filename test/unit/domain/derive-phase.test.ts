@@ -123,6 +123,38 @@ describe('the phase of a release', () => {
     expect(phase(over, entry)).toMatchObject(is);
   });
 
+  describe('of what went back', () => {
+    const [was, newer] = [stored(bundle), stored(verified({ version: '4.13.8', sequence: 8 }))];
+    const back = { readyAt: 1, activatedAt: 30, rolledBackAt: 40, rolledBackReason: 'B was rolled back' };
+    const images = [...allListed(was), ...allListed(newer)];
+    const phaseAfter = (it: Partial<StoredBundle>, other: Partial<StoredBundle>) => {
+      const bundles = [
+        { ...was, ...it },
+        { ...newer, readyAt: 1, ...other },
+      ];
+      const { phase, reason } = judge(observation({ runtime: reachable({ images }) }), bundles).first ?? {};
+      return { phase, code: reason?.code, message: reason?.message };
+    };
+    const told = { code: 'engine/rolled-back', message: 'B was rolled back' };
+
+    it.each<{ is: string; it: Partial<StoredBundle>; other: Partial<StoredBundle> }>([
+      { is: 'activated', it: back, other: { activatedAt: 50 } },
+      { is: 'superseded', it: { ...back, provenAt: 10 }, other: { activatedAt: 50, provenAt: 60 } },
+      { is: 'proven', it: { ...back, provenAt: 35 }, other: { activatedAt: 50 } },
+    ])('says so, $is as it is', ({ is, it, other }) => {
+      expect(phaseAfter(it, other)).toEqual({ phase: is, ...told });
+    });
+
+    it('says so no longer once it was activated again', () => {
+      const again = { ...back, provenAt: 35, activatedAt: 70 };
+      expect(phaseAfter(again, { activatedAt: 50 })).toEqual({
+        phase: 'activated',
+        code: undefined,
+        message: undefined,
+      });
+    });
+  });
+
   it('calls it a fault when pins were asked for four times and do not hold', () => {
     const images = [listed(referenceOf('etcd'), false), listed(referenceOf('api'))];
     const asked = (attempts: number) =>
