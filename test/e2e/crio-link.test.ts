@@ -38,7 +38,7 @@ describeMachine('a node whose stickpin is damaged', {}, (machine) => {
 
   /** The real test of a start: CRI-O runs, nothing dangles, and it has read the pins by itself. */
   async function expectStarted(withPins: boolean): Promise<void> {
-    expect(await machine().output('systemctl is-active crio')).toBe('active');
+    await machine().untilOutput('CRI-O to be active', 'systemctl is-active crio');
     expect(await machine().output('find -L /etc/crio/crio.conf.d -type l')).toBe('');
     const config = await crioConfiguration(machine());
     for (const { reference } of bundle.contents.images) expect(config.includes(reference)).toBe(withPins);

@@ -123,7 +123,7 @@ describeMachine('a node with CRI-O', {}, (machine) => {
 
   /** What CRI-O read at its start, before anything could have reloaded it. */
   async function expectPinsAtStart(): Promise<void> {
-    expect(await machine().output('systemctl is-active crio')).toBe('active');
+    await machine().untilOutput('CRI-O to be active', 'systemctl is-active crio');
     expect(await machine().output(`readlink /etc/crio/crio.conf.d/99-stickpin.conf`)).toBe(PINS);
     const config = await crioConfiguration(machine());
     for (const { reference } of first.contents.images) {
@@ -182,7 +182,7 @@ describeMachine('a node with CRI-O', {}, (machine) => {
   test('after a power cut everything is as it was', async () => {
     await machine().powerCut();
     await node.until('the runtime', (report) => report.runtime.reachable && report.bundles.length === 2);
-    expect(await machine().output('systemctl is-active crio')).toBe('active');
+    await machine().untilOutput('CRI-O to be active', 'systemctl is-active crio');
     expect((await node.report()).bundles.map((bundle) => bundle.phase)).toEqual(['activated', 'activated']);
   });
 });
