@@ -12,6 +12,7 @@ import { benchGrowth } from './growth.ts';
 import { benchGuest } from './guest.ts';
 import { benchPreload } from './preload.ts';
 import { runRegistryChild } from './registry-child.ts';
+import { benchStick } from './stick.ts';
 
 type Section = (print: (text: string) => void) => Promise<void>;
 
@@ -19,6 +20,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   bundle: benchBundleCommands,
   daemon: benchDaemon,
   preload: benchPreload,
+  stick: benchStick,
   growth: benchGrowth,
   guest: benchGuest,
 };

@@ -6,36 +6,16 @@ import { diskUse } from '../../src/domain/disk-use.ts';
 import type { LayerStorage } from '../../src/domain/runtime-image.ts';
 import { execute } from '../support/rootfs/execute.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
-import { catBlobs, copyWithSkopeo, importTar, pullByHand } from './contenders.ts';
+import { type Best, contest, costTable } from './contest.ts';
 import type { DaemonTold } from './daemon-child.ts';
-import { layeredImages, layoutTar } from './layered-images.ts';
-import { type PreloadRun, preloadFromInside, preloadOnce } from './preload-daemon.ts';
+import { layeredImages, layoutTar, PRELOAD_IMAGES } from './layered-images.ts';
+import { type PreloadRun, preloadFromInside } from './preload-daemon.ts';
 import type { Cost } from './process-cost.ts';
 import { measureRegistryLoad } from './registry-load.ts';
 
 const MIB = 1024 * 1024;
-/** Each is run so often, by turns, so that a neighbour's load falls on all; the quickest counts. */
+/** Each is run so often, and the quickest run counts. */
 const RUNS = 2;
-
-/** Twelve images over two shared layers, 464 MiB in 14 layers. */
-const IMAGES = { sharedMiB: [72, 56], images: 12, ownMiB: 28 };
-
-/** The contenders, by what they are called in the table. */
-const CONTENDERS = {
-  stickpinContainerd: '(a) stickpin, containerd',
-  serialContainerd: '(b) pulls one by one, containerd',
-  twoContainerd: '(b2) pulls two at once, containerd',
-  fourContainerd: '(c) pulls four at once, containerd',
-  importContainerd: '(d) ctr images import, one tar',
-  stickpinCrio: '(a) stickpin, CRI-O double',
-  serialCrio: '(b) pulls one by one, CRI-O double',
-  twoCrio: '(b2) pulls two at once, CRI-O double',
-  fourCrio: '(c) pulls four at once, CRI-O double',
-  skopeo: '(e) skopeo copy oci: one by one',
-  cat: '(f) cat of all blobs',
-} as const;
-
-type Contender = keyof typeof CONTENDERS;
 
 /** Prints the preload of one bundle by stickpin beside the other ways to get its images into a runtime, and what is aimed at. */
 export async function benchPreload(print: (text: string) => void): Promise<void> {
@@ -44,31 +24,18 @@ export async function benchPreload(print: (text: string) => void): Promise<void>
     const bundle = await makeSampleBundle({
       dir: join(folder, 'stickpin'),
       keys: [sampleKey()],
-      images: layeredImages(IMAGES),
+      images: layeredImages(PRELOAD_IMAGES),
       schedule: 'manual',
     });
     const tar = await layoutTar(bundle, folder);
-    const best = await runByTurns({
-      stickpinContainerd: () => preloadOnce('containerd', bundle),
-      serialContainerd: () => pullByHand('containerd', bundle, 1),
-      twoContainerd: () => pullByHand('containerd', bundle, 2),
-      fourContainerd: () => pullByHand('containerd', bundle, 4),
-      importContainerd: () => importTar(bundle, tar),
-      stickpinCrio: () => preloadOnce('cri-o', bundle),
-      serialCrio: () => pullByHand('cri-o', bundle, 1),
-      twoCrio: () => pullByHand('cri-o', bundle, 2),
-      fourCrio: () => pullByHand('cri-o', bundle, 4),
-      skopeo: () => copyWithSkopeo(bundle),
-      cat: () => catBlobs(bundle),
-    });
+    // What one leaves to be written must not burden the next.
+    const best = await contest({ bundle, tar, turns: RUNS }, () => execute(['sync']));
     const unique = bundle.payload.totals.sizeBytes;
     const { images, blobs } = bundle.payload.totals;
     print(
       `\n${images} images, ${blobs} blobs, ${(unique / MIB).toFixed(0)} MiB; the quickest of ${RUNS} runs by turns\n\n`,
     );
-    const header = ['WHAT', 'WALL', 'CPU, ALL', 'OWN CPU', 'READ', 'READ / UNIQUE', 'OWN PEAK'];
-    const rows = Object.entries(CONTENDERS).map(([key, what]) => row(what, best[key as Contender], unique));
-    print(formatTable(header, rows));
+    print(costTable(best, unique));
     const inside = {
       containerd: await preloadFromInside('containerd', bundle),
       crio: await preloadFromInside('cri-o', bundle),
@@ -90,39 +57,6 @@ export async function benchPreload(print: (text: string) => void): Promise<void>
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-type Runs = { readonly [K in Contender]: () => Promise<Cost> } & {
-  readonly [K in 'stickpinContainerd' | 'stickpinCrio']: () => Promise<PreloadRun>;
-};
-type Best = { readonly [K in Contender]: Awaited<ReturnType<Runs[K]>> };
-
-async function runByTurns(runs: Runs): Promise<Best> {
-  const best = new Map<string, Cost>();
-  for (let turn = 0; turn < RUNS; turn += 1) {
-    for (const [key, run] of Object.entries(runs)) {
-      // What one leaves to be written must not burden the next.
-      await execute(['sync']);
-      const cost = await run();
-      process.stderr.write(`${CONTENDERS[key as Contender]}: ${Math.round(cost.wallMs)} ms\n`);
-      const before = best.get(key);
-      if (before === undefined || cost.wallMs < before.wallMs) best.set(key, cost);
-    }
-  }
-  return Object.fromEntries(best) as unknown as Best;
-}
-
-function row(what: string, cost: Cost, uniqueBytes: number): string[] {
-  const { wallMs, cpuMs, ownCpuMs, readBytes, peakMiB } = cost;
-  return [
-    what,
-    `${Math.round(wallMs)} ms`,
-    `${Math.round(cpuMs)} ms`,
-    `${Math.round(ownCpuMs)} ms`,
-    `${(readBytes / MIB).toFixed(0)} MiB`,
-    (readBytes / uniqueBytes).toFixed(3),
-    `${peakMiB.toFixed(0)} MiB`,
-  ];
 }
 
 function aims(best: Best, inside: { containerd: DaemonTold; crio: DaemonTold }, unique: number): string[][] {

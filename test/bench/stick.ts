@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { formatTable } from '../../src/cli/output.ts';
+import { makeSampleBundle, sampleKey } from '../support/sample-bundle.ts';
+import { type Best, contest, costTable } from './contest.ts';
+import { layeredImages, layoutTar, PRELOAD_IMAGES } from './layered-images.ts';
+import type { Cost } from './process-cost.ts';
+import { throttledDisk } from './throttled-disk.ts';
+
+const MIB = 1024 * 1024;
+
+/** A good stick. */
+const STICK_BYTES_PER_SECOND = 35e6;
+
+/** Prints the same contest as a preload from the page cache, from a disk that is as slow as a stick, and what is aimed at there. */
+export async function benchStick(print: (text: string) => void): Promise<void> {
+  const folder = mkdtempSync('/var/tmp/stickpin-bench-');
+  try {
+    const medium = join(folder, 'medium');
+    const made = await makeSampleBundle({
+      dir: join(medium, 'stickpin'),
+      keys: [sampleKey()],
+      images: layeredImages(PRELOAD_IMAGES),
+      schedule: 'manual',
+    });
+    await layoutTar(made, medium);
+    const disk = await throttledDisk(medium, folder, STICK_BYTES_PER_SECOND);
+    try {
+      const bundle = { ...made, path: join(disk.path, relative(medium, made.path)) };
+      const best = await contest({ bundle, tar: join(disk.path, 'layout.tar'), turns: 1 }, disk.cool);
+      const { images, sizeBytes } = bundle.payload.totals;
+      const rate = `${STICK_BYTES_PER_SECOND / 1e6} MB/s`;
+      print(`\n${images} images, ${(sizeBytes / MIB).toFixed(0)} MiB from a disk of ${rate}\n\n`);
+      print(costTable(best, sizeBytes));
+      print('\n');
+      print(formatTable(['AIM', 'AIMED AT', 'MEASURED'], aims(best)));
+    } finally {
+      await disk.release();
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function aims(best: Best): string[][] {
+  const { cat, stickpinContainerd, stickpinCrio } = best;
+  const quotient = (a: Cost, b: Cost) => (a.wallMs / b.wallMs).toFixed(2);
+  const share = ({ ownCpuMs, wallMs }: Cost) => `${((100 * ownCpuMs) / wallMs).toFixed(1)} %`;
+  return [
+    [
+      '(a) / (f), reading alone',
+      'at most 1.05',
+      `${quotient(stickpinContainerd, cat)} containerd, ${quotient(stickpinCrio, cat)} double`,
+    ],
+    ['(d) / (a)', '', quotient(best.importContainerd, stickpinContainerd)],
+    ['(a) / (b), double', 'at most 0.85', quotient(stickpinCrio, best.serialCrio)],
+    ['(a) / (b), containerd', '', quotient(stickpinContainerd, best.serialContainerd)],
+    [
+      "the daemon's processor time / wall",
+      'under 15 %',
+      `${share(stickpinContainerd)} containerd, ${share(stickpinCrio)} double`,
+    ],
+  ];
+}
