@@ -41,6 +41,11 @@ function componentOf(image: Image, images: readonly Image[]): string {
   return isAlone ? repository : image.reference;
 }
 
+/** The components of a bundle, whether their images are there or not. */
+export function componentNames({ contents }: StoredBundle): ReadonlySet<string> {
+  return new Set(contents.images.map((image) => componentOf(image, contents.images)));
+}
+
 /** Image ids of a bundle with the component of each. */
 export function componentsById({ contents }: StoredBundle, ids: ImageIds): ReadonlyMap<string, string> {
   return new Map(

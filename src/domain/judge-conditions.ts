@@ -125,13 +125,13 @@ function notRunning(look: Look): Judgement | undefined {
   return isCurrent ? undefined : judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
 }
 
-/** Whether containers run from it. They are looked at until it is proven. */
+/** Whether containers run from it. Once it is proven they are looked at only for an older release that runs in its place. */
 function judgeActive(look: Look): Judgement {
   const { bundle, phase } = look.entry;
   const not = notRunning(look);
   if (not !== undefined) return not;
   if (isProven(bundle))
-    return judgement('True', 'Proven', 'it ran for the soak time; containers are not looked at since');
+    return judgement('True', 'Proven', 'it ran for the soak time, and no older release was seen to run in its place');
   const unknown = away(look);
   if (unknown !== undefined) return unknown;
   return phase === 'active'

@@ -1,16 +1,14 @@
 import type { ContainerLook } from './container-look.ts';
 import type { BundleId } from './digest.ts';
 import type { Effect } from './effect.ts';
-import { componentsById, distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
+import { distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
 import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './life.ts';
 import { isProtected, type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
 import { neverActivated, seenRunning } from './seen-running.ts';
-import { judgeSoak, type Soak, type SoakVerdict, soakAfter, type Witness } from './soak.ts';
+import { judgeSoak, type Soak, type SoakVerdict, soakAfter } from './soak.ts';
 import type { Observed, Policy, Stored, StoredBundle } from './state.ts';
-
-/** How long the release before must run again, and nothing of the newer one, before it is called rolled back; the soak time if that is shorter. */
-const BACK_MS = 60_000;
+import { isLookDue, provenWayBack, provenWithFallback, unprovenWayBack } from './way-back.ts';
 
 /** How often to look whether pins that were taken away are gone: a reload takes its time and nothing tells when it is over. */
 const UNPIN_POLL_MS = 1_000;
@@ -45,14 +43,26 @@ export interface LifeInput {
   readonly waiting: readonly StoredBundle[];
 }
 
-/** Whether anything hangs on containers: a release that must prove itself or may run by itself, one that is to be retired, images that are to be removed. */
+/** What of the rounds before says whether containers are to be looked at. */
+export interface BeforeLook {
+  /** Whether a bundle lacked space. */
+  readonly isShort: boolean;
+  /** How long ago containers were looked at, by the machine's own time. */
+  readonly sinceLookMs: number;
+}
+
+/**
+ * Whether anything hangs on containers: a release that must prove itself or may run by itself, one that is to be retired, images that are to be removed.
+ * While all is proven they are looked at now and then, since an older release may run again.
+ */
 export function needsContainers(
   stored: Stored,
   runtime: RuntimeObservation,
   policy: Policy,
-  isShort: boolean,
+  { isShort, sinceLookMs }: BeforeLook,
 ): boolean {
   if (runtime.kind === 'unreachable') return false;
+  if (isLookDue(stored.bundles, sinceLookMs, policy.lifecycle)) return true;
   if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
   if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
   const context = { images: runtime.images, ids: imageIds(runtime.images), stored };
@@ -76,15 +86,18 @@ export function assessLife(
   if (containers === undefined) return nothing;
   const look: ContainerLook = { observed, stored, policy, containers, ids: imageIds(runtime.images) };
   const followed = unprovenReleases(stored).map((bundle) => follow(bundle, look));
+  const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, look));
   const unasked = seenRunning(waiting, look);
   const due = [
     ...unpinAt,
     ...unasked.dueInMs.map((ms) => observed.now + ms),
-    ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
+    ...[...followed, ...proven].flatMap(({ dueInMs }) =>
+      dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)],
+    ),
   ];
   return {
     effects: [
-      ...followed.flatMap((entry) => entry.effects),
+      ...[...followed, ...proven].flatMap((entry) => entry.effects),
       ...unasked.effects,
       ...retirements(look, short),
       ...removals(look),
@@ -168,61 +181,25 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed {
   const { observed, stored, policy } = look;
   const { bundleId, activatedAt = 0 } = bundle;
   const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
-  const seen = soakAfter(bundle.soak, witnesses, observed.boot, activatedAt);
-  const older = wasActive(bundle) && !isAnyLeft(seen) ? runningAgain(bundle, seen, look) : undefined;
-  const soak = withBack(seen, older !== undefined, observed.boot.uptimeMs);
-  const verdict = judgeSoak(soak, observed.boot, policy.lifecycle);
-  const isChanged = JSON.stringify(soak) !== JSON.stringify(bundle.soak);
-  const effects: Effect[] = isChanged ? [{ kind: 'record-soak', bundleId, soak }] : [];
+  const back = unprovenWayBack(bundle, soakAfter(bundle.soak, witnesses, observed.boot, activatedAt), look);
+  const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
+  const effects: Effect[] = recordSoak(bundle, back.soak);
   if (verdict.kind !== 'none' && !wasActive(bundle)) effects.push({ kind: 'record-active', bundleId });
   if (verdict.kind === 'done') effects.push({ kind: 'record-proven', bundleId });
-  if (older === undefined || soak.backSinceMs === undefined) {
-    return { bundle, verdict, effects, dueInMs: verdict.kind === 'soaking' ? verdict.remainingMs : undefined };
-  }
-  const dueInMs = soak.backSinceMs + Math.min(BACK_MS, policy.lifecycle.soakMs) - observed.boot.uptimeMs;
-  if (dueInMs > 0) return { bundle, verdict, effects, dueInMs };
-  return {
-    bundle,
-    verdict,
-    effects: [...effects, { kind: 'record-rolled-back', bundleId, to: older.bundleId }],
-    dueInMs: undefined,
-  };
+  const soaksMs = verdict.kind === 'soaking' ? verdict.remainingMs : undefined;
+  const dueInMs = back.soak.backSinceMs === undefined ? soaksMs : back.dueInMs;
+  return { bundle, verdict, effects: [...effects, ...back.effects], dueInMs };
 }
 
-function isAnyLeft({ components }: Soak): boolean {
-  return components.some((entry) => entry.counts && entry.runs.length + entry.failed.length > 0);
+/** A proven release keeps the clock that proved it; it may go back all the same. */
+function followProven(bundle: StoredBundle, look: ContainerLook): readonly Pick<Followed, 'effects' | 'dueInMs'>[] {
+  const back = provenWayBack(bundle, isRunning(bundle, look), look);
+  if (back === undefined) return [];
+  return [{ effects: [...recordSoak(bundle, back.soak), ...back.effects], dueInMs: back.dueInMs }];
 }
 
-function withBack({ backSinceMs, ...soak }: Soak, isBack: boolean, uptimeMs: number): Soak {
-  return isBack ? { ...soak, backSinceMs: backSinceMs ?? uptimeMs } : soak;
-}
-
-/**
- * The older release that runs again in place of `bundle`: a component that ran from the newer one has a container from an image of the older one
- * that started after it. That containers vanish is not enough: a job that has ended does so too, and so does a node that is drained. One that went
- * back itself is not gone back to: it would be activated, and that is for a person to ask for.
- */
-function runningAgain(
-  bundle: StoredBundle,
-  soak: Soak,
-  { stored, containers, ids }: ContainerLook,
-): StoredBundle | undefined {
-  const own = new Set(componentsById(bundle, ids).keys());
-  const startedAt = new Map(soak.components.map((entry) => [entry.component, entry.startedAt]));
-  const isAgain = (older: StoredBundle) => {
-    const components = componentsById(older, ids);
-    return containers.some((container: Witness['container']) => {
-      const id = imageIdOf(container, ids);
-      if (container.state !== 'running' || id === undefined || own.has(id)) return false;
-      const before = startedAt.get(components.get(id) ?? '');
-      return before !== undefined && container.startedAt > before;
-    });
-  };
-  return keptBundles(stored.bundles)
-    .filter((older) => older.bundleId !== bundle.bundleId && older.payload.name === bundle.payload.name)
-    .filter((older) => older.activatedAt !== undefined && !isTwin(bundle, older) && !isRolledBack(older))
-    .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0))
-    .find(isAgain);
+function recordSoak({ bundleId, soak: before }: StoredBundle, soak: Soak): Effect[] {
+  return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'record-soak', bundleId, soak }];
 }
 
 function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): Effect[] {

@@ -120,6 +120,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   const pace = createPace();
   let obstacle: Reason | undefined;
   let lastRoundAt = clock.monotonic();
+  let lastLookAt = Number.NEGATIVE_INFINITY;
   let stopping = new AbortController().signal;
   let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
   let presentLayers: ReadonlySet<Digest> = new Set();
@@ -148,9 +149,14 @@ export function createEngine(deps: EngineDependencies): Engine {
         spentBundles: spentIn(snapshot),
         lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.observed.lastCarriers ?? new Map()),
       },
-      (runtime) => needsContainers(store.load(), runtime, policy, (snapshot?.assessment.short.length ?? 0) > 0),
+      (runtime) =>
+        needsContainers(store.load(), runtime, policy, {
+          isShort: (snapshot?.assessment.short.length ?? 0) > 0,
+          sinceLookMs: clock.monotonic() - lastLookAt,
+        }),
       signal,
     );
+    if (observed.containers !== undefined) lastLookAt = clock.monotonic();
     const before = snapshot;
     snapshot = conclude(observed, before);
     const { assessment } = snapshot;

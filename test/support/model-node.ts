@@ -65,6 +65,8 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   let pinsRequested: PinsRequested | undefined;
   let tagsGiven: readonly TagGiven[] = [];
   let last: Assessment | undefined;
+  /** Uptime of the last look at containers. */
+  let lastLookMs = Number.NEGATIVE_INFINITY;
 
   const stored = (): Stored => storedState(bundles, { brought });
   const stamp = () => stampAfter(bundles, machine.now());
@@ -80,7 +82,10 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     const { pins, mirrors } = machine;
     const rendered = { renderedPins: [...pins], renderedMirrors: [...mirrors] };
     const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
-    const isLooked = needsContainers(stored(), runtime, policy, (last?.short.length ?? 0) > 0);
+    const isShort = (last?.short.length ?? 0) > 0;
+    const sinceLookMs = machine.boot().uptimeMs - lastLookMs;
+    const isLooked = needsContainers(stored(), runtime, policy, { isShort, sinceLookMs });
+    if (isLooked) lastLookMs = machine.boot().uptimeMs;
     return observation({
       now: machine.now(),
       keeping,
@@ -208,7 +213,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     restart: () => {
       machine.mirrors = [];
       keeping = new Map();
-      [pinsRequested, last] = [undefined, undefined];
+      [pinsRequested, last, lastLookMs] = [undefined, undefined, Number.NEGATIVE_INFINITY];
       for (const [mediumId, { bundle }] of sticks) sticks.set(mediumId, { bundle, state: { kind: 'attached' } });
     },
     forget: () => {

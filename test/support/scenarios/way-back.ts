@@ -1,5 +1,17 @@
 import { A_PROVEN, activation, B_ACTIVATED, B_COMES, B_PROVEN, starts } from './rows.ts';
-import { activate, drain, exit, pass, plug, restartDaemon, rollback, run, type Scenario, unpin } from './table.ts';
+import {
+  activate,
+  debug,
+  drain,
+  exit,
+  pass,
+  plug,
+  restartDaemon,
+  rollback,
+  run,
+  type Scenario,
+  unpin,
+} from './table.ts';
 
 /** The way back: by evidence, and by hand. */
 export const WAY_BACK: readonly Scenario[] = [
@@ -24,6 +36,57 @@ export const WAY_BACK: readonly Scenario[] = [
       { event: activate('B'), effects: activation('B'), phases: 'A proven, B activated', tags: 'B' },
       starts('B', 'A proven, B active'),
       { event: pass(12), effects: ['record-proven B'], phases: 'A superseded, B proven' },
+    ],
+  },
+  {
+    name: 'A is started again by hand while all is proven: that is noticed, B is rolled back, and A has its tags again',
+    rows: [
+      ...B_PROVEN,
+      { event: run('A', 'api'), effects: [] },
+      { event: pass(60), effects: [], phases: 'A superseded, B proven' },
+      { event: run('A', 'etcd'), effects: [] },
+      { event: pass(12), effects: ['record-soak B'], phases: 'A superseded, B proven' },
+      {
+        event: pass(2),
+        effects: ['record-rolled-back B to A', ...activation('A'), 'record-active A'],
+        phases: 'A active, B proven (rolled back)',
+        pins: 'A+B',
+        tags: 'A',
+      },
+      {
+        event: pass(12),
+        effects: ['record-proven A'],
+        phases: 'A proven, B superseded (rolled back)',
+        pins: 'A+B',
+        tags: 'A',
+      },
+      { event: run('B'), effects: [] },
+      { event: pass(60), effects: [], phases: 'A proven, B superseded (rolled back)', tags: 'A' },
+    ],
+  },
+  {
+    name: 'a daemon that starts anew looks at once at what runs in place of a proven release',
+    rows: [
+      ...B_PROVEN,
+      { event: run('A'), effects: [] },
+      { event: restartDaemon(), effects: ['apply-pins A+B', 'record-soak B'], phases: 'A superseded, B proven' },
+      {
+        event: pass(2),
+        effects: ['record-rolled-back B to A', ...activation('A'), 'record-active A'],
+        phases: 'A active, B proven (rolled back)',
+        tags: 'A',
+      },
+    ],
+  },
+  {
+    name: 'an image of the fallback that somebody tries on a drained node is no way back from a proven release',
+    rows: [
+      ...B_PROVEN,
+      { event: drain, effects: [] },
+      { event: debug('A', 'api'), effects: [] },
+      { event: pass(60), effects: [], phases: 'A superseded, B proven' },
+      { event: run('B'), effects: [] },
+      { event: pass(60), effects: [], phases: 'A superseded, B proven', pins: 'A+B', tags: 'B' },
     ],
   },
   {

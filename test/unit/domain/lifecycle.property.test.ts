@@ -4,7 +4,7 @@ import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
 import type { BundleId } from '../../../src/domain/digest.ts';
 import type { Effect } from '../../../src/domain/effect.ts';
 import { distinguishingIds, imageIds } from '../../../src/domain/evidence.ts';
-import { currentRelease, isRolledBack, isTwin, keptBundles, lastProven } from '../../../src/domain/life.ts';
+import { currentRelease, isProven, isRolledBack, isTwin, keptBundles, lastProven } from '../../../src/domain/life.ts';
 import { isProtected } from '../../../src/domain/retention.ts';
 import type { Policy, StoredBundle } from '../../../src/domain/state.ts';
 import type { Commands } from '../../../src/engine/commands.ts';
@@ -46,6 +46,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
   const { images } = machine;
   /** What was said to run again since the node rested last. */
   let wentBackTo: BundleId | undefined;
+  let wentBackProven = 0;
   const decided: Effect['kind'][] = [];
   const node = createModelNode({ machine, policy: { ...POLICY, lifecycle }, onDecision: check, onRest: checkRest });
 
@@ -100,6 +101,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
         expect(again !== undefined && isRunning(again) && !isRolledBack(again)).toBe(true);
         expect(runs).toEqual([]);
         wentBackTo = effect.to;
+        if (isProven(bundle)) wentBackProven += 1;
       }
       if (effect.kind === 'request-activation') {
         expect([bundle.activatedAt, bundle.activationRequestedAt]).toEqual([undefined, undefined]);
@@ -184,6 +186,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
       }
     },
     bundles: node.bundles,
+    wentBackProven: () => wentBackProven,
     count: (kind: Effect['kind']) => decided.filter((one) => one === kind).length,
   };
 }
@@ -220,6 +223,21 @@ function wayBack(node: Node): void {
   }
 }
 
+/** Somebody starts what was proven before, in place of what runs, and nothing asks for it. */
+function startedByHand(node: Node): void {
+  const bundles = node.bundles();
+  const current = currentRelease(bundles, 'ocp');
+  const before = lastProven(
+    bundles.filter((one) => one !== current),
+    'ocp',
+  );
+  for (const what of ['etcd', 'api']) node.run(what, (before?.payload.sequence ?? 0) - 1);
+  for (const ms of [SOAK_MS, 90_000]) {
+    node.pass(ms);
+    node.settle();
+  }
+}
+
 /** What may happen, each with a name that fast-check prints when a story fails. */
 const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneof(
   { weight: 3, arbitrary: index.map((at) => [`plug ${at}`, (node: Node) => node.plug(at)] as const) },
@@ -230,6 +248,7 @@ const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneo
       .map((step) => [`upgrade by ${step}`, (node: Node) => upgrade(node, step)] as const),
   },
   { weight: 2, arbitrary: fc.constant(['way back', wayBack] as const) },
+  { weight: 1, arbitrary: fc.constant(['started by hand', startedByHand] as const) },
   { weight: 1, arbitrary: index.map((at) => [`unplug ${at}`, (node: Node) => node.unplug(at)] as const) },
   {
     weight: 6,
@@ -288,7 +307,7 @@ const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneo
 
 describe('the life of releases, over any story', () => {
   it('keeps what runs and what was proven pinned, keeps no more, and touches nothing foreign', () => {
-    let [proven, retired, seenRunning, wentBack] = [0, 0, 0, 0];
+    let [proven, retired, seenRunning, wentBack, wentBackProven] = [0, 0, 0, 0, 0];
     fc.assert(
       fc.property(
         fc.array(happening, { minLength: 8, maxLength: 20, size: 'max' }),
@@ -305,6 +324,7 @@ describe('the life of releases, over any story', () => {
           retired += bundles.filter((one) => one.retiredAt !== undefined).length;
           seenRunning += node.count('request-activation');
           wentBack += node.count('record-rolled-back');
+          wentBackProven += node.wentBackProven();
         },
       ),
       { numRuns: 1_000 },
@@ -312,6 +332,6 @@ describe('the life of releases, over any story', () => {
     // The stories are about something.
     expect(proven).toBeGreaterThan(500);
     expect(retired).toBeGreaterThan(500);
-    expect([seenRunning, wentBack].map((times) => times > 20)).toEqual([true, true]);
+    expect([seenRunning, wentBack, wentBackProven].map((times) => times > 20)).toEqual([true, true, true]);
   }, 300_000);
 });
