@@ -1,6 +1,6 @@
-import { unwrapVariant } from '../platform/message-bus.ts';
+import { busProperty } from './bus-property.ts';
 import type { SystemBus } from './system-bus.ts';
-import { PROPERTIES, SYSTEMD } from './systemd-names.ts';
+import { SYSTEMD } from './systemd-names.ts';
 import { asUnitError } from './unit-error.ts';
 import { unitObjectPath } from './unit-object.ts';
 
@@ -17,10 +17,9 @@ export async function loadedUnitProperty(
   name: string,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const call = { destination: SYSTEMD, path: unitObjectPath(unit), interface: PROPERTIES, member: 'Get' };
+  const path = unitObjectPath(unit);
   try {
-    const [value] = await bus.call({ ...call, signature: 'ss', body: [`${SYSTEMD}.${iface}`, name] }, signal);
-    return unwrapVariant(value);
+    return await busProperty(bus, { destination: SYSTEMD, path, iface: `${SYSTEMD}.${iface}`, name }, signal);
   } catch (error) {
     throw asUnitError(`Reading ${name} of`, unit, error);
   }

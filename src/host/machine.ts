@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs';
 import { endianness, uptime } from 'node:os';
 import type { BootTime } from '../domain/runtime-container.ts';
 import type { Clock } from '../platform/clock.ts';
-import { unwrapVariant } from '../platform/message-bus.ts';
+import { busProperty } from './bus-property.ts';
 import type { SystemBus } from './system-bus.ts';
-import { PROPERTIES } from './systemd-names.ts';
 
 const GOARCH: Readonly<Partial<Record<NodeJS.Architecture, string>>> = {
   x64: 'amd64',
@@ -32,18 +31,9 @@ export function goArch(
 export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): Promise<boolean | undefined> {
   const name = 'org.freedesktop.timedate1';
   try {
-    const [value] = await bus.call(
-      {
-        destination: name,
-        path: '/org/freedesktop/timedate1',
-        interface: PROPERTIES,
-        member: 'Get',
-        signature: 'ss',
-        body: [name, 'NTPSynchronized'],
-      },
-      signal,
-    );
-    return unwrapVariant(value) === true;
+    const path = '/org/freedesktop/timedate1';
+    const asked = { destination: name, path, iface: name, name: 'NTPSynchronized' };
+    return (await busProperty(bus, asked, signal)) === true;
   } catch {
     signal.throwIfAborted();
     return undefined;

@@ -1,8 +1,9 @@
 import type { UnitControl, Unsubscribe } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
-import { unwrapVariant, variant } from '../platform/message-bus.ts';
+import { variant } from '../platform/message-bus.ts';
+import { busProperty } from './bus-property.ts';
 import type { SystemBus } from './system-bus.ts';
-import { MANAGER, PROPERTIES, SYSTEMD } from './systemd-names.ts';
+import { MANAGER, SYSTEMD } from './systemd-names.ts';
 import { asUnitError } from './unit-error.ts';
 import { type UnitEvent, watchDeviceUnits, watchUnit } from './unit-events.ts';
 import { createJobRunner } from './unit-jobs.ts';
@@ -57,7 +58,18 @@ export function createSystemdManager(deps: { readonly bus: SystemBus }): Systemd
       const [units] = await call('ListUnitsByPatterns', 'asas', [[], [...patterns]], signal);
       return (units as readonly (readonly unknown[])[]).map(([name]) => String(name));
     },
-    unitProperty: (unit, iface, name, signal) => unitProperty(bus, unit, iface, name, signal),
+    unitProperty: async (unit, iface, name, signal) => {
+      try {
+        // GetUnit first: asking a unit's object for a property would load the unit and so bring back what just went.
+        const [path] = await call('GetUnit', 's', [unit], signal);
+        const asked = { destination: SYSTEMD, path: String(path), iface: `${SYSTEMD}.${iface}`, name };
+        return await busProperty(bus, asked, signal);
+      } catch (error) {
+        const failure = asUnitError(`Reading ${name} of`, unit, error);
+        if (failure instanceof AppError && failure.code === 'host/no-such-unit') return undefined;
+        throw failure;
+      }
+    },
     onDeviceUnit: (listener) => watchDeviceUnits(bus, listener),
     onUnitChange: (unit, listener) => watchUnit(bus, unit, listener),
     reloadUnit: async (unit, signal) => {
@@ -89,33 +101,4 @@ function mountProperties(request: MountRequest): readonly unknown[] {
     ['LazyUnmount', variant('b', true)],
     ['CollectMode', variant('s', 'inactive-or-failed')],
   ];
-}
-
-async function unitProperty(
-  bus: SystemBus,
-  unit: string,
-  iface: string,
-  name: string,
-  signal: AbortSignal,
-): Promise<unknown> {
-  try {
-    // GetUnit first: asking a unit's object for a property would load the unit and so bring back what just went.
-    const [path] = await bus.call({ ...MANAGER, member: 'GetUnit', signature: 's', body: [unit] }, signal);
-    const [value] = await bus.call(
-      {
-        destination: SYSTEMD,
-        path: String(path),
-        interface: PROPERTIES,
-        member: 'Get',
-        signature: 'ss',
-        body: [`${SYSTEMD}.${iface}`, name],
-      },
-      signal,
-    );
-    return unwrapVariant(value);
-  } catch (error) {
-    const failure = asUnitError(`Reading ${name} of`, unit, error);
-    if (failure instanceof AppError && failure.code === 'host/no-such-unit') return undefined;
-    throw failure;
-  }
 }

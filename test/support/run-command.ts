@@ -1,3 +1,4 @@
+import type { CommandAdapters } from '../../src/cli/command-adapters.ts';
 import type { CommandContext } from '../../src/cli/command-context.ts';
 import { runProgram } from '../../src/cli/program.ts';
 import { commandAdapters } from '../../src/factory/adapters.ts';
@@ -9,12 +10,16 @@ export interface CommandRun {
   readonly stderr: string;
 }
 
-/** Runs one command line of the whole program in this process. `args` come without the program's name; `onOutput` is told all so far. */
+/**
+ * Runs one command line of the whole program in this process, without a terminal. `args` come without the program's name; `adapters` are those of the
+ * program by default; `onOutput` is told all so far.
+ */
 export async function runCommand(
   args: readonly string[],
   options: {
     env?: CommandContext['env'];
     signal?: AbortSignal;
+    adapters?: CommandAdapters;
     onOutput?: (stdout: string, stderr: string) => void;
   } = {},
 ): Promise<CommandRun> {
@@ -33,7 +38,7 @@ export async function runCommand(
     signal: options.signal ?? new AbortController().signal,
     now: () => Date.parse('2026-03-04T05:06:07.890Z'),
     env: options.env ?? {},
-    adapters: async () => commandAdapters,
+    adapters: async () => options.adapters ?? commandAdapters,
   });
   return { exitCode, stdout, stderr };
 }

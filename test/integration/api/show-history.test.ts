@@ -1,15 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ApiBackend } from '../../../src/api/backend.ts';
-import { createApiService } from '../../../src/api/service.ts';
-import { runProgram } from '../../../src/cli/program.ts';
 import { reportOf } from '../../../src/domain/report.ts';
-import { createSystemBus } from '../../../src/host/system-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { systemClock } from '../../../src/platform/clock.ts';
-import { eventually } from '../../support/eventually.ts';
+import { type ApiOnBus, startApiOnBus } from '../../support/api-on-bus.ts';
 import { createFakeNode } from '../../support/fake-ports.ts';
-import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
-import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 import { judge, keyIdOf, NOON, observation, stored, TRUST, verified } from '../../support/scenario.ts';
 
@@ -17,43 +10,23 @@ const bundle = verified();
 const notice = stored(verified({ version: '2026.3.1', sequence: 5, images: {} }));
 
 describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
-  let bus: PrivateBus;
+  let api: ApiOnBus;
   let document: unknown;
   let events: readonly object[];
-  let dispose: () => Promise<void>;
 
   beforeAll(async () => {
-    bus = await startPrivateBus();
-    const log = createRecordingLog();
-    const system = createSystemBus({ clock: systemClock, log, address: bus.address });
     const none = new AppError({ code: 'engine/no-bundle', message: 'no bundle x@1 is known', disposition: 'reject' });
-    const backend = {
-      properties: () => ({
-        status: 'Idle.',
-        operation: 'idle',
-        progress: { percentage: 100, message: '', depth: 0 },
-        lastError: '',
-        version: '0.1.0',
-      }),
+    document = {};
+    api = await startApiOnBus({
       status: async () => document,
-      history: async (name: string) => {
+      history: async (name) => {
         if (name === 'x@1') throw none;
         return events;
       },
-      onChange: () => () => undefined,
-    } as Partial<ApiBackend> as ApiBackend;
-    const service = createApiService({ bus: system, backend, log });
-    await system.start(new AbortController().signal);
-    dispose = async () => {
-      await service.dispose();
-      system.close();
-    };
-    document = {};
-    await eventually(async () => expect((await run('status', '--json')).exitCode).toBe(0));
+    });
   });
   afterAll(async () => {
-    await dispose();
-    await bus[Symbol.asyncDispose]();
+    await api[Symbol.asyncDispose]();
   });
   beforeEach(async () => {
     events = [];
@@ -65,23 +38,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     await node.stop();
   });
 
-  async function run(...args: readonly string[]) {
-    let [stdout, stderr] = ['', ''];
-    const exitCode = await runProgram(args, {
-      stdout: (text) => {
-        stdout += text;
-      },
-      stderr: (text) => {
-        stderr += text;
-      },
-      isTerminal: false,
-      signal: AbortSignal.timeout(30_000),
-      now: () => 0,
-      env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address },
-      adapters: () => Promise.reject(new Error('no adapter is needed')),
-    });
-    return { exitCode, stdout, stderr };
-  }
+  const run = (...args: readonly string[]) => api.run(...args);
 
   it('show prints members, conditions, and the trust in force', async () => {
     const { exitCode, stdout } = await run('show', 'ocp@4.13.7');

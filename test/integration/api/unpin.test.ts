@@ -4,15 +4,8 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ApiBackend } from '../../../src/api/backend.ts';
-import { createApiService } from '../../../src/api/service.ts';
-import { runProgram } from '../../../src/cli/program.ts';
-import { createSystemBus } from '../../../src/host/system-bus.ts';
-import { systemClock } from '../../../src/platform/clock.ts';
-import { eventually } from '../../support/eventually.ts';
+import { type ApiOnBus, startApiOnBus } from '../../support/api-on-bus.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
-import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
-import { createRecordingLog } from '../../support/recording-log.ts';
 import { have, program } from '../../support/requirements.ts';
 import { NOON, stored, verified } from '../../support/scenario.ts';
 
@@ -23,42 +16,18 @@ const older = stored(verified({ version: '4.13.5', sequence: 5 }), { readyAt: 1,
 const fact = 'ocp@4.13.7 is the release that was activated last of ocp, and the node may be running it';
 
 describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))('unpin over the bus', () => {
-  let bus: PrivateBus;
+  let api: ApiOnBus;
   let directory: string;
   let node: FakeNode;
-  let dispose: () => Promise<void>;
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'stickpin-unpin-'));
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
-    bus = await startPrivateBus();
-    const log = createRecordingLog();
-    const system = createSystemBus({ clock: systemClock, log, address: bus.address });
-    const backend = {
-      properties: () => ({
-        status: 'Idle.',
-        operation: 'idle',
-        progress: { percentage: 100, message: '', depth: 0 },
-        lastError: '',
-        version: '0.1.0',
-      }),
-      status: async () => ({}),
-      unpin: async (bundle: string, options: { removeImages: boolean; force: boolean }) =>
-        node.engine.unpin(bundle, options),
-      onChange: () => () => undefined,
-    } as Partial<ApiBackend> as ApiBackend;
-    const service = createApiService({ bus: system, backend, log });
-    await system.start(new AbortController().signal);
-    dispose = async () => {
-      await service.dispose();
-      system.close();
-    };
-    await eventually(async () => expect((await run('status', '--json')).exitCode).toBe(0));
+    api = await startApiOnBus({ unpin: async (bundle, options) => node.engine.unpin(bundle, options) });
   });
   afterAll(async () => {
-    await dispose();
-    await bus[Symbol.asyncDispose]();
+    await api[Symbol.asyncDispose]();
     rmSync(directory, { recursive: true, force: true });
   });
   beforeEach(() => {
@@ -66,28 +35,12 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
   });
   const retired = () => node.store.rows.filter(({ kind }) => kind === 'bundleRetired').map(({ message }) => message);
 
-  async function run(...args: readonly string[]) {
-    let [stdout, stderr] = ['', ''];
-    const exitCode = await runProgram(args, {
-      stdout: (text) => {
-        stdout += text;
-      },
-      stderr: (text) => {
-        stderr += text;
-      },
-      isTerminal: false,
-      signal: AbortSignal.timeout(30_000),
-      now: () => 0,
-      env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address },
-      adapters: () => Promise.reject(new Error('no adapter is needed')),
-    });
-    return { exitCode, stdout, stderr };
-  }
+  const run = (...args: readonly string[]) => api.run(...args);
 
   /** The program that is installed, on a terminal of its own; what a person types there comes when it has asked. */
   async function atTerminal(typed: string, ...args: readonly string[]) {
     const command = [process.execPath, join(directory, 'dist/cli/main.js'), ...args].join(' ');
-    const env = { ...process.env, DBUS_SYSTEM_BUS_ADDRESS: bus.address };
+    const env = { ...process.env, DBUS_SYSTEM_BUS_ADDRESS: api.address };
     const child = spawn('script', ['-qec', command, '/dev/null'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
     const closed = once(child, 'close');
     let shown = '';

@@ -2,8 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { runProgram } from '../../../src/cli/program.ts';
-import { commandAdapters } from '../../../src/factory/adapters.ts';
+import { runCommand } from '../../support/run-command.ts';
 import { sampleImage, writeOciLayout } from '../../support/sample-image.ts';
 
 const images = ['a', 'b'].map((seed) => sampleImage({ seed, architecture: 'amd64' }));
@@ -21,33 +20,13 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Runs one command line. */
-async function run(args: readonly string[]) {
-  let stdout = '';
-  let stderr = '';
-  const exitCode = await runProgram(args, {
-    stdout: (text) => {
-      stdout += text;
-    },
-    stderr: (text) => {
-      stderr += text;
-    },
-    isTerminal: false,
-    signal: new AbortController().signal,
-    now: () => 0,
-    env: {},
-    adapters: async () => commandAdapters,
-  });
-  return { exitCode, stdout, stderr };
-}
-
 /** Runs `bundle create` over a list of these lines, in which `A` and `B` stand for the sources. */
 async function create(lines: readonly string[], ...more: string[]) {
   const file = join(root, 'images.txt');
   writeFileSync(file, lines.map((line) => line.replace(/=([AB])\b/, (_, name: string) => source(name))).join('\n'));
   const fixed = ['--name', 'ocp', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'];
   const args = ['bundle', 'create', ...fixed, '--out', join(root, 'bundle'), '--images-file', file, ...more];
-  return { ...(await run(args)), file };
+  return { ...(await runCommand(args)), file };
 }
 
 const source = (name: string) => `=oci:${layout}:${name.toLowerCase()}`;
@@ -58,7 +37,7 @@ describe('--images-file', () => {
     const { stderr, exitCode } = await create(['# list', 'quay.io/x/two:1=B pin=false'], ...more);
     expect(exitCode, stderr).toBe(0);
     expect(stderr).toContain(`quay.io/x/one:1 is ${first}\nquay.io/x/two:1 is ${second}\n`);
-    const { contents } = JSON.parse((await run(['bundle', 'inspect', join(root, 'bundle'), '--json'])).stdout);
+    const { contents } = JSON.parse((await runCommand(['bundle', 'inspect', join(root, 'bundle'), '--json'])).stdout);
     expect(contents.images.map(({ pin }: { pin: boolean }) => pin)).toEqual([true, false]);
   });
 
@@ -72,7 +51,7 @@ describe('--images-file', () => {
     const { exitCode, stdout, stderr } = await create(lines, '--json');
     expect(exitCode, stderr).toBe(0);
     expect(JSON.parse(stdout).payload.totals.images).toBe(2);
-    const { contents } = JSON.parse((await run(['bundle', 'inspect', join(root, 'bundle'), '--json'])).stdout);
+    const { contents } = JSON.parse((await runCommand(['bundle', 'inspect', join(root, 'bundle'), '--json'])).stdout);
     const shape = contents.images.map((image: { tags: string[] }) => image.tags);
     expect(shape).toEqual([['quay.io/x/one:1', 'quay.io/x/one:2'], ['quay.io/x/one:3']]);
   });

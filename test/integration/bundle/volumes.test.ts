@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { judgeBundle } from '../../../src/bundle/judge-bundle.ts';
 import { openBundle } from '../../../src/bundle/open-bundle.ts';
-import { runProgram } from '../../../src/cli/program.ts';
-import { commandAdapters } from '../../../src/factory/adapters.ts';
 import { runCommand } from '../../support/run-command.ts';
 import { installKeys, sampleKey, trustIn } from '../../support/sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
@@ -24,26 +22,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-async function create(size: string, to = out) {
-  let stdout = '';
-  let stderr = '';
+function create(size: string, to = out) {
   const what = ['--name', 'ocp', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1', '--key'];
   const from = ['--image', `quay.example.com/a:1=oci:${join(root, 'layout')}`, '--attach', join(root, 'notes')];
   const rest = [join(root, 'factory.key'), ...from, '--out', to, '--volume-size', size];
-  const exitCode = await runProgram(['bundle', 'create', ...what, ...rest], {
-    stdout: (text) => {
-      stdout += text;
-    },
-    stderr: (text) => {
-      stderr += text;
-    },
-    isTerminal: false,
-    signal: new AbortController().signal,
-    now: () => Date.parse('2026-01-01T00:00:00Z'),
-    env: {},
-    adapters: async () => commandAdapters,
-  });
-  return { exitCode, stdout, stderr };
+  return runCommand(['bundle', 'create', ...what, ...rest]);
 }
 
 function judge(volume: string, trust: Awaited<ReturnType<typeof trustIn>>) {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { CommandAdapters } from '../../../src/cli/command-adapters.ts';
 import { findingsOfReport } from '../../../src/cli/commands/doctor.ts';
-import { runProgram } from '../../../src/cli/program.ts';
 import type { Finding } from '../../../src/domain/finding.ts';
 import type { StatusReport } from '../../../src/domain/report.ts';
+import { runCommand } from '../../support/run-command.ts';
 
 const REPORT: StatusReport = {
   status: 'Idle.',
@@ -19,23 +19,9 @@ const REPORT: StatusReport = {
 };
 
 /** The command on a node where nothing answers on the bus. */
-async function run(findings: readonly Finding[], args: readonly string[] = []) {
-  let [stdout, stderr] = ['', ''];
+function run(findings: readonly Finding[], args: readonly string[] = []) {
   const adapters = { examineNode: async () => findings } as unknown as CommandAdapters;
-  const exitCode = await runProgram(['doctor', ...args], {
-    stdout: (text) => {
-      stdout += text;
-    },
-    stderr: (text) => {
-      stderr += text;
-    },
-    isTerminal: false,
-    signal: AbortSignal.timeout(30_000),
-    now: () => 0,
-    env: { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nonexistent/bus' },
-    adapters: async () => adapters,
-  });
-  return { exitCode, stdout, stderr };
+  return runCommand(['doctor', ...args], { adapters, env: { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nonexistent/bus' } });
 }
 
 describe('stickpin doctor', () => {
