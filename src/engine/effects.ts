@@ -1,19 +1,15 @@
 import type { Assessment } from '../domain/assess.ts';
-import { type Attachment, bundleTitle, trustedBy } from '../domain/bundle.ts';
-import { type BundleId, type Digest, shortDigest } from '../domain/digest.ts';
+import { bundleTitle } from '../domain/bundle.ts';
+import type { BundleId } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { News } from '../domain/event.ts';
-import type { KeyRotation } from '../domain/key-rotation.ts';
-import { isRetired } from '../domain/life.ts';
-import type { MediumId } from '../domain/medium.ts';
-import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../domain/notice.ts';
 import { pullFailureKind } from '../domain/pull-news.ts';
 import { repositoryOf } from '../domain/reference.ts';
 import type { Kept, PinsRequested, Policy, RunningTask, StoredBundle, TagGiven, TaskFailure } from '../domain/state.ts';
-import type { Adoption } from '../domain/unknown-bundles.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
-import { formatBytes, formatCount } from '../platform/sizes.ts';
+import { formatCount } from '../platform/sizes.ts';
+import { createAdoptEffects } from './adopt-effects.ts';
 import { type FailureLedger, isSettlingTold } from './failures.ts';
 import { createLifeEffects } from './life-effects.ts';
 import type { MediaJobs } from './media-jobs.ts';
@@ -31,7 +27,6 @@ import type {
 } from './ports.ts';
 import { resumePreloads } from './preload-control.ts';
 import { type PullFault, pullImage } from './pull-task.ts';
-import { rotationNews, rotationOf } from './rotation.ts';
 import { createStallWatch } from './stall-watch.ts';
 import { createTagEffects } from './tag-effects.ts';
 import type { TaskEnd, Tasks } from './tasks.ts';
@@ -94,24 +89,6 @@ function plainlyPulled(reference: string): Pick<News, 'level' | 'message'> {
   return { level: 'info', message: `Pulled ${reference}` };
 }
 
-/** Of a retired release the attachments are not kept. */
-function withoutAttachments(found: Adoption['found']): Adoption['found'] {
-  const { attachments: _gone, ...payload } = found.bundle.payload;
-  return { ...found, bundle: { ...found.bundle, payload } };
-}
-
-/** What came with a verified bundle. */
-function adoptionMessage({ label, found: { bundle, missing } }: Adoption, rotation: KeyRotation): string {
-  const { payload } = bundle;
-  if (!isRelease(bundle)) {
-    const effect = noticeEffect(noticeTakings(bundle, rotation));
-    return `${noticeTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${effect}`;
-  }
-  const { blobs, images, sizeBytes } = payload.totals;
-  const found = `${blobs - missing.length} of ${blobs} blobs found`;
-  return `${bundleTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${found}, ${formatCount(images, 'image')}, ${formatBytes(sizeBytes)}`;
-}
-
 /** How often pins are asked for before it counts as in vain. */
 const ATTEMPTS_IN_VAIN = 2;
 
@@ -119,11 +96,11 @@ const ATTEMPTS_IN_VAIN = 2;
 export function createEffects(deps: EffectDependencies & { readonly failures: FailureLedger }): Effects {
   const { clock, media, runtime, store, narrator, failures, tasks } = deps;
   const stalls = createStallWatch(deps);
+  const adoption = createAdoptEffects(deps);
   const life = createLifeEffects(deps);
   const tags = createTagEffects(deps);
   const gate = createMirrorGate(deps);
   let pinsRequested: PinsRequested | undefined;
-  const keeping = new Map<BundleId, Kept>();
   /** `true` once it was pulled: that is tried once. */
   const inVain = new Map<string, boolean>();
   /** Bundles of which it was told that an image came from elsewhere. */
@@ -136,12 +113,12 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       case 'read-medium':
         return beside(effect, assessment, async (inner) => {
           await media.read(effect.mediumId, inner);
-          await keepDocumentsOn(effect.mediumId, inner);
+          await adoption.keepDocumentsOn(effect.mediumId, inner);
         });
       case 'keep-documents':
-        return beside(effect, assessment, (inner) => keepForAdoption(effect.bundleId, assessment, inner));
+        return beside(effect, assessment, (inner) => adoption.keepDocuments(effect.bundleId, assessment, inner));
       case 'adopt-bundle':
-        return adopt(effect.bundleId, assessment);
+        return adoption.adopt(effect.bundleId, assessment);
       case 'apply-pins':
         return applyPins(effect, signal);
       case 'apply-mirrors':
@@ -180,78 +157,6 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     work: (signal: AbortSignal) => Promise<void>,
   ): void {
     deps.mediaJobs.start(effect.mediumId, work, (error) => narrator.tellFailure(effect, assessment, error));
-  }
-
-  async function keepForAdoption(bundleId: BundleId, { adoptions }: Assessment, signal: AbortSignal): Promise<void> {
-    const found = adoptions.find((entry) => entry.found.bundle.bundleId === bundleId)?.found;
-    if (found === undefined) return;
-    try {
-      await keepDocuments(found, signal, (kept) => void keeping.set(bundleId, kept));
-    } catch (error) {
-      keeping.delete(bundleId);
-      throw error;
-    }
-  }
-
-  function adopt(bundleId: BundleId, assessment: Assessment): void {
-    const adoption = assessment.adoptions.find((entry) => entry.found.bundle.bundleId === bundleId);
-    if (adoption === undefined) return;
-    const { bundle } = adoption.found;
-    const rotation = rotationOf(bundle, deps.policy.trust.threshold);
-    const news = {
-      kind: 'bundleVerified',
-      level: 'info',
-      bundleId,
-      medium: adoption.label,
-      message: `${adoptionMessage(adoption, rotation)}, bundle ${shortDigest(bundleId)}`,
-    } as const;
-    store.adopt(bundle, narrator.row(news), rotation);
-    keeping.delete(bundleId);
-    narrator.log(news);
-    for (const news of rotationNews(bundle, rotation)) narrator.tell(news);
-  }
-
-  /** What was not there when a bundle was adopted (it lay on another volume), or was lost since, is kept when its medium is read. */
-  async function keepDocumentsOn(mediumId: MediumId, signal: AbortSignal): Promise<void> {
-    const state = media.list().find((medium) => medium.mediumId === mediumId)?.state;
-    for (const found of state?.kind === 'read' ? state.bundles : []) {
-      const known = found.kind === 'verified' ? bundleOf(found.bundle.bundleId) : undefined;
-      if (found.kind === 'verified' && known !== undefined) {
-        await keepDocuments(isRetired(known) ? withoutAttachments(found) : found, signal);
-      }
-    }
-  }
-
-  async function keepDocuments(
-    { bundle, documents, missing }: Adoption['found'],
-    signal: AbortSignal,
-    onKept: (kept: Kept) => void = () => undefined,
-  ): Promise<void> {
-    const lacking = new Set(missing.map((blob) => blob.digest));
-    const own = documents.filter((digest) => !lacking.has(digest));
-    const attachments = (bundle.payload.attachments ?? []).filter(({ digest }) => !lacking.has(digest));
-    const total = own.length + attachments.length;
-    onKept({ done: 0, total });
-    let done = 0;
-    const count = () => onKept({ done: ++done, total });
-    for (const digest of own) await keepDocument(digest, signal).then(count);
-    for (const attachment of attachments) await keepAttachment(attachment, signal).then(count);
-  }
-
-  /** Of an attachment only the size was looked at so far. A damaged one keeps nothing else from going on; it is told where it is to be laid. */
-  async function keepAttachment({ digest }: Attachment, signal: AbortSignal): Promise<void> {
-    try {
-      await keepDocument(digest, signal);
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code !== 'store/blob') throw error;
-    }
-  }
-
-  async function keepDocument(digest: Digest, signal: AbortSignal): Promise<void> {
-    if ((await deps.documents.sizeOf(digest, signal)) !== undefined) return;
-    const chunks: Buffer[] = [];
-    for await (const chunk of deps.source.read(digest, 0, signal)) chunks.push(chunk);
-    await deps.documents.put(digest, Buffer.concat(chunks), signal);
   }
 
   async function applyPins(effect: Extract<Effect, { kind: 'apply-pins' }>, signal: AbortSignal): Promise<void> {
@@ -382,7 +287,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
 
   return {
     execute,
-    keeping: () => new Map(keeping),
+    keeping: adoption.keeping,
     pinsRequested: () => pinsRequested,
     pinnedInVain: () => [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference])),
     tagsGiven: tags.given,
