@@ -4,17 +4,15 @@ import { catalogOf, withheldImages } from '../domain/catalog.ts';
 import { decide } from '../domain/decide.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
-import { bundleInWork, tagsInWork } from '../domain/focus.ts';
+import { tagsInWork } from '../domain/focus.ts';
 import { keepPlan } from '../domain/keep-plan.ts';
 import { lastCarriersIn } from '../domain/last-carrier.ts';
 import { needsContainers } from '../domain/lifecycle.ts';
 import type { Reason } from '../domain/medium.ts';
 import { newsBetween, type Snapshot } from '../domain/news.ts';
 import { oneLine } from '../domain/one-line.ts';
-import { bytesDone } from '../domain/progress.ts';
-import { reportOf, type StatusReport } from '../domain/report.ts';
+import type { StatusReport } from '../domain/report.ts';
 import type { Observed, Policy, RunningTask } from '../domain/state.ts';
-import type { Progress } from '../domain/status-line.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { type Commands, createCommands, findBundle } from './commands.ts';
 import { type Conditions, createConditionKeeper } from './condition-keeper.ts';
@@ -27,9 +25,9 @@ import { observe } from './observe.ts';
 import { createPace, type Pause } from './pace.ts';
 import type { EventRow, MediaPort, NodePort, ReleaseFiles, ServiceNotifier, TrustPort } from './ports.ts';
 import { cancelPreloads, resumePreloads } from './preload-control.ts';
-import { createRateGauge } from './rate.ts';
 import { createRefusals } from './refusals.ts';
 import { createReleaseKeeper } from './release-keeper.ts';
+import { createStatusTeller } from './status-teller.ts';
 import { createSuccession, type Next } from './succession.ts';
 import { createTasks } from './tasks.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
@@ -77,14 +75,10 @@ export interface Engine extends Commands {
 
 /** A round at least this often, whether anything was signalled or not. */
 const ROUND_MS = 30_000;
-/** How often the STATUS line is made anew while something runs. */
-const STATUS_MS = 1_000;
 /** A round at least this often while the runtime does not answer: not every runtime signals that it is back. */
 const AWAY_MS = 5_000;
 /** A round so often while pulls follow each other. */
 const UNDER_WAY_MS = 1_000;
-/** How often the same trouble is logged at most. */
-const TROUBLE_MS = 60_000;
 /** Pause after a round that threw. */
 const BROKEN_PAUSE_MS = 5_000;
 
@@ -112,10 +106,16 @@ export function createEngine(deps: EngineDependencies): Engine {
   const conditionKeeper = createConditionKeeper(deps);
   const mediaJobs = createMediaJobs(clock, kick);
   const refusals = createRefusals();
-  const rate = createRateGauge();
   const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator, alive });
   let snapshot: Snapshot | undefined;
   let conditions: Conditions = new Map();
+  const status = createStatusTeller({
+    ...deps,
+    tasks,
+    keeper,
+    keeping: effects.keeping,
+    seen: () => snapshot && { ...snapshot, conditions },
+  });
   const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
   const pace = createPace();
   let obstacle: Reason | undefined;
@@ -124,7 +124,6 @@ export function createEngine(deps: EngineDependencies): Engine {
   let stopping = new AbortController().signal;
   let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
   let presentLayers: ReadonlySet<Digest> = new Set();
-  let lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
 
   /** Starts what follows pulls that worked, without a round. */
   function goOn({ starts, needsRound }: Next): void {
@@ -168,7 +167,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
     if (plan !== undefined) keeper.follow(plan, isIdle);
     await releaseKeeper.follow(assessment, signal);
-    publish();
+    status.publish();
     obstacle = await act(decision.effects, assessment, signal);
     goOn(succession.decided(obstacle === undefined ? decision.lineUp : undefined));
     const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;
@@ -228,59 +227,9 @@ export function createEngine(deps: EngineDependencies): Engine {
     return first;
   }
 
-  function progress(): Progress {
-    const entry = snapshot && bundleInWork({ running: tasks.running() }, snapshot.assessment);
-    rate.sample(deps.meter.totalBytes(), clock.monotonic());
-    const { doneBytes, totalBytes } =
-      snapshot === undefined || entry === undefined
-        ? { doneBytes: 0, totalBytes: 0 }
-        : bytesDone(entry, snapshot.assessment, deps.meter.sentBytes());
-    // Between two pulls nothing runs for a moment; the rate of the preload stays.
-    if (entry === undefined) rate.reset();
-    return {
-      doneBytes,
-      totalBytes,
-      bytesPerSecond: rate.bytesPerSecond(),
-      waitingTransfers: deps.meter.waiting(),
-    };
-  }
-
-  function report(): StatusReport | undefined {
-    if (snapshot === undefined) return undefined;
-    const now = {
-      ...snapshot.observed,
-      running: tasks.running(),
-      copyingBytes: keeper.copyingBytes(),
-      keeping: effects.keeping(),
-    };
-    return reportOf(now, snapshot.assessment, progress(), conditions);
-  }
-
-  /** Whoever listens must not stop the work, nor the process: this also runs from a timer. */
-  function publish(): void {
-    try {
-      const current = report();
-      if (current === undefined) return;
-      deps.notifier.status(current.status);
-      deps.onStatus(current);
-    } catch (error) {
-      tellTrouble(`The status could not be told: ${reasonOf(error)}`, error);
-    }
-  }
-
-  /** Logs what is not of the node but of ourselves, the same thing once a minute. */
-  function tellTrouble(message: string, error: unknown): void {
-    const at = clock.monotonic();
-    if (message === lastTrouble.message && at - lastTrouble.at < TROUBLE_MS) return;
-    lastTrouble = { message, at };
-    deps.log.error({ err: error }, message);
-  }
-
   async function run(signal: AbortSignal): Promise<void> {
     stopping = signal;
-    const ticker = setInterval(() => {
-      if (tasks.running().length > 0 || effects.keeping().size > 0 || keeper.copyingBytes() !== undefined) publish();
-    }, STATUS_MS);
+    const stopTicking = status.tick();
     const unsubscribe = [media.onChange(kick), deps.runtime.onChange(kick)];
     try {
       while (!signal.aborted) {
@@ -290,7 +239,7 @@ export function createEngine(deps: EngineDependencies): Engine {
         if (atMostMs > 0) await wake.wait(atMostMs, signal);
       }
     } finally {
-      clearInterval(ticker);
+      stopTicking();
       for (const stop of unsubscribe) stop();
       await Promise.all([tasks.cancelAll(), mediaJobs.stop(), keeper.stop()]);
     }
@@ -302,7 +251,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       return await round(signal);
     } catch (error) {
       if (signal.aborted) return { atLeastMs: 0, atMostMs: 0 };
-      tellTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
+      status.tellTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
       deps.notifier.status(oneLine(`An error in stickpin itself: ${reasonOf(error)}. It is tried again by itself.`));
       return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
     }
@@ -322,7 +271,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       reject: (bundle) => kickAfter(verdicts.reject(bundle)),
     },
     idleMs: () => clock.monotonic() - lastSignAt,
-    report,
+    report: status.report,
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     cancel: () => {
