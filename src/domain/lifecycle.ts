@@ -85,19 +85,23 @@ export function assessLife(
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
   if (containers === undefined) return nothing;
   const look: ContainerLook = { observed, stored, policy, containers, ids: imageIds(runtime.images) };
-  const followed = unprovenReleases(stored).map((bundle) => follow(bundle, look));
+  const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, look));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, look));
-  const unasked = seenRunning(waiting, look);
+  const followed = [...unproven, ...proven];
+  // One of two that run in parts is activated at a time, else the tags would be those of whichever comes last.
+  const goingBack = new Set(followed.flatMap(({ bundle, isBack }) => (isBack ? [bundle.payload.name] : [])));
+  const unasked = seenRunning(
+    waiting.filter(({ payload }) => !goingBack.has(payload.name)),
+    look,
+  );
   const due = [
     ...unpinAt,
     ...unasked.dueInMs.map((ms) => observed.now + ms),
-    ...[...followed, ...proven].flatMap(({ dueInMs }) =>
-      dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)],
-    ),
+    ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
   ];
   return {
     effects: [
-      ...[...followed, ...proven].flatMap((entry) => entry.effects),
+      ...followed.flatMap((entry) => entry.effects),
       ...unasked.effects,
       ...retirements(look, short),
       ...removals(look),
@@ -107,7 +111,7 @@ export function assessLife(
     running: new Set(
       keptBundles(stored.bundles).flatMap((bundle) => (isRunning(bundle, look) ? [bundle.bundleId] : [])),
     ),
-    soaks: new Map(followed.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
+    soaks: new Map(unproven.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
   };
 }
 
@@ -172,12 +176,13 @@ function takeOverEffects(stored: Stored, policy: Policy): Effect[] {
 
 interface Followed {
   readonly bundle: StoredBundle;
-  readonly verdict: SoakVerdict;
+  /** Whether an older release runs in its place. */
+  readonly isBack: boolean;
   readonly effects: readonly Effect[];
   readonly dueInMs: number | undefined;
 }
 
-function follow(bundle: StoredBundle, look: ContainerLook): Followed {
+function follow(bundle: StoredBundle, look: ContainerLook): Followed & { readonly verdict: SoakVerdict } {
   const { observed, stored, policy } = look;
   const { bundleId, activatedAt = 0 } = bundle;
   const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
@@ -187,15 +192,18 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed {
   if (verdict.kind !== 'none' && !wasActive(bundle)) effects.push({ kind: 'record-active', bundleId });
   if (verdict.kind === 'done') effects.push({ kind: 'record-proven', bundleId });
   const soaksMs = verdict.kind === 'soaking' ? verdict.remainingMs : undefined;
-  const dueInMs = back.soak.backSinceMs === undefined ? soaksMs : back.dueInMs;
-  return { bundle, verdict, effects: [...effects, ...back.effects], dueInMs };
+  const isBack = back.soak.backSinceMs !== undefined;
+  return { bundle, verdict, isBack, effects: [...effects, ...back.effects], dueInMs: isBack ? back.dueInMs : soaksMs };
 }
 
 /** A proven release keeps the clock that proved it; it may go back all the same. */
-function followProven(bundle: StoredBundle, look: ContainerLook): readonly Pick<Followed, 'effects' | 'dueInMs'>[] {
+function followProven(bundle: StoredBundle, look: ContainerLook): readonly Followed[] {
   const back = provenWayBack(bundle, isRunning(bundle, look), look);
   if (back === undefined) return [];
-  return [{ effects: [...recordSoak(bundle, back.soak), ...back.effects], dueInMs: back.dueInMs }];
+  const { soak, effects, dueInMs } = back;
+  return [
+    { bundle, isBack: soak.backSinceMs !== undefined, effects: [...recordSoak(bundle, soak), ...effects], dueInMs },
+  ];
 }
 
 function recordSoak({ bundleId, soak: before }: StoredBundle, soak: Soak): Effect[] {

@@ -15,6 +15,8 @@ import {
   storedState,
   verified,
 } from '../../support/scenario.ts';
+import { createModelStage } from '../../support/scenarios/model-stage.ts';
+import { pass, plug, run } from '../../support/scenarios/table.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -105,6 +107,23 @@ describe('the way back from a proven release (architecture, "Rolled back")', () 
     const state = storedState([fallback, proven()]);
     const context = { observed, stored: state, policy: POLICY, containers: BACK, ids: imageIds(images) };
     expect(provenWayBack(proven(), true, context)).toEqual({ soak, effects: [], dueInMs: undefined });
+  });
+});
+
+describe('the way back beside a release that runs without activation', () => {
+  it('comes first: only one of the two is activated in one stroke', async () => {
+    const stage = createModelStage({ name: '', traits: { C: { schedule: 'manual' } }, rows: [] });
+    stage.begin();
+    const before = [plug('A'), run('A'), pass(12), plug('B'), run('B', 'etcd'), pass(12), plug('C')];
+    for (const event of [...before, run('A', 'etcd'), run('C', 'api')]) await stage.play(event);
+    const { effects, tags } = await stage.play(pass(2));
+    expect(effects).toContain('record-rolled-back B to A');
+    expect(effects).not.toContain('request-activation C');
+    expect(tags).toBe('A');
+    expect(await stage.play(pass(2))).toMatchObject({
+      tags: 'C',
+      phases: 'A superseded, B proven (rolled back), C active',
+    });
   });
 });
 
