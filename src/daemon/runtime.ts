@@ -127,4 +127,4 @@ export function createDetectedRuntime(
 }
 
 const NONE_FOUND =
-  'neither CRI-O nor containerd was found at its usual socket; start it, or set runtime.socket in /etc/stickpin/stickpin.toml';
+  'neither CRI-O nor containerd was found at its usual socket (runtime.socket in /etc/stickpin/stickpin.toml can name another)';
