@@ -1,6 +1,7 @@
-import { readFile } from 'node:fs/promises';
+import { closeSync, openSync, readSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { endianness } from 'node:os';
+import { setImmediate as immediate } from 'node:timers/promises';
 
 /** State ESTABLISHED in proc(5), "/proc/net/tcp". */
 const ESTABLISHED = '01';
@@ -26,12 +27,26 @@ export function uidInTable(
   own: TcpEndpoint,
   byteOrder: ByteOrder = endianness(),
 ): number | undefined {
-  for (const line of table.split('\n').slice(1)) {
+  for (const line of linesWith(`:${hexPort(peer.port)} `, table)) {
     const [, local, remote, state, , , , uid, , inode] = line.trim().split(/\s+/);
     if (state !== ESTABLISHED || inode === undefined || inode === '0') continue;
     if (isEndpoint(local, peer, byteOrder) && isEndpoint(remote, own, byteOrder)) return Number(uid);
   }
   return undefined;
+}
+
+/** The lines of `text` in which `needle` is. Of thousands of rows, which a minute of pulls leaves behind, one or two are looked at. */
+function* linesWith(needle: string, text: string): Generator<string> {
+  for (let at = text.indexOf(needle); at !== -1; ) {
+    const newline = text.indexOf('\n', at);
+    const end = newline === -1 ? text.length : newline;
+    yield text.slice(text.lastIndexOf('\n', at) + 1, end);
+    at = text.indexOf(needle, end);
+  }
+}
+
+function hexPort(port: number): string {
+  return port.toString(16).toUpperCase().padStart(4, '0');
 }
 
 /** Whether a hexadecimal `address:port` of the table is `endpoint`. */
@@ -69,7 +84,7 @@ export async function isAdmitted(socket: Socket, allowedUids: ReadonlySet<number
   const own = { address: localAddress, port: localPort };
   for (let look = 0; look < LOOKS; look += 1) {
     for (const table of ['/proc/net/tcp', '/proc/net/tcp6']) {
-      const uid = uidInTable(await readFile(table, 'latin1').catch(() => ''), peer, own);
+      const uid = await lookUp(table, (rows) => uidInTable(rows, peer, own)).catch(() => undefined);
       if (uid !== undefined) return allowedUids.has(uid);
     }
   }
@@ -78,3 +93,30 @@ export async function isAdmitted(socket: Socket, allowedUids: ReadonlySet<number
 
 /** The kernel gives the table in pieces; a row can slip between two of them when sockets come and go meanwhile. */
 const LOOKS = 3;
+const PIECE_BYTES = 64 * 1024;
+/** Pieces between which nothing else runs; the kernel makes each of about 4 KiB. */
+const PIECES_A_TURN = 64;
+
+/**
+ * What `find` finds first in whole lines of a table of /proc. The kernel writes each piece when it is read, so that reading never waits: to have it
+ * done by another thread would take three times as long.
+ */
+async function lookUp<T>(table: string, find: (lines: string) => T | undefined): Promise<T | undefined> {
+  const file = openSync(table, 'r');
+  try {
+    const piece = Buffer.allocUnsafe(PIECE_BYTES);
+    let rest = '';
+    for (let count = 1; ; count += 1) {
+      const length = readSync(file, piece);
+      if (length === 0) return undefined;
+      const text = rest + piece.toString('latin1', 0, length);
+      const end = text.lastIndexOf('\n') + 1;
+      const found = find(text.slice(0, end));
+      if (found !== undefined) return found;
+      rest = text.slice(end);
+      if (count % PIECES_A_TURN === 0) await immediate();
+    }
+  } finally {
+    closeSync(file);
+  }
+}

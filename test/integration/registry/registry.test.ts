@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Catalog } from '../../../src/domain/catalog.ts';
@@ -355,6 +355,26 @@ describe('registry: admission', () => {
     authority = await registry.listen({ host: '::', port: 0 });
     authority = `127.0.0.1:${authority.split(':').at(-1)}`;
     expect((await get('/v2/')).status).toBe(200);
+  });
+});
+
+describe('registry: admission beside many connections', () => {
+  it('finds the uid in a table that the kernel gives in many pieces', async () => {
+    const others = createServer().listen(0, '127.0.0.1');
+    await once(others, 'listening');
+    const { port } = others.address() as AddressInfo;
+    const accepted = new Set<Socket>();
+    others.on('connection', (socket) => accepted.add(socket));
+    const sockets = Array.from({ length: 600 }, () => connect(port, '127.0.0.1'));
+    try {
+      await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+      admit = (socket) => isAdmitted(socket, new Set([process.getuid?.() ?? 0]));
+      await start();
+      for (let count = 0; count < 20; count += 1) expect((await get('/v2/')).status).toBe(200);
+    } finally {
+      for (const socket of [...sockets, ...accepted]) socket.destroy();
+      others.close();
+    }
   });
 });
 
