@@ -6,11 +6,12 @@ import { execute } from '../support/rootfs/execute.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/sample-image.ts';
 import { BENCH_REGISTRY } from './bench-runtime.ts';
+import { pullByHand } from './contenders.ts';
 import { preloadOnce } from './preload-daemon.ts';
 
 const COUNTS = [10, 100, 1000] as const;
 
-/** Prints what an image costs when there are 10, 100 and 1,000 of them, all small. */
+/** Prints what an image costs when there are 10, 100 and 1,000 of them, all small, and what it costs the runtime without stickpin. */
 export async function benchGrowth(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
   try {
@@ -24,7 +25,9 @@ export async function benchGrowth(print: (text: string) => void): Promise<void> 
         await execute(['sync']);
         const run = await preloadOnce(kind, bundle);
         wallMs.push(run.wallMs / images);
-        process.stderr.write(`${kind}, ${images} images: ${Math.round(run.wallMs)} ms\n`);
+        const byHand = kind === 'embedded' ? undefined : await pullByHand(kind, bundle, 2);
+        const told = byHand === undefined ? '' : `, by hand ${Math.round(byHand.wallMs)} ms`;
+        process.stderr.write(`${kind}, ${images} images: ${Math.round(run.wallMs)} ms${told}\n`);
         rows.push([
           kind,
           `${images}`,
@@ -33,10 +36,14 @@ export async function benchGrowth(print: (text: string) => void): Promise<void> 
           `${(run.ownCpuMs / images).toFixed(2)} ms`,
           `${run.peakMiB.toFixed(0)} MiB`,
           (run.wallMs / images / (wallMs[0] ?? 1)).toFixed(2),
+          byHand === undefined ? '-' : `${(byHand.wallMs / images).toFixed(1)} ms`,
         ]);
       }
     }
-    const header = ['RUNTIME', 'IMAGES', 'WALL', 'WALL AN IMAGE', 'DAEMON CPU AN IMAGE', 'PEAK', 'AGAINST 10 IMAGES'];
+    const header = [
+      ...['RUNTIME', 'IMAGES', 'WALL', 'WALL AN IMAGE', 'DAEMON CPU AN IMAGE', 'PEAK', 'AGAINST 10 IMAGES'],
+      'TWO AT ONCE BY HAND, AN IMAGE',
+    ];
     print(`\n${formatTable(header, rows)}`);
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -66,10 +66,13 @@ function limitReads(device: string, bytesPerSecond: number): () => Promise<void>
   mkdirSync(group, { recursive: true });
   if (isUnified) writeFileSync(join(group, 'io.max'), `${number} rbps=${bytesPerSecond}`);
   else writeFileSync(join(group, 'blkio.throttle.read_bps_device'), `${number} ${bytesPerSecond}`);
-  const enter = (folder: string) => writeFileSync(join(folder, 'cgroup.procs'), `${process.pid}`);
-  enter(group);
-  return async () => {
-    enter(home);
-    await eventually(() => rmdirSync(group), 30_000);
-  };
+  const enter = (folder: string, pid: number | string) => writeFileSync(join(folder, 'cgroup.procs'), `${pid}`);
+  enter(group, process.pid);
+  return () =>
+    // With what this process keeps running, such as the service of esbuild.
+    eventually(() => {
+      const pids = readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n');
+      for (const pid of pids) if (pid !== '') enter(home, pid);
+      rmdirSync(group);
+    }, 30_000);
 }
