@@ -120,7 +120,7 @@ function blockedLine({ runtime, obstacle }: Observed, { bundles }: Assessment): 
 function mediaLine(observed: Observed, assessment: Assessment): string | undefined {
   for (const { mediumId, label, isDropFolder, state } of [...observed.media].reverse()) {
     if (!isDropFolder && (state.kind === 'attached' || state.kind === 'mounted')) return `Looking at ${label}.`;
-    const carried = assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId));
+    const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
     const newest = carried.at(-1);
     if (newest !== undefined)
       return withNotes(
@@ -159,9 +159,20 @@ function rejectionLine(rejections: readonly Rejection[]): string {
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
-  const entry = those.findLast(({ reason }) => reason !== undefined) ?? those.findLast(({ trouble }) => trouble);
+  const spoken = withoutOutdated(those);
+  const entry = spoken.findLast(({ reason }) => reason !== undefined) ?? spoken.findLast(({ trouble }) => trouble);
   const message = entry?.reason?.message ?? entry?.trouble?.message;
   return entry && message && messageAmong(message, entry.bundle, bundles);
+}
+
+/** Those that have something to say: what was rolled back has not, once a newer release of its stream is among them. */
+function withoutOutdated(those: readonly BundleAssessment[]): readonly BundleAssessment[] {
+  const kept = those.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle.payload);
+  return those.filter(
+    ({ reason, bundle: { payload } }) =>
+      reason?.code !== 'engine/rolled-back' ||
+      kept.every(({ name, sequence }) => name !== payload.name || sequence <= payload.sequence),
+  );
 }
 
 /** Adds in few words what the line about one medium would hide, as far as there is room. */
@@ -208,7 +219,7 @@ function restLine(observed: Observed, { bundles, life }: Assessment): string {
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
     empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
-  const activated = [...bundles]
+  const activated = [...withoutOutdated(bundles)]
     .filter((entry) => entry.phase !== 'retired')
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined) return `Idle. No bundle yet.${foreign}${note || ' Waiting for media.'}`;

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
 import type { Observed, StoredBundle, TaskFailure } from '../../../src/domain/state.ts';
 import { type Progress, statusLine } from '../../../src/domain/status-line.ts';
 import {
@@ -325,6 +326,82 @@ describe('statusLine: what comes first', () => {
     expect(line(over, [adopted], moving)).toMatch(/^Preloading .* left\. Problem: connection reset$/);
     expect(line(over, [adopted], { ...moving, waitingTransfers: 1 })).toMatch(
       /^Preloading .* has stalled at 37\/112 images: sdb1 does not deliver\. Problem: connection reset$/,
+    );
+  });
+});
+
+describe('statusLine: a release that was rolled back', () => {
+  const of = (sequence: number, over: Partial<BundleSpec> = {}) =>
+    verified({
+      sequence,
+      version: `4.13.${sequence}`,
+      images: { [`etcd-${sequence}`]: [`etcd-${sequence}`] },
+      ...over,
+    });
+  const [good, newer, tools] = [of(6), of(8), of(9, { name: 'tools' })];
+  const back = stored(of(7), {
+    readyAt: NOON,
+    activatedAt: NOON - 2,
+    rolledBackAt: NOON - 1,
+    rolledBackReason: 'ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.',
+  });
+  const runsAgain = stored(good, { readyAt: 1, activatedAt: NOON, provenAt: 2 });
+  const there = (...all: readonly VerifiedBundle[]) => reachable({ images: all.flatMap((one) => allListed(one)) });
+  const runtime = there(good, back, newer, tools);
+
+  it('is what is spoken of while it is the newest', () => {
+    expect(line({ runtime }, [runsAgain, back])).toBe('ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.');
+    const media = [medium('sdb1', [found(good), found(back)])];
+    expect(line({ runtime, media }, [runsAgain, back])).toBe('ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.');
+  });
+
+  it.each([
+    { adopted: 'after it', order: (newer: StoredBundle) => [runsAgain, back, newer] },
+    { adopted: 'before it', order: (newer: StoredBundle) => [runsAgain, newer, back] },
+  ])('hides no newer one of its stream that was adopted $adopted', ({ order }) => {
+    const ready = order(stored(newer, { readyAt: NOON }));
+    const media = [medium('sdb1', [found(good), found(back), found(newer)])];
+    const says = 'ocp 4.13.8 is ready: 1 image present and pinned.';
+    expect(line({ runtime, media }, ready)).toMatch(says);
+    expect(line({ runtime }, ready)).toMatch(says);
+    const proven = order(stored(newer, { readyAt: 1, activatedAt: NOON - 3, provenAt: NOON - 3 }));
+    expect(
+      line(
+        { runtime },
+        [...proven].filter((one) => one !== runsAgain),
+      ),
+    ).toBe('Idle. ocp 4.13.8 proven (1 image pinned). Waiting for media.');
+  });
+
+  it('hides nothing else that is wrong, with it or with an older one', () => {
+    const manual = stored(newer, { readyAt: NOON });
+    expect(line({ runtime: there(good, newer) }, [runsAgain, back, manual])).toMatch(
+      /^1 of 1 images of ocp 4\.13\.7 is missing/,
+    );
+    expect(line({ runtime: there(back, newer) }, [runsAgain, back, manual])).toMatch(
+      /^1 of 1 images of ocp 4\.13\.6 is missing/,
+    );
+  });
+
+  it('is not hidden by one of another stream, by one that is retired, or by one that is not on its stick', () => {
+    const other = stored(tools, { readyAt: NOON });
+    const retired = stored(newer, { readyAt: 1, retiredAt: NOON });
+    for (const bundles of [
+      [back, other],
+      [back, retired],
+    ]) {
+      const media = [
+        medium(
+          'sdb1',
+          bundles.map((one) => found(one)),
+        ),
+      ];
+      expect(line({ runtime }, bundles)).toMatch(/^ocp 4\.13\.7 was rolled back/);
+      expect(line({ runtime, media }, bundles)).toMatch(/^ocp 4\.13\.7 was rolled back/);
+    }
+    const alone = [medium('sdb1', [found(back)])];
+    expect(line({ runtime, media: alone }, [back, stored(newer, { readyAt: NOON })])).toMatch(
+      /^ocp 4\.13\.7 was rolled back/,
     );
   });
 });
