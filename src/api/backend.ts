@@ -36,7 +36,11 @@ export interface ApiBackend {
   /** Activates the fallback of a stream; empty: of the only one. Returns its `name@version`. @throws AppError with what holds it */
   rollback(stream: string, signal: AbortSignal): Promise<string>;
   /** Takes the pins off a bundle. @throws AppError `engine/running` when it may be what runs and `force` is false */
-  unpin(bundle: string, options: { readonly removeImages: boolean; readonly force: boolean }): Promise<void>;
+  unpin(
+    bundle: string,
+    options: { readonly removeImages: boolean; readonly force: boolean },
+    signal: AbortSignal,
+  ): Promise<void>;
   /** The newest lines of the history, oldest first; of all bundles when `bundle` is empty. Becomes JSON. */
   history(bundle: string, signal: AbortSignal): Promise<unknown>;
   /** Approves a bundle by its digest, or one that is known by `name@version`. Gives a sentence about what that does. */

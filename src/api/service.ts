@@ -137,7 +137,7 @@ async function dispatch(call: IncomingCall, backend: ApiBackend, signal: AbortSi
     case `${INTERFACE}.Rollback(s)`:
       return { signature: 's', body: [await backend.rollback(String(first), signal)] };
     case `${INTERFACE}.Unpin(sbb)`:
-      await backend.unpin(String(first), { removeImages: call.body[1] === true, force: call.body[2] === true });
+      await backend.unpin(String(first), { removeImages: call.body[1] === true, force: call.body[2] === true }, signal);
       return nothing;
     case `${INTERFACE}.Cancel()`:
       await backend.cancel(signal);

@@ -48,7 +48,7 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
     cancel: async () => started().engine.cancel(),
     activate: async (bundle) => started().engine.activate(bundle),
     rollback: async (stream) => started().engine.rollback(stream === '' ? undefined : stream),
-    unpin: async (bundle, options) => started().engine.unpin(bundle, options),
+    unpin: async (bundle, options, signal) => started().engine.unpin(bundle, options, signal),
     history: async (bundle) => started().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
     approve: async (bundle) => started().engine.verdicts.approve(bundle),
     reject: async (bundle) => started().engine.verdicts.reject(bundle),

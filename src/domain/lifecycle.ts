@@ -4,7 +4,8 @@ import type { Effect } from './effect.ts';
 import { distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
 import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './life.ts';
 import { isProtected, type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
-import type { RuntimeObservation } from './runtime-image.ts';
+import type { RuntimeContainer } from './runtime-container.ts';
+import type { RuntimeImage, RuntimeObservation } from './runtime-image.ts';
 import { neverActivated, seenRunning } from './seen-running.ts';
 import { judgeSoak, type Soak, type SoakVerdict, soakAfter } from './soak.ts';
 import type { Observed, Policy, Stored, StoredBundle } from './state.ts';
@@ -22,8 +23,6 @@ export interface LifeAssessment {
   readonly wakeAt: number | undefined;
   /** How the soak of each release that is not proven yet stands, as far as containers were looked at. */
   readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
-  /** Kept releases whose distinguishing images have containers that are not over, as far as containers were looked at. */
-  readonly running: ReadonlySet<BundleId>;
   /** Digests of images that the runtime has and that did not come with us. */
   readonly foreign: ReadonlySet<string>;
 }
@@ -69,6 +68,21 @@ export function needsContainers(
   return stored.bundles.some((bundle) => removableIds(bundle, context).length > 0);
 }
 
+/** What the runtime has, seen in one moment. */
+export interface ContainersSeen {
+  readonly images: readonly RuntimeImage[];
+  readonly containers: readonly RuntimeContainer[];
+}
+
+/** Kept releases whose distinguishing images have containers that are not over. */
+export function runningReleases(
+  bundles: readonly StoredBundle[],
+  { images, containers }: ContainersSeen,
+): ReadonlySet<BundleId> {
+  const seen = { bundles, containers, ids: imageIds(images) };
+  return new Set(keptBundles(bundles).flatMap((bundle) => (isAnyRunning(bundle, seen) ? [bundle.bundleId] : [])));
+}
+
 /** Concludes about evidence, soak, retirement and removal. */
 export function assessLife(
   observed: Observed,
@@ -79,7 +93,7 @@ export function assessLife(
   const { runtime, containers } = observed;
   const foreign = foreignDigests(runtime, stored);
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
-  const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), running: new Set<BundleId>(), foreign };
+  const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
   if (runtime.kind === 'unreachable') return nothing;
   const takeOvers = takeOverEffects(stored, policy);
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
@@ -108,9 +122,6 @@ export function assessLife(
     ],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,
-    running: new Set(
-      keptBundles(stored.bundles).flatMap((bundle) => (isRunning(bundle, look) ? [bundle.bundleId] : [])),
-    ),
     soaks: new Map(unproven.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
   };
 }
@@ -231,8 +242,15 @@ function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): Effec
   return [];
 }
 
-function isRunning(bundle: StoredBundle, { stored, containers, ids }: ContainerLook): boolean {
-  const own = distinguishingIds(bundle, stored.bundles, ids);
+function isRunning(bundle: StoredBundle, { stored: { bundles }, containers, ids }: ContainerLook): boolean {
+  return isAnyRunning(bundle, { bundles, containers, ids });
+}
+
+function isAnyRunning(
+  bundle: StoredBundle,
+  { bundles, containers, ids }: Pick<ContainerLook, 'containers' | 'ids'> & Pick<Stored, 'bundles'>,
+): boolean {
+  const own = distinguishingIds(bundle, bundles, ids);
   return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
 }
 

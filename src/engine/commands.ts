@@ -8,6 +8,7 @@ import type { LifecyclePolicy, StoredBundle } from '../domain/state.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { EventRow, StateStore } from './ports.ts';
+import type { Running } from './running-releases.ts';
 
 /** What a person may ask of releases. Each refusal is an AppError `engine/…` (`reject`); each success is in the history. */
 export interface Commands {
@@ -15,8 +16,8 @@ export interface Commands {
   activate(bundle: string): void;
   /** Asks for activation of the fallback of a stream; which one may be left out while there is only one. Returns `name@version`. @throws `engine/no-fallback` */
   rollback(stream: string | undefined): string;
-  /** Takes the pins off a release. @throws `engine/no-bundle`, `engine/running` without `force`, `engine/protected` */
-  unpin(bundle: string, options: UnpinOptions): void;
+  /** Takes the pins off a release; `running`: which ones run. @throws `engine/no-bundle`, `engine/running` without `force`, `engine/protected` */
+  unpin(bundle: string, options: UnpinOptions, running: Running): void;
 }
 
 /** How {@link Commands.unpin} goes about it. */
@@ -66,7 +67,7 @@ export function createCommands({ clock, store, policy, assessment }: CommandDepe
       }
       return bundleName(to.payload);
     },
-    unpin: (name, { removeImages, force }) => {
+    unpin: (name, { removeImages, force }, running) => {
       const { bundles } = store.load();
       const bundle = findBundle(bundles, name);
       if (isRetired(bundle) && (bundle.removeImages === true || !removeImages)) return;
@@ -77,11 +78,12 @@ export function createCommands({ clock, store, policy, assessment }: CommandDepe
         );
       }
       if (!force) {
-        requireIdle(bundle, bundles, assessment()?.life.running.has(bundle.bundleId) === true);
+        requireIdle(bundle, bundles, running);
         requireNoDelta(bundle, bundles);
       }
       const what = removeImages ? ', with the images that only it has' : '';
-      const message = `${bundleTitle(bundle.payload)} was unpinned by hand${what}`;
+      const doubt = force || running.isSeenNow ? '' : `; ${UNSEEN}`;
+      const message = `${bundleTitle(bundle.payload)} was unpinned by hand${what}${doubt}`;
       store.retire(bundle.bundleId, removeImages, {
         at: now(),
         kind: 'bundleRetired',
@@ -151,10 +153,14 @@ function requireReady(bundle: StoredBundle, entry: Assessment['bundles'][number]
   throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${why}`);
 }
 
-function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[], isRunning: boolean): void {
+/** Why it is not known what runs. */
+const UNSEEN = 'whether it runs could not be seen, since the container runtime did not answer';
+
+function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[], { releases, isSeenNow }: Running): void {
   const { name } = bundle.payload;
-  if (isRunning) {
-    const message = `containers run from images that only ${bundleName(bundle.payload)} has; it is unpinned by force only`;
+  if (releases.has(bundle.bundleId)) {
+    const run = isSeenNow ? 'containers run' : 'when the container runtime answered last, containers ran';
+    const message = `${run} from images that only ${bundleName(bundle.payload)} has; it is unpinned by force only`;
     throw refuse('engine/running', message);
   }
   const isCurrent = currentRelease(bundles, name)?.bundleId === bundle.bundleId;

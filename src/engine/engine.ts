@@ -14,19 +14,20 @@ import { oneLine } from '../domain/one-line.ts';
 import type { StatusReport } from '../domain/report.ts';
 import type { Observed, Policy, RunningTask } from '../domain/state.ts';
 import { reasonOf } from '../platform/app-error.ts';
-import { type Commands, createCommands, findBundle } from './commands.ts';
+import { type Commands, createCommands, findBundle, type UnpinOptions } from './commands.ts';
 import { type Conditions, createConditionKeeper } from './condition-keeper.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
 import { createFailureLedger } from './failures.ts';
 import { createLayerKeeper } from './layer-keeper.ts';
 import { createMediaJobs } from './media-jobs.ts';
 import { createNarrator } from './narrator.ts';
-import { observe } from './observe.ts';
+import { lookAtContainers, observe } from './observe.ts';
 import { createPace, type Pause } from './pace.ts';
 import type { EventRow, MediaPort, NodePort, ReleaseFiles, ServiceNotifier, TrustPort } from './ports.ts';
 import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRefusals } from './refusals.ts';
 import { createReleaseKeeper } from './release-keeper.ts';
+import { createRunningReleases, NOTHING_SEEN } from './running-releases.ts';
 import { createStatusTeller } from './status-teller.ts';
 import { createSuccession, type Next } from './succession.ts';
 import { createTasks } from './tasks.ts';
@@ -53,7 +54,7 @@ export interface EngineDependencies
 }
 
 /** The daemon's heart: observes, decides, acts and records until it is told to stop. */
-export interface Engine extends Commands {
+export interface Engine extends Omit<Commands, 'unpin'> {
   /** Runs until `signal` aborts; then cancels what runs and returns. */
   run(signal: AbortSignal): Promise<void>;
   /** Asks for a round now. */
@@ -61,6 +62,8 @@ export interface Engine extends Commands {
   /** Monotonic milliseconds since the last effect began, an image was removed or the last round ended, for the watchdog. */
   idleMs(): number;
   report(): StatusReport | undefined;
+  /** As {@link Commands.unpin}, after a look at the containers, unless it is forced: a round may have seen them ten minutes ago. */
+  unpin(bundle: string, options: UnpinOptions, signal: AbortSignal): Promise<void>;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
   /**
    * Breaks off every preload; it stays so, over restarts, until a medium with its bundle is plugged in or {@link Engine.resume}.
@@ -117,6 +120,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     seen: () => snapshot && { ...snapshot, conditions },
   });
   const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
+  const running = createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) });
   const pace = createPace();
   let obstacle: Reason | undefined;
   let lastRoundAt = clock.monotonic();
@@ -155,7 +159,10 @@ export function createEngine(deps: EngineDependencies): Engine {
         }),
       signal,
     );
-    if (observed.containers !== undefined) lastLookAt = clock.monotonic();
+    if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {
+      lastLookAt = clock.monotonic();
+      running.saw({ images: observed.runtime.images, containers: observed.containers });
+    }
     const before = snapshot;
     snapshot = conclude(observed, before);
     const { assessment } = snapshot;
@@ -299,8 +306,8 @@ export function createEngine(deps: EngineDependencies): Engine {
       kick();
       return to;
     },
-    unpin: (bundle, options) => {
-      commands.unpin(bundle, options);
+    unpin: async (bundle, options, signal) => {
+      commands.unpin(bundle, options, options.force ? NOTHING_SEEN : await running.look(signal));
       kick();
     },
   };

@@ -1,4 +1,5 @@
 import type { Digest } from '../domain/digest.ts';
+import type { ContainersSeen } from '../domain/lifecycle.ts';
 import type { Medium } from '../domain/medium.ts';
 import type { RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeObservation } from '../domain/runtime-image.ts';
@@ -86,6 +87,15 @@ export async function observe(
 function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
   const busy = mediaJobs.busy();
   return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
+}
+
+/** Images and containers as they are now; undefined when the runtime does not answer. Only an abort of `signal` throws. */
+export async function lookAtContainers(
+  { runtime, containers }: Pick<ObserveDependencies, 'runtime' | 'containers'>,
+  signal: AbortSignal,
+): Promise<ContainersSeen | undefined> {
+  const [seen, all] = await Promise.all([observeRuntime(runtime, signal), observeContainers(containers, signal)]);
+  return seen.kind === 'unreachable' || all === undefined ? undefined : { images: seen.images, containers: all };
 }
 
 async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promise<RuntimeObservation> {

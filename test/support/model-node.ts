@@ -3,7 +3,7 @@ import type { VerifiedBundle } from '../../src/domain/bundle.ts';
 import { decide } from '../../src/domain/decide.ts';
 import type { BundleId } from '../../src/domain/digest.ts';
 import type { Effect } from '../../src/domain/effect.ts';
-import { needsContainers } from '../../src/domain/lifecycle.ts';
+import { needsContainers, runningReleases } from '../../src/domain/lifecycle.ts';
 import type { MediumId, MediumState } from '../../src/domain/medium.ts';
 import { stampAfter } from '../../src/domain/stamp.ts';
 import type {
@@ -16,15 +16,20 @@ import type {
   TagGiven,
 } from '../../src/domain/state.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../src/domain/tags.ts';
-import { type Commands, createCommands } from '../../src/engine/commands.ts';
+import { type Commands, createCommands, type UnpinOptions } from '../../src/engine/commands.ts';
 import type { EventRow, StateStore } from '../../src/engine/ports.ts';
 import type { ModelMachine } from './model-machine.ts';
 import { found, medium, observation, reachable, storedState } from './scenario.ts';
 
+/** As {@link Commands}; what runs is looked at when it is asked for. */
+export interface ModelCommands extends Omit<Commands, 'unpin'> {
+  unpin(bundle: string, options: UnpinOptions): void;
+}
+
 /** `decide()` on a {@link ModelMachine}: its effects change the machine at once, as the executors would; pulls and activations work. */
 export interface ModelNode {
   readonly machine: ModelMachine;
-  readonly commands: Commands;
+  readonly commands: ModelCommands;
   bundles(): readonly StoredBundle[];
   /** What the last round concluded. */
   assessment(): Assessment | undefined;
@@ -186,9 +191,17 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   } as unknown as StateStore;
   const clock = { now: machine.now, monotonic: () => machine.boot().uptimeMs, sleep: async () => undefined };
 
+  const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => last });
+
   const node: ModelNode = {
     machine,
-    commands: createCommands({ clock, store, policy: policy.lifecycle, assessment: () => last }),
+    commands: {
+      ...commands,
+      unpin: (bundle, options) => {
+        const seen = { images: machine.listed(), containers: machine.containers() };
+        commands.unpin(bundle, options, { releases: runningReleases(bundles, seen), isSeenNow: true });
+      },
+    },
     bundles: () => bundles,
     assessment: () => last,
     plug: (bundle) => void sticks.set(mediumOf(bundle), { bundle, state: { kind: 'attached' } }),

@@ -12,7 +12,11 @@ import { NOON, stored, verified } from '../../support/scenario.ts';
 const repository = new URL('../../../', import.meta.url).pathname;
 const current = stored(verified(), { readyAt: NOON, activatedAt: NOON });
 const fallback = stored(verified({ version: '4.13.6', sequence: 6 }), { readyAt: 1, activatedAt: 1, provenAt: 2 });
-const older = stored(verified({ version: '4.13.5', sequence: 5 }), { readyAt: 1, activatedAt: 1, provenAt: 1 });
+const older = stored(verified({ version: '4.13.5', sequence: 5, images: { old: ['old'] } }), {
+  readyAt: 1,
+  activatedAt: 1,
+  provenAt: 1,
+});
 const fact = 'ocp@4.13.7 is the release that was activated last of ocp, and the node may be running it';
 
 describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))('unpin over the bus', () => {
@@ -24,7 +28,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     directory = mkdtempSync(join(tmpdir(), 'stickpin-unpin-'));
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
-    api = await startApiOnBus({ unpin: async (bundle, options) => node.engine.unpin(bundle, options) });
+    api = await startApiOnBus({ unpin: (bundle, options, signal) => node.engine.unpin(bundle, options, signal) });
   });
   afterAll(async () => {
     await api[Symbol.asyncDispose]();
@@ -68,6 +72,16 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     expect(retired()).toEqual([]);
     expect((await run('unpin', 'ocp@4.13.7', '--force')).exitCode).toBe(0);
     expect(retired()).toEqual(['ocp 4.13.7 was unpinned by hand']);
+  });
+
+  it('refuses what runs since a moment ago, though nothing else speaks for it', async () => {
+    const [image = expect.unreachable()] = older.contents.images;
+    node.runtime.images.set(image.reference, image.reference);
+    node.runtime.startContainer('pod/etcd', image.reference);
+    const runs = 'containers run from images that only ocp@4.13.5 has';
+    const stderr = `stickpin: ${runs}; it is unpinned by force only; nothing was changed. Say --force if you mean it\n`;
+    expect(await run('unpin', 'ocp@4.13.5')).toEqual({ exitCode: 1, stdout: '', stderr });
+    expect(retired()).toEqual([]);
   });
 
   it('asks at a terminal, and does it after a yes', async () => {

@@ -165,7 +165,7 @@ export async function createDaemonStage(
         engine().rollback(undefined);
         return;
       case 'unpin':
-        return engine().unpin(nameOf(event.release), event);
+        return engine().unpin(nameOf(event.release), event, new AbortController().signal);
       default:
         return assertNever(event);
     }

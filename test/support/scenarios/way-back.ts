@@ -160,6 +160,22 @@ export const WAY_BACK: readonly Scenario[] = [
     ],
   },
   {
+    name: 'unpin looks for itself: what runs since a moment ago is not unpinned, and what ended a moment ago is',
+    rows: [
+      ...B_PROVEN,
+      { event: debug('A', 'etcd'), effects: [], phases: 'A superseded, B proven' },
+      { event: unpin('A'), effects: [], refused: 'engine/running', phases: 'A superseded, B proven', pins: 'A+B' },
+      { event: exit('debug', 0), effects: [] },
+      {
+        event: unpin('A'),
+        effects: ['apply-pins B', 'remove-images A'],
+        phases: 'A retired, B proven',
+        pins: 'B',
+        images: 'B',
+      },
+    ],
+  },
+  {
     name: 'unpin refuses what may run without force, and does what it says; what it retired comes back from its stick',
     rows: [
       ...B_PROVEN,

@@ -7,10 +7,9 @@ import { distinguishingIds, imageIds } from '../../../src/domain/evidence.ts';
 import { currentRelease, isProven, isRolledBack, isTwin, keptBundles, lastProven } from '../../../src/domain/life.ts';
 import { isProtected } from '../../../src/domain/retention.ts';
 import type { Policy, StoredBundle } from '../../../src/domain/state.ts';
-import type { Commands } from '../../../src/engine/commands.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { createModelMachine } from '../../support/model-machine.ts';
-import { createModelNode } from '../../support/model-node.ts';
+import { createModelNode, type ModelCommands } from '../../support/model-node.ts';
 import { GIB, MIB, POLICY, referenceOf, verified } from '../../support/scenario.ts';
 
 const SOAK_MS = 600_000;
@@ -178,7 +177,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
       node.restart();
     },
     /** A refusal is an answer. */
-    command: (act: (on: Commands) => unknown): void => {
+    command: (act: (on: ModelCommands) => unknown): void => {
       try {
         act(node.commands);
       } catch (error) {

@@ -295,6 +295,13 @@ describe('retirement', () => {
 });
 
 describe('the way back', () => {
+  const RUNS = (version: string) =>
+    `containers run from images that only ocp@${version} has; it is unpinned by force only`;
+  const RAN = (version: string) => RUNS(version).replace('run from', 'ran from');
+  const unpin = (name: string, { removeImages = false, force = false } = {}) =>
+    node.engine.unpin(name, { removeImages, force }, new AbortController().signal);
+  const unpinned = () => node.store.rows.filter(({ kind }) => kind === 'bundleRetired').map(({ message }) => message);
+
   it('a release that was active and goes back is marked, not promoted, and not activated again by itself', async () => {
     await start();
     await prove(A);
@@ -365,9 +372,8 @@ describe('the way back', () => {
     node.plug('sdc1', release(3, { update: { base: A.bundleId } }));
     node.runtime.onPull = () => Promise.reject(new Error('not yet'));
     await node.clock.advance(0);
-    const unpin = (force: boolean) => node.engine.unpin('ocp@4.13.1', { removeImages: false, force });
-    expect(() => unpin(false)).toThrow(/4\.13\.1 is the base of a bundle that is not ready yet/);
-    unpin(true);
+    await expect(unpin('ocp@4.13.1')).rejects.toThrow(/4\.13\.1 is the base of a bundle that is not ready yet/);
+    await unpin('ocp@4.13.1', { force: true });
     await node.clock.advance(MINUTE);
     expect(phases()).toMatchObject({ '4.13.1': 'retired' });
   });
@@ -380,19 +386,68 @@ describe('the way back', () => {
     await run(1, 'etcd');
     await node.clock.advance(2 * MINUTE);
     await run(2, 'etcd');
-    const unpin = () => node.engine.unpin('ocp@4.13.2', { removeImages: false, force: false });
-    expect(unpin).toThrow('containers run from images that only ocp@4.13.2 has; it is unpinned by force only');
+    await expect(unpin('ocp@4.13.2')).rejects.toThrow(RUNS('4.13.2'));
     await run(1, 'etcd');
-    unpin();
+    await unpin('ocp@4.13.2');
     await node.clock.advance(MINUTE);
     expect(phases()).toMatchObject({ '4.13.2': 'retired' });
   });
+
+  it('unpin looks at the containers itself: a fallback that was started by hand a moment ago runs, and one that has ended just now does not', async () => {
+    await start();
+    await prove(A);
+    await prove(B);
+    const looks = node.runtime.looks();
+    node.runtime.startContainer('pod/debug', referenceOf('etcd-1'));
+    await expect(unpin('ocp@4.13.1')).rejects.toThrow(RUNS('4.13.1'));
+    expect(node.runtime.looks()).toBe(looks + 1);
+    expect(phases()).toMatchObject({ '4.13.1': 'superseded' });
+    expect(pin('etcd-1')).toBe(true);
+    node.runtime.endContainer('pod/debug', 0);
+    await unpin('ocp@4.13.1');
+    await node.clock.advance(MINUTE);
+    expect(phases()).toMatchObject({ '4.13.1': 'retired' });
+    expect(unpinned()).toEqual(['ocp 4.13.1 was unpinned by hand']);
+  });
+
+  it('unpin goes by what was seen last where the runtime does not answer, and says so; by force it does not look', async () => {
+    await start();
+    await prove(A);
+    await prove(B);
+    node.runtime.startContainer('pod/debug', referenceOf('etcd-1'));
+    await node.clock.advance(10 * MINUTE);
+    node.runtime.isUp = false;
+    await node.clock.advance(MINUTE);
+    await expect(unpin('ocp@4.13.1')).rejects.toThrow(`when the container runtime answered last, ${RAN('4.13.1')}`);
+    const looks = node.runtime.looks();
+    await unpin('ocp@4.13.1', { force: true });
+    expect(node.runtime.looks()).toBe(looks);
+    expect(unpinned()).toEqual(['ocp 4.13.1 was unpinned by hand']);
+  });
+
+  it.each([
+    { what: 'the runtime', fail: () => (node.runtime.isUp = false) },
+    { what: 'its list of containers', fail: () => (node.runtime.containers = () => Promise.reject(new Error('no'))) },
+  ])(
+    'unpin does without $what what nothing speaks against, and the history says what was not seen',
+    async ({ fail }) => {
+      await start();
+      await prove(A);
+      await prove(B);
+      fail();
+      await expect(unpin('ocp@4.13.2')).rejects.toThrow(`when the container runtime answered last, ${RAN('4.13.2')}`);
+      await unpin('ocp@4.13.1');
+      expect(unpinned()).toEqual([
+        'ocp 4.13.1 was unpinned by hand; whether it runs could not be seen, since the container runtime did not answer',
+      ]);
+    },
+  );
 
   it('says what it takes to activate again what was unpinned', async () => {
     await start();
     await prove(A);
     await prove(B);
-    node.engine.unpin('ocp@4.13.1', { removeImages: true, force: false });
+    await unpin('ocp@4.13.1', { removeImages: true });
     await node.clock.advance(MINUTE);
     expect(() => node.engine.activate('ocp@4.13.1')).toThrow(/retired and 2 of its images are gone; plug in its stick/);
   });
