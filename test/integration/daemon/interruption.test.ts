@@ -3,10 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Digest } from '../../../src/domain/digest.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
 import { have } from '../../support/requirements.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/sample-image.ts';
+import { createStickGate, type StickGate } from '../../support/stick-gate.ts';
 
 const MIB = 1024 * 1024;
 
@@ -14,10 +16,12 @@ describe('interruptions', () => {
   let harness: DaemonHarness;
   let factory: string;
   let bundle: SampleBundle;
+  let gate: StickGate;
 
   beforeEach(async () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-    harness = await createDaemonHarness();
+    gate = createStickGate();
+    harness = await createDaemonHarness({ openBundle: gate.openBundle });
     const base = sampleLayer({ seed: 'base', sizeBytes: 4 * MIB });
     bundle = await makeSampleBundle({
       dir: factory,
@@ -50,15 +54,18 @@ describe('interruptions', () => {
   });
 
   it('the stick is pulled in mid-preload: said so; plugged in again, everything is pulled once and no pull failed', async () => {
+    const own = bundle.images.find(({ reference }) => reference.includes('/c:'))?.image.layers.at(-1);
+    gate.hold(own?.digest as Digest, 4 * MIB);
     await harness.start();
     harness.plug(bundle.path);
-    await harness.until((report) => report.operation === 'preloading' && report.progress.doneBytes > 0);
+    await gate.reached();
     harness.unplug();
     const removed = await harness.until(({ status }) => status.includes('was taken out of'), 60_000);
     expect(removed.status).toMatch(
       /^ocp 4\.13\.7 was taken out of \/.*\/stick while preloading \(\d\/3 images\)\. Put it back, or plug in its stick, to continue\.$/,
     );
     harness.plugAgain();
+    gate.release();
     await harness.until((report) => report.bundles[0]?.phase === 'activated');
     const kinds = harness
       .daemon()
