@@ -43,7 +43,8 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
 
   /** The program that is installed, on a terminal of its own; what a person types there comes when it has asked. */
   async function atTerminal(typed: string, ...args: readonly string[]) {
-    const command = [process.execPath, join(directory, 'dist/cli/main.js'), ...args].join(' ');
+    // In place of the shell that `script` starts, which would meet Ctrl-C in a way of its own.
+    const command = ['exec', process.execPath, join(directory, 'dist/cli/main.js'), ...args].join(' ');
     const env = { ...process.env, DBUS_SYSTEM_BUS_ADDRESS: api.address };
     const child = spawn('script', ['-qec', command, '/dev/null'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
     const closed = once(child, 'close');
