@@ -98,25 +98,39 @@ const PIECE_BYTES = 64 * 1024;
 const PIECES_A_TURN = 64;
 
 /**
- * What `find` finds first in whole lines of a table of /proc. The kernel writes each piece when it is read, so that reading never waits: to have it
- * done by another thread would take three times as long.
+ * What `find` finds first in whole lines of a table of /proc. The kernel writes each piece when it is read, so that reading never waits: another
+ * thread would add the way there and back for each piece.
  */
 async function lookUp<T>(table: string, find: (lines: string) => T | undefined): Promise<T | undefined> {
   const file = openSync(table, 'r');
   try {
-    const piece = Buffer.allocUnsafe(PIECE_BYTES);
-    let rest = '';
-    for (let count = 1; ; count += 1) {
-      const length = readSync(file, piece);
-      if (length === 0) return undefined;
-      const text = rest + piece.toString('latin1', 0, length);
-      const end = text.lastIndexOf('\n') + 1;
-      const found = find(text.slice(0, end));
+    let count = 0;
+    for (const lines of wholeLines(piecesOf(file))) {
+      const found = find(lines);
       if (found !== undefined) return found;
-      rest = text.slice(end);
+      count += 1;
       if (count % PIECES_A_TURN === 0) await immediate();
     }
+    return undefined;
   } finally {
     closeSync(file);
+  }
+}
+
+function* piecesOf(file: number): Generator<string> {
+  const piece = Buffer.allocUnsafe(PIECE_BYTES);
+  for (let length = readSync(file, piece); length > 0; length = readSync(file, piece)) {
+    yield piece.toString('latin1', 0, length);
+  }
+}
+
+/** The pieces of a text, each cut back to whole lines; what is cut off begins the next. A last line that is not ended is left out. */
+export function* wholeLines(pieces: Iterable<string>): Generator<string> {
+  let rest = '';
+  for (const piece of pieces) {
+    const text = rest + piece;
+    const end = text.lastIndexOf('\n') + 1;
+    yield text.slice(0, end);
+    rest = text.slice(end);
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { uidInTable } from '../../../src/registry/peer.ts';
+import { uidInTable, wholeLines } from '../../../src/registry/peer.ts';
 
 const HEADER =
   '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     ';
@@ -63,5 +63,19 @@ describe('uidInTable', () => {
 
   it('finds nothing in what is no table', () => {
     for (const table of ['', HEADER, 'x', `${HEADER}\n\n  0: zz yy`]) expect(uid(table)).toBeUndefined();
+  });
+});
+
+describe('wholeLines', () => {
+  it('joins a line that is cut at any place, and gives each once', () => {
+    for (let cut = 0; cut <= TCP.length; cut += 1) {
+      const lines = [...wholeLines([TCP.slice(0, cut), TCP.slice(cut)])];
+      expect(lines.join('')).toBe(TCP);
+      expect(lines.map((some) => uid(some)).filter((found) => found !== undefined)).toEqual([1000]);
+    }
+  });
+
+  it('leaves out a last line that is not ended', () => {
+    expect([...wholeLines(['a\nb', 'c\nd'])]).toEqual(['a\n', 'bc\n']);
   });
 });
