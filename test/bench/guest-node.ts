@@ -1,11 +1,12 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { installStickpin } from '../e2e/machine/install.ts';
+import { installArchive } from '../e2e/machine/install-archive.ts';
 import type { Machine } from '../e2e/machine/machine.ts';
 import type { Stick } from '../e2e/machine/stick.ts';
 import type { PluggedStick } from '../e2e/machine/usb.ts';
 import { bundleProgram } from '../support/bundle-program.ts';
 import type { SampleKey } from '../support/sample-bundle.ts';
+import { makeStickpinArchive } from '../support/stickpin-archive.ts';
 
 /** A node in the guest, in the states that a measurement begins with. */
 export interface GuestNode {
@@ -45,10 +46,12 @@ const noteStatus = [
 
 /** Installs stickpin, which trusts `key`, beside containerd on a machine. `scratch` is a folder of the host. */
 export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch: string): Promise<GuestNode> {
-  await installStickpin(machine, { keys: { [key.name]: key.publicPem }, start: false });
+  // As seen from the built bench, which lies one folder deeper than this file.
+  const repository = fileURLToPath(new URL('../../../', import.meta.url));
+  const archive = await makeStickpinArchive(repository, scratch);
+  await installArchive(machine, archive, { keys: { [key.name]: key.publicPem }, start: false });
   const program = join(scratch, 'puller.cjs');
-  // As seen from the built bench, which lies as deep as this file.
-  await bundleProgram(fileURLToPath(new URL('../../../test/bench/guest-puller.ts', import.meta.url)), program);
+  await bundleProgram(join(repository, 'test/bench/guest-puller.ts'), program);
   const slow = (command: string) => machine.output(command, { timeoutMs: SLOW_MS });
   return {
     machine,

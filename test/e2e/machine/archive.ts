@@ -1,9 +1,9 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { execute } from '../../support/rootfs/execute.ts';
+import { makeStickpinArchive } from '../../support/stickpin-archive.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -17,8 +17,6 @@ const repository = fileURLToPath(new URL('../../../', import.meta.url));
 /** Makes the archive once for all test files of a run, before the first: they run side by side, and the working tree doesn't change under them. */
 export async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
   const directory = await mkdtemp(join(tmpdir(), 'stickpin-archive-'));
-  await execute([process.execPath, join(repository, 'packaging/package.mjs'), directory], { cwd: repository });
-  const { version } = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as { version: string };
-  provide('stickpinArchive', join(directory, `stickpin-${version}-linux-${process.arch}.tar.gz`));
+  provide('stickpinArchive', await makeStickpinArchive(repository, directory));
   return () => rm(directory, { recursive: true, force: true });
 }

@@ -1,31 +1,8 @@
 import { inject } from 'vitest';
+import { type InstallOptions, installArchive } from './install-archive.ts';
 import type { Machine } from './machine.ts';
 
-/** What is on the node beside stickpin itself when it starts for the first time. */
-export interface InstallOptions {
-  /** Public keys for `/etc/stickpin/keys.d`: PEM by file name without `.pub`. Default none. */
-  readonly keys?: Readonly<Record<string, string>>;
-  /** A fragment for `/etc/stickpin/stickpin.toml.d`, as TOML text. Default none. */
-  readonly configuration?: string;
-  /** Default true: the service runs when this returns. */
-  readonly start?: boolean;
-}
-
-/**
- * Installs stickpin the way a user does: unpacks the archive of this working tree in the guest and runs its `install.sh`. Again on
- * the same machine it is an update. Returns what the script printed.
- */
-export async function installStickpin(machine: Machine, options: InstallOptions = {}): Promise<string> {
-  for (const [name, pem] of Object.entries(options.keys ?? {})) {
-    await machine.putFile(`/etc/stickpin/keys.d/${name}.pub`, pem);
-  }
-  if (options.configuration !== undefined) {
-    await machine.putFile('/etc/stickpin/stickpin.toml.d/50-test.toml', options.configuration);
-  }
-  const archive = await machine.share(inject('stickpinArchive'));
-  await machine.output(
-    `rm -rf /root/stickpin && mkdir -p /root/stickpin && tar -xf ${archive} -C /root/stickpin --strip-components=1`,
-  );
-  const start = options.start === false ? '--no-start' : '';
-  return machine.output(`/root/stickpin/install.sh ${start}`);
+/** {@link installArchive} with the archive of this working tree. */
+export function installStickpin(machine: Machine, options: InstallOptions = {}): Promise<string> {
+  return installArchive(machine, inject('stickpinArchive'), options);
 }
