@@ -22,7 +22,7 @@ import { createLayerKeeper } from './layer-keeper.ts';
 import { createMediaJobs } from './media-jobs.ts';
 import { createNarrator } from './narrator.ts';
 import { lookAtContainers, observe } from './observe.ts';
-import { createPace, type Pause } from './pace.ts';
+import { createPace, type Pause, underWayMs } from './pace.ts';
 import type { EventRow, MediaPort, NodePort, ReleaseFiles, ServiceNotifier, TrustPort } from './ports.ts';
 import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRefusals } from './refusals.ts';
@@ -80,8 +80,6 @@ export interface Engine extends Omit<Commands, 'unpin'> {
 const ROUND_MS = 30_000;
 /** A round at least this often while the runtime does not answer: not every runtime signals that it is back. */
 const AWAY_MS = 5_000;
-/** A round so often while pulls follow each other. */
-const UNDER_WAY_MS = 1_000;
 /** Pause after a round that threw. */
 const BROKEN_PAUSE_MS = 5_000;
 
@@ -123,7 +121,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   const running = createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) });
   const pace = createPace();
   let obstacle: Reason | undefined;
-  let lastRoundAt = clock.monotonic();
+  let lastRound = { at: clock.monotonic(), lookMs: 0 };
   let lastLookAt = Number.NEGATIVE_INFINITY;
   let stopping = new AbortController().signal;
   let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
@@ -135,12 +133,13 @@ export function createEngine(deps: EngineDependencies): Engine {
     if (starts.length === 0 || snapshot === undefined) return;
     const effects = starts.map((task): Effect => ({ kind: 'start', task }));
     void act(effects, snapshot.assessment, stopping).catch(() => undefined);
-    wake.kickAt(lastRoundAt + UNDER_WAY_MS);
+    wake.kickAt(lastRound.at + underWayMs(lastRound.lookMs));
   }
 
   async function round(signal: AbortSignal): Promise<Pause> {
     succession.begin();
-    lastRoundAt = clock.monotonic();
+    const at = clock.monotonic();
+    lastRound = { at, lookMs: 0 };
     const observed = await observe(
       { ...deps, failures, keeper, mediaJobs, keeping: effects.keeping },
       tasks.running(),
@@ -171,6 +170,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     for (const news of [...newsBetween(before, snapshot), ...refusals.newsOf(snapshot)]) narrator.tell(news);
     const decision = decide(snapshot.observed, assessment, policy);
     const plan = keepPlan(snapshot.observed, assessment, policy);
+    lastRound = { at, lookMs: clock.monotonic() - at };
     const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
     if (plan !== undefined) keeper.follow(plan, isIdle);
     await releaseKeeper.follow(assessment, signal);

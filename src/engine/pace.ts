@@ -4,6 +4,17 @@ import type { Decision } from '../domain/effect.ts';
 const REPEAT_MS = 1_000;
 const REPEAT_MAX_MS = 30_000;
 
+/** A round so often while pulls follow each other. */
+const UNDER_WAY_MS = 1_000;
+/** To look and to decide takes no more than this part of that time: with many images, on a slow runtime, that may be a good part of a second. */
+const LOOK_SHARE = 0.1;
+const UNDER_WAY_MAX_MS = 10_000;
+
+/** How long after the begin of a round whose look took `lookMs` the next one begins while pulls follow each other, in milliseconds. */
+export function underWayMs(lookMs: number): number {
+  return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, lookMs / LOOK_SHARE));
+}
+
 /** How long to wait for the next round. */
 export interface Pause {
   /** Even if somebody wants a round: what fails may signal a change each time, and would keep the processor busy. */

@@ -1,5 +1,8 @@
 import { AppError } from './app-error.ts';
 
+/** Said to nobody: the work has ended. One for all, since an error with its stack for each call costs more than the call's own part here. */
+const OVER = new Error('the work is over');
+
 /**
  * Runs `work` under a deadline. The signal handed to `work` aborts when `parent` does or when `timeoutMs` has passed.
  *
@@ -28,7 +31,7 @@ export async function withDeadline<T>(
   } finally {
     clearTimeout(timer);
     parent.removeEventListener('abort', onParent);
-    own.abort(); // releases the listener that rejectionOf() left on the signal
+    own.abort(OVER); // releases the listener that rejectionOf() left on the signal
   }
 }
 

@@ -39,16 +39,20 @@ export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
       return undefined;
     },
     async *read(digest, startByte, signal, allocate) {
-      for (const source of sources) {
-        if ((await source.sizeOf(digest, signal)) === undefined) continue;
-        yield* source.read(digest, startByte, signal, allocate);
-        return;
+      for (const source of own) {
+        let isBegun = false;
+        try {
+          for await (const chunk of source.read(digest, startByte, signal, allocate)) {
+            isBegun = true;
+            yield chunk;
+          }
+          return;
+        } catch (error) {
+          // What was begun is gone on with by whoever reads: it knows the byte.
+          if (isBegun || !(error instanceof AppError) || error.code !== 'media/gone') throw error;
+        }
       }
-      throw new AppError({
-        code: 'media/gone',
-        message: `blob ${digest} is on no plugged medium; plug in the stick that carries it`,
-        disposition: 'wait',
-      });
+      yield* media.read(digest, startByte, signal, allocate);
     },
   };
 }

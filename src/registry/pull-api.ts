@@ -252,11 +252,14 @@ function offered(digest: Digest | undefined, { digests }: Offer): Digest | undef
   return digest === undefined || digests === undefined || digests.has(digest) ? digest : undefined;
 }
 
+/** One for all: without it each abort makes an error of its own, with the stack, and every response ends with one. */
+const CLOSED = new Error('the connection to the runtime is closed');
+
 /** Aborts when the response's connection closes, whether it was finished or not; at once when it is closed already. */
 function closeSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
   // A client that left while it was being admitted closed it before anybody listened.
-  if (response.destroyed) controller.abort();
-  else response.once('close', () => controller.abort());
+  if (response.destroyed) controller.abort(CLOSED);
+  else response.once('close', () => controller.abort(CLOSED));
   return controller.signal;
 }

@@ -27,6 +27,8 @@ export function createBlobStore(folder: string): DocumentStore {
     return listed;
   };
 
+  const renamed = createSharedSync(directory);
+
   async function load(digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
     try {
       const bytes = await readFile(pathOf(digest), { signal });
@@ -75,7 +77,7 @@ export function createBlobStore(folder: string): DocumentStore {
         await mkdir(directory, { recursive: true });
         await writeThrough(staged, bytes, signal);
         await rename(staged, pathOf(digest));
-        await syncDirectory(directory);
+        await renamed();
         (await names()).add(digest);
       } catch (error) {
         await rm(staged, { force: true }).catch(() => undefined); // the error below tells why
@@ -113,6 +115,21 @@ async function writeThrough(path: string, bytes: Buffer, signal: AbortSignal): P
   } finally {
     await file.close();
   }
+}
+
+/** Has the names in a directory written to the disk. Those who ask while that is under way share the next time. */
+function createSharedSync(path: string): () => Promise<void> {
+  let underWay: Promise<unknown> = Promise.resolve();
+  let next: Promise<void> | undefined;
+  return () => {
+    next ??= underWay.then(() => {
+      next = undefined;
+      const sync = syncDirectory(path);
+      underWay = sync.catch(() => undefined); // whoever shares it hears of its error
+      return sync;
+    });
+    return next;
+  };
 }
 
 async function syncDirectory(path: string): Promise<void> {

@@ -41,6 +41,19 @@ describe('blob store', () => {
     expect(readdirSync(join(folder, 'sha256'))).toEqual([hexOf(digest)]);
   });
 
+  it('takes many at once, and each is there when its own put is done', async () => {
+    const texts = Array.from({ length: 40 }, (_none, at) => `{"schemaVersion":2,"at":${at}}`);
+    const again = createBlobStore(folder);
+    await Promise.all(
+      texts.map(async (one) => {
+        await store.put(digestOf(one), Buffer.from(one), signal);
+        expect(await again.sizeOf(digestOf(one), signal)).toBe(one.length);
+      }),
+    );
+    expect([...(await store.list())].sort()).toEqual(texts.map(digestOf).sort());
+    expect(readdirSync(folder)).toEqual(['sha256']);
+  });
+
   it('removes what is there, and minds nothing that is not', async () => {
     await store.put(digest, Buffer.from(text), signal);
     await store.remove(digest);

@@ -998,7 +998,7 @@ describe('engine: bundles that come in', () => {
     const slow = [digestOf('manifest a'), digestOf('manifest b')];
     const other = verified({ name: 'tools', version: '1.0', images: { tool: ['tool'] } });
     await start([], (made) => {
-      made.beforeRead = (_digest, signal) => made.clock.sleep(600_000, signal);
+      made.beforeRead = (digest, signal) => made.clock.sleep(digest === slow[0] ? 600_000 : 1_200_000, signal);
     });
     for (const digest of slow) node.blobs.set(digest, Buffer.from('manifest'));
     node.media.plug('sdb1', [{ ...found(bundle), documents: slow }]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { BundleId } from '../../../src/domain/digest.ts';
 import type { Effect } from '../../../src/domain/effect.ts';
-import { createPace } from '../../../src/engine/pace.ts';
+import { createPace, underWayMs } from '../../../src/engine/pace.ts';
 
 const mount = (mediumId: string): Effect => ({ kind: 'mount-medium', mediumId });
 const end = { failed: false, wasRunning: false, latestMs: 30_000, now: 1_000 };
@@ -56,5 +56,13 @@ describe('pace', () => {
     expect(same()).toEqual({ atLeastMs: 0, atMostMs: 0 });
     expect(same()).toEqual({ atLeastMs: 1_000, atMostMs: 0 });
     expect(same()).toEqual({ atLeastMs: 1_000, atMostMs: 1_000 });
+  });
+});
+
+describe('underWayMs', () => {
+  it('is a second after a quick look, ten times as long as a slow one took, and ten seconds at most', () => {
+    expect([0, 30, 100].map(underWayMs)).toEqual([1_000, 1_000, 1_000]);
+    expect([300, 999].map(underWayMs)).toEqual([3_000, 9_990]);
+    expect([1_000, 60_000].map(underWayMs)).toEqual([10_000, 10_000]);
   });
 });

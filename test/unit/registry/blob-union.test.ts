@@ -1,19 +1,25 @@
 import { describe, expect, it } from 'vitest';
 import type { BlobSource } from '../../../src/engine/ports.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
 import { createBlobUnion } from '../../../src/registry/blob-union.ts';
 import { digestOf } from '../../support/scenario.ts';
 
 const { signal } = new AbortController();
+const gone = () => new AppError({ code: 'media/gone', message: 'it is not there', disposition: 'wait' });
+/** A blob that goes away when its first bytes were read. */
+const BROKEN = 'broken';
 const source = (blobs: Readonly<Record<string, string>>): BlobSource => ({
   sizeOf: async (digest) => Object.entries(blobs).find(([name]) => digestOf(name) === digest)?.[1].length,
   read: async function* (digest, startByte) {
-    const bytes = Object.entries(blobs).find(([name]) => digestOf(name) === digest)?.[1] ?? '';
+    const bytes = Object.entries(blobs).find(([name]) => digestOf(name) === digest)?.[1];
+    if (bytes === undefined) throw gone();
     yield Buffer.from(bytes.slice(startByte));
+    if (bytes === BROKEN) throw gone();
   },
 });
-const onMedia = source({ b: 'media!', both: 'media!' });
+const onMedia = source({ b: 'media!', both: 'media!', off: 'media!' });
 const union = createBlobUnion({
-  own: [source({ a: 'local', both: 'local' })],
+  own: [source({ a: 'local', both: 'local', off: BROKEN })],
   media: {
     ...onMedia,
     onChange: (listener) => {
@@ -45,6 +51,15 @@ describe('blob union', () => {
   it('has no size of what nobody has, and says what to do when it is read', async () => {
     expect(await union.sizeOf(digestOf('c'), signal)).toBeUndefined();
     await expect(read('c')).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
+  });
+
+  it('goes on with no other source when one breaks off: its bytes would come twice', async () => {
+    const chunks: string[] = [];
+    const reading = async () => {
+      for await (const chunk of union.read(digestOf('off'), 0, signal)) chunks.push(chunk.toString());
+    };
+    await expect(reading()).rejects.toMatchObject({ code: 'media/gone' });
+    expect(chunks).toEqual([BROKEN]);
   });
 
   it('tells each copy and where it lies, in the order in which they are taken', async () => {
