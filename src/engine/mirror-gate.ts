@@ -31,8 +31,9 @@ export interface MirrorGate {
 const TAKE_UP_MS = 10_000;
 /** One probe takes no longer: a runtime that has no mirror yet asks the image's own registry, which may answer late or never. */
 const PROBE_MS = 2_000;
-/** Pause between two probes. */
-const PAUSE_MS = 200;
+/** Pause after the first probe that was not seen; doubled each time up to {@link PAUSE_MAX_MS}. A runtime at rest is there in less than that. */
+const PAUSE_MS = 20;
+const PAUSE_MAX_MS = 320;
 /** How often it is looked whether our registry was asked, so that no probe goes on after that. */
 const LOOK_MS = 50;
 
@@ -87,7 +88,7 @@ async function takeUp(
     const seen = await isSeen(repository, probeDigest(`${repository} ${clock.now()} ${count}`), deps, signal);
     if (seen === 'seen') return 'open';
     if (seen === 'away') return 'away';
-    await clock.sleep(PAUSE_MS, signal);
+    await clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** (count - 1)), signal);
   }
   return 'waited-in-vain';
 }

@@ -86,6 +86,20 @@ describe('the mirror gate', () => {
     expect(probes).toHaveLength(before + 1);
   });
 
+  it('probes again after a moment, and less and less often: a reload is mostly done in no time', async () => {
+    const soon = pass('a', late('a'));
+    await clock.advance(10);
+    inForce.add('a');
+    await clock.advance(15);
+    expect(soon.end).toBe('open');
+    probes.length = 0;
+    pass('b', late('a', 'b'));
+    await clock.advance(600);
+    expect(probes).toHaveLength(5);
+    await clock.advance(3_200);
+    expect(probes).toHaveLength(15);
+  });
+
   it('probes again for what is written later, by a repository that is new', async () => {
     inForce.add('a');
     pass('a', late('a'));
