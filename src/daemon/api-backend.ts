@@ -34,6 +34,13 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
       disposition: 'retry',
     });
   };
+  /** Who is told that something was done may pull the plug. */
+  const settled = async <T>(act: (engine: Daemon['engine']) => T | Promise<T>): Promise<T> => {
+    const { engine } = started();
+    const done = await act(engine);
+    await engine.settled();
+    return done;
+  };
   return {
     published: (next) => {
       latest = next;
@@ -45,16 +52,16 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
       const { bundles, notices, rejected } = await report();
       return { bundles, notices, rejected };
     },
-    cancel: async () => started().engine.cancel(),
-    activate: async (bundle) => started().engine.activate(bundle),
-    rollback: async (stream) => started().engine.rollback(stream === '' ? undefined : stream),
-    unpin: async (bundle, options, signal) => started().engine.unpin(bundle, options, signal),
+    cancel: () => settled((engine) => engine.cancel()),
+    activate: (bundle) => settled((engine) => engine.activate(bundle)),
+    rollback: (stream) => settled((engine) => engine.rollback(stream === '' ? undefined : stream)),
+    unpin: (bundle, options, signal) => settled((engine) => engine.unpin(bundle, options, signal)),
     history: async (bundle) => started().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
-    approve: async (bundle) => started().engine.verdicts.approve(bundle),
-    reject: async (bundle) => started().engine.verdicts.reject(bundle),
+    approve: (bundle) => settled((engine) => engine.verdicts.approve(bundle)),
+    reject: (bundle) => settled((engine) => engine.verdicts.reject(bundle)),
     rescan: async (signal) => {
       await started().media.rescan(signal);
-      started().engine.resume();
+      await settled((engine) => engine.resume());
     },
     load: (path, signal) => started().media.load(path, signal),
     onChange: (listener) => {

@@ -23,7 +23,7 @@ import { createMediaJobs } from './media-jobs.ts';
 import { createNarrator } from './narrator.ts';
 import { lookAtContainers, observe } from './observe.ts';
 import { createPace, type Pause, underWayMs } from './pace.ts';
-import type { EventRow, MediaPort, NodePort, ReleaseFiles, ServiceNotifier, TrustPort } from './ports.ts';
+import type { EventRow, MediaPort, NodePort, ReleaseFiles, ServiceNotifier, StateStore, TrustPort } from './ports.ts';
 import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRefusals } from './refusals.ts';
 import { createReleaseKeeper } from './release-keeper.ts';
@@ -65,6 +65,8 @@ export interface Engine extends Omit<Commands, 'unpin'> {
   /** As {@link Commands.unpin}, after a look at the containers, unless it is forced: a round may have seen them ten minutes ago. */
   unpin(bundle: string, options: UnpinOptions, signal: AbortSignal): Promise<void>;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
+  /** As {@link StateStore.settled}: what a command has recorded outlives a power cut from then on. */
+  settled(): Promise<void>;
   /**
    * Breaks off every preload; it stays so, over restarts, until a medium with its bundle is plugged in or {@link Engine.resume}.
    *
@@ -213,7 +215,10 @@ export function createEngine(deps: EngineDependencies): Engine {
     return { observed, assessment };
   }
 
-  /** Does the effects in their order. One that fails is told, and the rest is done: no effect of a decision leans on another. */
+  /**
+   * Does the effects in their order, each when what was recorded before is on the disk: none may outlive the record that it leans on. One that fails is
+   * told, and the rest is done: no effect of a decision leans on another.
+   */
   async function act(
     wanted: readonly Effect[],
     assessment: Assessment,
@@ -223,6 +228,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     for (const effect of wanted) {
       alive();
       try {
+        await store.settled();
         await effects.execute(effect, assessment, signal);
         deps.afterEffect?.(effect);
       } catch (error) {
@@ -279,6 +285,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     },
     idleMs: () => clock.monotonic() - lastSignAt,
     report: status.report,
+    settled: store.settled,
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     cancel: () => {

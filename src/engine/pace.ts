@@ -1,4 +1,4 @@
-import type { Decision } from '../domain/effect.ts';
+import type { Decision, Effect } from '../domain/effect.ts';
 
 /** Pause after a round that failed or that wanted the very same as the one before; doubled each time up to {@link REPEAT_MAX_MS}. */
 const REPEAT_MS = 1_000;
@@ -7,13 +7,16 @@ const REPEAT_MAX_MS = 30_000;
 /** A round so often while pulls follow each other. */
 const UNDER_WAY_MS = 1_000;
 /** To look and to decide takes no more than this part of that time: with many images, on a slow runtime, that may be a good part of a second. */
-const LOOK_SHARE = 0.1;
+const LOOK_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 
 /** How long after the begin of a round whose look took `lookMs` the next one begins while pulls follow each other, in milliseconds. */
 export function underWayMs(lookMs: number): number {
   return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, lookMs / LOOK_SHARE));
 }
+
+/** What runs beside the rounds, and asks for one when it has ended. */
+const ASK_AT_END: ReadonlySet<Effect['kind']> = new Set(['mount-medium', 'read-medium', 'keep-documents']);
 
 /** How long to wait for the next round. */
 export interface Pause {
@@ -50,8 +53,8 @@ export function createPace(): (decision: Decision, end: RoundEnd) => Pause {
       const pauseMs = Math.min(REPEAT_MAX_MS, REPEAT_MS * 2 ** Math.min(10, stuck - 1));
       return { atLeastMs: REPEAT_MS, atMostMs: pauseMs - REPEAT_MS };
     }
-    const isUnderWay = wasRunning && effects.every(({ kind }) => kind === 'start');
-    if (effects.length > 0 && !isUnderWay) return { atLeastMs: 0, atMostMs: 0 };
+    const isUnderWay = effects.every(({ kind }) => ASK_AT_END.has(kind) || (kind === 'start' && wasRunning));
+    if (!isUnderWay) return { atLeastMs: 0, atMostMs: 0 };
     const untilDue = Math.max(0, (wakeAt ?? Number.MAX_SAFE_INTEGER) - now);
     return { atLeastMs: 0, atMostMs: Math.min(latestMs, untilDue) };
   };

@@ -193,9 +193,14 @@ export interface EventRow {
 /** What is recorded about an adopted bundle beside its contents. */
 export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | 'activeAt' | 'provenAt';
 
-/** The state that can't be observed. Every change is one transaction together with its line of history; all calls are synchronous. */
+/**
+ * The state that can't be observed. Every change is one transaction together with its line of history; all calls but {@link StateStore.settled} are
+ * synchronous. A change outlives the process at once, and a power cut as soon as it is settled.
+ */
 export interface StateStore {
   load(): Stored;
+  /** Resolves when all that was changed so far is on the disk: to be awaited before anything else is done that leans on it. @throws AppError `store/write` (`retry`) */
+  settled(): Promise<void>;
   /** Adds a bundle, and the keys that it brings or revokes; one that is known stays as it is. */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation): void;
   setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../domain/digest.ts';
 import type { DocumentStore } from '../engine/ports.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { shareRuns } from '../platform/share-runs.ts';
 
 /**
  * The small local blob store: manifests, indexes and configs of kept releases, so that tags can be moved without the stick. Files are
@@ -27,7 +28,7 @@ export function createBlobStore(folder: string): DocumentStore {
     return listed;
   };
 
-  const renamed = createSharedSync(directory);
+  const renamed = shareRuns(() => syncDirectory(directory));
 
   async function load(digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
     try {
@@ -115,21 +116,6 @@ async function writeThrough(path: string, bytes: Buffer, signal: AbortSignal): P
   } finally {
     await file.close();
   }
-}
-
-/** Has the names in a directory written to the disk. Those who ask while that is under way share the next time. */
-function createSharedSync(path: string): () => Promise<void> {
-  let underWay: Promise<unknown> = Promise.resolve();
-  let next: Promise<void> | undefined;
-  return () => {
-    next ??= underWay.then(() => {
-      next = undefined;
-      const sync = syncDirectory(path);
-      underWay = sync.catch(() => undefined); // whoever shares it hears of its error
-      return sync;
-    });
-    return next;
-  };
 }
 
 async function syncDirectory(path: string): Promise<void> {

@@ -5,7 +5,7 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import { MIGRATIONS } from './migrations.ts';
 
 /**
- * Opens the state database: WAL, `synchronous=FULL` (a recorded step survives a power cut), migrated to the newest schema.
+ * Opens the state database: WAL, `synchronous=NORMAL` (see `createWalSync()` for what survives a power cut), migrated to the newest schema.
  *
  * @throws AppError `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer` (`fatal`) when a newer stickpin wrote it.
  */
@@ -15,7 +15,7 @@ export function openDatabase(path: string): Database.Database {
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     database = new Database(path);
     database.pragma('journal_mode = WAL');
-    database.pragma('synchronous = FULL');
+    database.pragma('synchronous = NORMAL');
     database.pragma('foreign_keys = ON');
     migrate(database, path);
     return database;

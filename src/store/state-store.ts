@@ -10,6 +10,7 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createConditionRows } from './condition-rows.ts';
 import { createTagRows } from './tag-rows.ts';
 import { createTrustRows } from './trust-rows.ts';
+import { createWalSync } from './wal-sync.ts';
 
 interface BundleRow {
   readonly bundle_id: string;
@@ -111,21 +112,25 @@ export function createStateStore(
     const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
     pruneEvents.run(Number(insertEvent.run(row).lastInsertRowid) - keptEvents);
   };
+  const log = createWalSync(database.name);
   /** One transaction; what it throws names the file. */
   const write = (work: () => void): void => {
     try {
       database.transaction(work)();
     } catch (error) {
-      throw new AppError({
-        code: 'store/write',
-        message: `${database.name} can't be written: ${reasonOf(error)}; make room on its filesystem, and see that it is writable`,
-        disposition: 'retry',
-        cause: error,
-      });
+      throw writeError(database, error);
     }
+    log.committed();
   };
   return {
     load: () => ({ bundles, brought, ...trust }),
+    settled: async () => {
+      try {
+        await log.settled();
+      } catch (error) {
+        throw writeError(database, error);
+      }
+    },
     append: (event) => write(() => append(event)),
     conditions: () => conditions,
     setConditions: (changed) => {
@@ -223,6 +228,15 @@ export function createStateStore(
           ...(row.medium !== null && { medium: row.medium }),
         })),
   };
+}
+
+function writeError({ name }: Database, cause: unknown): AppError {
+  return new AppError({
+    code: 'store/write',
+    message: `${name} can't be written: ${reasonOf(cause)}; make room on its filesystem, and see that it is writable`,
+    disposition: 'retry',
+    cause,
+  });
 }
 
 function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, string | number | null> {

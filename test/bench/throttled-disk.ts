@@ -25,7 +25,7 @@ const EXTRA_BYTES = 64 * 1024 * 1024;
 export async function throttledDisk(source: string, folder: string, bytesPerSecond: number): Promise<ThrottledDisk> {
   const image = join(folder, 'disk.img');
   const path = join(folder, 'mounted');
-  mkdirSync(path);
+  mkdirSync(path, { recursive: true });
   const sizeBytes = Number.parseInt(await execute(['du', '--summarize', '--block-size=1', source]), 10);
   await execute(['truncate', `--size=${Math.ceil(sizeBytes * 1.1) + EXTRA_BYTES}`, image]);
   await execute(['mkfs.ext4', '-q', '-d', source, image]);

@@ -350,6 +350,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       change(bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
+    settled: async () => undefined,
     setBrought: (reference, isBrought) => {
       if (fake.fail !== undefined) throw fake.fail;
       const others = [...brought].filter((other) => other !== reference);

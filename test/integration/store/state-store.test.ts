@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type Database from 'better-sqlite3';
@@ -44,11 +44,11 @@ function openStore() {
 }
 
 describe('openDatabase', () => {
-  it('makes an empty file into the newest schema, in WAL mode, synchronised at each commit', () => {
+  it('makes an empty file into the newest schema, in WAL mode, synchronised at each checkpoint', () => {
     const { database } = openStore();
     expect(database.pragma('user_version', { simple: true })).toBe(MIGRATIONS.length);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
-    expect(database.pragma('synchronous', { simple: true })).toBe(2);
+    expect(database.pragma('synchronous', { simple: true })).toBe(1);
     const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").pluck().all();
     expect(tables).toEqual(expect.arrayContaining(['bundle', 'event']));
   });
@@ -324,6 +324,45 @@ describe('conditions', () => {
     const again = openStore().store.conditions();
     expect(again.get(bundle.bundleId)).toEqual(later);
     expect(again.get(other.bundleId)).toEqual({ Verified: { status: 'Unknown', since: 3 } });
+  });
+});
+
+describe('what is on the disk', () => {
+  it('is all that was changed before one asked', async () => {
+    const { store } = openStore();
+    await store.settled();
+    for (let count = 0; count < 50; count += 1) store.append(event(count, 'filler'));
+    await store.settled();
+    expect(store.events(undefined, 100)).toHaveLength(50);
+  });
+
+  it('is told once when it could not be written, naming the file', async () => {
+    const { store } = openStore();
+    store.append(event(1, 'filler'));
+    await store.settled();
+    // What SQLite has open goes on; it is not found by its name any more.
+    renameSync(`${path}-wal`, `${path}-gone`);
+    symlinkSync(`${path}-wal`, `${path}-wal`);
+    store.append(event(2, 'filler'));
+    await expect(store.settled()).rejects.toMatchObject({
+      code: 'store/write',
+      disposition: 'retry',
+      message: expect.stringMatching(/state\.db can't be written: ELOOP/),
+    });
+    await store.settled();
+    rmSync(`${path}-wal`);
+    renameSync(`${path}-gone`, `${path}-wal`);
+    store.append(event(3, 'filler'));
+    await store.settled();
+  });
+
+  it('is all there once the database is closed', async () => {
+    const { database, store } = openStore();
+    store.append(event(1, 'filler'));
+    database.close();
+    open = [];
+    await store.settled();
+    expect(openStore().store.events(undefined, 10)).toHaveLength(1);
   });
 });
 

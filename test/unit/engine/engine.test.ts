@@ -956,6 +956,39 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
+  it('does nothing that leans on what it has recorded before that is on the disk', async () => {
+    const onDisk = new AbortController();
+    await start([], (made) => {
+      const { settled } = made.store;
+      made.store.settled = async () => {
+        if (made.store.rows.some(({ kind }) => kind === 'bundleVerified')) {
+          await made.clock.sleep(600_000, onDisk.signal).catch(() => undefined);
+        }
+        await settled();
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(60_000);
+    expect([node.phase('4.13.7'), node.runtime.mirrors(), pulled('etcd')]).toEqual(['preloading', [], 0]);
+    onDisk.abort();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('leaves be what leans on a record that did not get to the disk, and tries again', async () => {
+    await start();
+    let failures = 0;
+    node.store.settled = async () => {
+      if (kinds().includes('bundleVerified') && failures++ < 6) throw fault('store/write', 'state.db: EIO');
+    };
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1_500);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.statuses.at(-1)).toMatch(/state\.db: EIO/);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
   it('works on when whoever listens to its status throws', async () => {
     await start([], (made) => {
       made.onStatus = () => {

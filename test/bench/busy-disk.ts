@@ -1,0 +1,28 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** Each writes as much, has it written to the disk, and begins anew. */
+const WRITERS = 2;
+const FILE_MIB = 256;
+
+/** Does `work` while others write to the disk of the temporary folder all the time, which is where the daemon and the runtimes of the bench write. */
+export async function onBusyDisk<T>(work: () => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
+  const writers = Array.from({ length: WRITERS }, (_none, at) => {
+    const write = `dd if=/dev/zero of=${folder}/${at} bs=1M count=${FILE_MIB} conv=fsync status=none`;
+    return spawn('sh', ['-c', `while ${write}; do :; done`], { detached: true, stdio: 'ignore' });
+  });
+  try {
+    return await work();
+  } finally {
+    for (const writer of writers) {
+      const ended = once(writer, 'exit');
+      process.kill(-(writer.pid ?? 0), 'SIGKILL');
+      await ended;
+    }
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
