@@ -35,6 +35,7 @@ export function createWalSync(database: string): WalSync {
   };
 }
 
+/** No lock of SQLite lies on the log: those that a process has on a file go when it closes any handle of it. */
 async function syncFile(path: string): Promise<void> {
   let file: FileHandle | undefined;
   try {
