@@ -14,8 +14,8 @@ import type { Narrator } from './narrator.ts';
 import type { BlobUnion, DocumentStore, MediaPort, StateStore } from './ports.ts';
 import { rotationNews, rotationOf } from './rotation.ts';
 
-/** So many are written side by side: each has to be on the disk for good, and a disk does that for several at the cost of one. */
-const DOCUMENTS_AT_ONCE = 8;
+/** So many are written side by side, since each has to be on the disk for good. One of libuv's four threads is left to whoever reads meanwhile. */
+const DOCUMENTS_AT_ONCE = 3;
 
 /** What {@link createAdoptEffects} acts on; as in `EffectDependencies`. */
 interface AdoptDependencies {

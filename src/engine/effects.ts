@@ -198,6 +198,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     const work = task.kind === 'pull' ? pull(task, bundle, assessment) : moveTags(task, bundle, assessment);
     tasks.start(task, async (signal) => {
       try {
+        await store.settled();
+        signal.throwIfAborted();
         return await work(signal);
       } catch (error) {
         if (signal.aborted) return 'ended';
@@ -221,7 +223,10 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
       const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
       if (task.online !== true) await passGate(image.reference, assessment, about, signal);
-      if (!assessment.life.foreign.has(image.digest)) await noteBrought(image.reference, true);
+      if (!assessment.life.foreign.has(image.digest)) {
+        noteBrought(image.reference, true);
+        await store.settled();
+      }
       const end = await pullImage(image, bundle, { ...deps, stalls, online: task.online === true }, signal);
       const before = failures.last(task);
       if (end.kind === 'pulled') {
@@ -234,7 +239,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         narrator.tell({ kind: 'imagePulled', ...news, ...about });
         return 'pulled';
       }
-      await noteBrought(image.reference, false);
+      noteBrought(image.reference, false);
       const failure = failures.note(task, end.reason, end.retry, clock.now());
       if (!isWorthTelling(end, failure, before)) return 'ended';
       const again =
@@ -273,10 +278,9 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   }
 
   /** What can't be noted counts as not brought, and is never removed: that costs space, and nothing else. */
-  async function noteBrought(reference: string, isBrought: boolean): Promise<void> {
+  function noteBrought(reference: string, isBrought: boolean): void {
     try {
       store.setBrought(reference, isBrought);
-      await store.settled();
     } catch (error) {
       deps.log.warn({ err: error }, `That ${reference} is ours to remove could not be noted: ${reasonOf(error)}`);
     }

@@ -173,6 +173,8 @@ export function createEngine(deps: EngineDependencies): Engine {
     const decision = decide(snapshot.observed, assessment, policy);
     const plan = keepPlan(snapshot.observed, assessment, policy);
     lastRound = { at, lookMs: clock.monotonic() - at };
+    // What follows removes files and tells people.
+    await store.settled();
     const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
     if (plan !== undefined) keeper.follow(plan, isIdle);
     await releaseKeeper.follow(assessment, signal);
@@ -228,7 +230,9 @@ export function createEngine(deps: EngineDependencies): Engine {
     for (const effect of wanted) {
       alive();
       try {
-        await store.settled();
+        // A task does so itself: it has to be on the list at once, to be cancelled.
+        if (effect.kind !== 'start') await store.settled();
+        signal.throwIfAborted();
         await effects.execute(effect, assessment, signal);
         deps.afterEffect?.(effect);
       } catch (error) {

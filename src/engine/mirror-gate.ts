@@ -31,7 +31,7 @@ export interface MirrorGate {
 const TAKE_UP_MS = 10_000;
 /** One probe takes no longer: a runtime that has no mirror yet asks the image's own registry, which may answer late or never. */
 const PROBE_MS = 2_000;
-/** Pause after the first probe that was not seen; doubled each time up to {@link PAUSE_MAX_MS}. A runtime at rest is there in less than that. */
+/** Pause after the first probe that was not seen; doubled each time up to {@link PAUSE_MAX_MS}. A runtime at rest is there after a few. */
 const PAUSE_MS = 20;
 const PAUSE_MAX_MS = 320;
 /** How often it is looked whether our registry was asked, so that no probe goes on after that. */

@@ -6,7 +6,7 @@ const REPEAT_MAX_MS = 30_000;
 
 /** A round so often while pulls follow each other. */
 const UNDER_WAY_MS = 1_000;
-/** To look and to decide takes no more than this part of that time: with many images, on a slow runtime, that may be a good part of a second. */
+/** To look and to decide takes no more than this part of the time, if it can be had: with many images, on a slow runtime, that may be a good part of a second. */
 const LOOK_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 

@@ -199,7 +199,11 @@ export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | '
  */
 export interface StateStore {
   load(): Stored;
-  /** Resolves when all that was changed so far is on the disk: to be awaited before anything else is done that leans on it. @throws AppError `store/write` (`retry`) */
+  /**
+   * Resolves when all that was changed so far is on the disk: to be awaited before anything else is done that leans on it.
+   *
+   * @throws AppError `store/write` (`retry`) until it is; what was changed is in force meanwhile.
+   */
   settled(): Promise<void>;
   /** Adds a bundle, and the keys that it brings or revokes; one that is known stays as it is. */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation): void;

@@ -28,7 +28,7 @@ export function createBlobStore(folder: string): DocumentStore {
     return listed;
   };
 
-  const renamed = shareRuns(() => syncDirectory(directory));
+  const namesSynced = shareRuns(() => syncDirectory(directory));
 
   async function load(digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
     try {
@@ -72,13 +72,14 @@ export function createBlobStore(folder: string): DocumentStore {
     put: async (digest, bytes, signal) => {
       const actual = digestOf(bytes);
       if (actual !== digest) throw mismatch(pathOf(digest), digest, actual);
-      if ((await load(digest, signal)) !== undefined) return;
+      // Another put may have renamed it a moment ago.
+      if ((await load(digest, signal)) !== undefined) return namesSynced();
       const staged = join(folder, `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`);
       try {
         await mkdir(directory, { recursive: true });
         await writeThrough(staged, bytes, signal);
         await rename(staged, pathOf(digest));
-        await renamed();
+        await namesSynced();
         (await names()).add(digest);
       } catch (error) {
         await rm(staged, { force: true }).catch(() => undefined); // the error below tells why

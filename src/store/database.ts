@@ -5,7 +5,7 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import { MIGRATIONS } from './migrations.ts';
 
 /**
- * Opens the state database: WAL, `synchronous=NORMAL` (see `createWalSync()` for what survives a power cut), migrated to the newest schema.
+ * Opens the state database: WAL, `synchronous=NORMAL` (what survives a power cut: see `wal-sync.ts`), migrated to the newest schema.
  *
  * @throws AppError `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer` (`fatal`) when a newer stickpin wrote it.
  */

@@ -10,7 +10,7 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createConditionRows } from './condition-rows.ts';
 import { createTagRows } from './tag-rows.ts';
 import { createTrustRows } from './trust-rows.ts';
-import { createWalSync } from './wal-sync.ts';
+import { createWalSync, syncLog } from './wal-sync.ts';
 
 interface BundleRow {
   readonly bundle_id: string;
@@ -57,12 +57,13 @@ const KEPT_EVENTS = 20_000;
  *
  * The newest `keptEvents` lines of history stay (default 20,000). Bundles are kept in memory beside the database, so that a round costs no query; a change replaces the value.
  *
- * @throws AppError `store/row` (`fatal`) when what was stored can't be read back; every change throws `store/write` (`retry`) and changes nothing.
+ * @throws AppError `store/row` (`fatal`) when what was stored can't be read back; every change throws `store/write` (`retry`) and changes nothing. What
+ * is committed and does not get to the disk is in force all the same, and `settled()` throws `store/write` until it does.
  */
 export function createStateStore(
   database: Database,
   revive: BundleReviver,
-  { keptEvents = KEPT_EVENTS } = {},
+  { keptEvents = KEPT_EVENTS, sync = () => syncLog(database) } = {},
 ): StateStore {
   const insertEvent = database.prepare(
     'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
@@ -112,7 +113,7 @@ export function createStateStore(
     const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
     pruneEvents.run(Number(insertEvent.run(row).lastInsertRowid) - keptEvents);
   };
-  const log = createWalSync(database.name);
+  const walSync = createWalSync(sync);
   /** One transaction; what it throws names the file. */
   const write = (work: () => void): void => {
     try {
@@ -120,13 +121,13 @@ export function createStateStore(
     } catch (error) {
       throw writeError(database, error);
     }
-    log.committed();
+    walSync.committed();
   };
   return {
     load: () => ({ bundles, brought, ...trust }),
     settled: async () => {
       try {
-        await log.settled();
+        await walSync.settled();
       } catch (error) {
         throw writeError(database, error);
       }

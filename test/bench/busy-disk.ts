@@ -13,14 +13,17 @@ export async function onBusyDisk<T>(work: () => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
   const writers = Array.from({ length: WRITERS }, (_none, at) => {
     const write = `dd if=/dev/zero of=${folder}/${at} bs=1M count=${FILE_MIB} conv=fsync status=none`;
-    return spawn('sh', ['-c', `while ${write}; do :; done`], { detached: true, stdio: 'ignore' });
+    const child = spawn('sh', ['-c', `while ${write}; do :; done`], {
+      detached: true,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    return { child, ended: once(child, 'exit') };
   });
   try {
     return await work();
   } finally {
-    for (const writer of writers) {
-      const ended = once(writer, 'exit');
-      process.kill(-(writer.pid ?? 0), 'SIGKILL');
+    for (const { child, ended } of writers) {
+      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
       await ended;
     }
     rmSync(folder, { recursive: true, force: true });

@@ -956,23 +956,64 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
+  /** From the first record of this kind on, nothing gets to the disk until the signal aborts. */
+  const holdDisk = (made: FakeNode, kind: string, signal: AbortSignal) => {
+    made.store.settled = async () => {
+      if (!made.store.rows.some((row) => row.kind === kind) || signal.aborted) return;
+      await made.clock.sleep(600_000, signal).catch(() => undefined);
+    };
+  };
+
   it('does nothing that leans on what it has recorded before that is on the disk', async () => {
     const onDisk = new AbortController();
-    await start([], (made) => {
-      const { settled } = made.store;
-      made.store.settled = async () => {
-        if (made.store.rows.some(({ kind }) => kind === 'bundleVerified')) {
-          await made.clock.sleep(600_000, onDisk.signal).catch(() => undefined);
-        }
-        await settled();
-      };
-    });
+    await start([], (made) => holdDisk(made, 'bundleVerified', onDisk.signal));
     node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).not.toMatch(/^Preloading/);
     await node.clock.advance(60_000);
-    expect([node.phase('4.13.7'), node.runtime.mirrors(), pulled('etcd')]).toEqual(['preloading', [], 0]);
+    expect(kinds()).toContain('bundleVerified');
+    expect([node.phase('4.13.7'), node.runtime.mirrors()]).toEqual(['preloading', []]);
     onDisk.abort();
     await node.clock.advance(0);
     expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('pulls nothing before it is on the disk that the image is brought', async () => {
+    const onDisk = new AbortController();
+    await start([], (made) => {
+      const { setBrought } = made.store;
+      made.store.setBrought = (reference, isBrought) => {
+        setBrought(reference, isBrought);
+        holdDisk(made, 'preloadStarted', onDisk.signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.store.load().brought?.size).toBeGreaterThan(0);
+    expect([pulled('etcd'), pulled('api')]).toEqual([0, 0]);
+    onDisk.abort();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('starts no pull that was cancelled while the disk was busy', async () => {
+    const onDisk = new AbortController();
+    const names = ['etcd', 'api', 'dns', 'proxy'];
+    await start([], (made) => {
+      made.runtime.onPull = async (reference, signal) => {
+        await made.clock.sleep(400, signal);
+        made.runtime.images.set(reference, reference);
+      };
+      holdDisk(made, 'imagePulled', onDisk.signal);
+    });
+    node.plug('sdb1', verified({ images: Object.fromEntries(names.map((name) => [name, [name]])) }));
+    await node.clock.advance(450);
+    expect(kinds()).toContain('imagePulled');
+    node.engine.cancel();
+    await node.clock.advance(5_000);
+    onDisk.abort();
+    await node.clock.advance(60_000);
+    expect(names.map(pulled).reduce((sum, count) => sum + count)).toBe(2);
   });
 
   it('leaves be what leans on a record that did not get to the disk, and tries again', async () => {

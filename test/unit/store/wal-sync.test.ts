@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { createWalSync } from '../../../src/store/wal-sync.ts';
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A disk that writes when it is told to. */
+function createDisk() {
+  const waiting: ((error?: Error) => void)[] = [];
+  return {
+    sync: () =>
+      new Promise<void>((resolve, reject) => {
+        waiting.push((error) => (error === undefined ? resolve() : reject(error)));
+      }),
+    runs: () => waiting.length,
+    async write(error?: Error) {
+      await turn();
+      waiting.shift()?.(error);
+      await turn();
+    },
+  };
+}
+
+function watched(settled: Promise<void>) {
+  const seen: { end: unknown } = { end: 'waits' };
+  settled.then(
+    () => {
+      seen.end = 'settled';
+    },
+    (error: Error) => {
+      seen.end = error.message;
+    },
+  );
+  return seen;
+}
+
+describe('the sync of a write-ahead log', () => {
+  it('begins with what an earlier process may have left', async () => {
+    const disk = createDisk();
+    const first = watched(createWalSync(disk.sync).settled());
+    await turn();
+    expect([first.end, disk.runs()]).toEqual(['waits', 1]);
+    await disk.write();
+    expect([first.end, disk.runs()]).toEqual(['settled', 0]);
+  });
+
+  it('is settled when a run is over that began after the commit', async () => {
+    const disk = createDisk();
+    const wal = createWalSync(disk.sync);
+    await turn();
+    wal.committed();
+    const seen = watched(wal.settled());
+    await disk.write();
+    expect(seen.end).toBe('waits');
+    await disk.write();
+    expect(seen.end).toBe('settled');
+    const again = watched(wal.settled());
+    await turn();
+    expect([again.end, disk.runs()]).toEqual(['settled', 0]);
+  });
+
+  it('fails until the disk takes it, and tries again for each who asks', async () => {
+    const disk = createDisk();
+    const wal = createWalSync(disk.sync);
+    const first = watched(wal.settled());
+    await disk.write(new Error('EMFILE'));
+    expect(first.end).toBe('EMFILE');
+    const second = watched(wal.settled());
+    await disk.write(new Error('EMFILE again'));
+    expect(second.end).toBe('EMFILE again');
+    const third = watched(wal.settled());
+    await turn();
+    expect(third.end).toBe('waits');
+    await disk.write();
+    expect(third.end).toBe('settled');
+  });
+});
