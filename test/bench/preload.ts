@@ -16,7 +16,7 @@ import { measureRegistryLoad } from './registry-load.ts';
 
 const MIB = 1024 * 1024;
 /** Each is run so often, and the quickest run counts. */
-const RUNS = 4;
+const RUNS = 3;
 
 /** Prints the preload of one bundle by stickpin beside the other ways to get its images into a runtime, and what is aimed at. */
 export async function benchPreload(print: (text: string) => void): Promise<void> {
