@@ -2,6 +2,7 @@ import { mkdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Reason } from '../../domain/medium.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { rememberLast } from '../../platform/remember-last.ts';
 import { readIfPresent, writeDurably } from '../durable-file.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
 import { configError } from '../runtime-error.ts';
@@ -59,13 +60,14 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
   const registries = async (signal: AbortSignal) =>
     mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
   const signatures = createSignatureLookup(paths, address);
+  const mirrorsIn = rememberLast((text): readonly string[] | undefined => parseRegistriesDropIn(text, address));
+  const pinsIn = rememberLast(parsePinsDropIn);
   const renderedMirrors = async (): Promise<string[]> => {
     const text = await readIfPresent(paths.mirrorsFile);
-    const rendered =
-      text === undefined ? [] : (parseRegistriesDropIn(text, address) ?? [`unreadable ${paths.mirrorsFile}`]);
+    const rendered = text === undefined ? [] : (mirrorsIn(text) ?? [`unreadable ${paths.mirrorsFile}`]);
     // Another policy since then: rendered again, as if another repository had been mirrored too.
     const isCurrent = rendered.length === 0 || (await signatures.isCurrent());
-    return isCurrent ? rendered : [...rendered, `outdated ${paths.signatureLookupFile}`];
+    return isCurrent ? [...rendered] : [...rendered, `outdated ${paths.signatureLookupFile}`];
   };
   return {
     writePins: async (ours, signal) => {
@@ -103,7 +105,7 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
         readIfPresent(paths.persistentPinsFile),
         readIfPresent(paths.pinsFile),
       ]);
-      const found = parsePinsDropIn(running ?? '');
+      const found = pinsIn(running ?? '');
       if (found === undefined || found.ours.length === 0 || running !== persistent) return NOTHING_RENDERED;
       const { pins: foreign, faults, shadowing } = await foreignPins(signal);
       const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: found.ours, foreign }) === running;
