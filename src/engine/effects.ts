@@ -194,7 +194,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
 
   function start(task: RunningTask, assessment: Assessment): void {
     const bundle = bundleOf(task.bundleId);
-    if (bundle === undefined) return;
+    // A round that waited for the disk has decided before it was cancelled.
+    if (bundle === undefined || (task.kind === 'pull' && bundle.cancelled !== undefined)) return;
     const work = task.kind === 'pull' ? pull(task, bundle, assessment) : moveTags(task, bundle, assessment);
     tasks.start(task, async (signal) => {
       try {

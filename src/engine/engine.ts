@@ -13,7 +13,7 @@ import { newsBetween, type Snapshot } from '../domain/news.ts';
 import { oneLine } from '../domain/one-line.ts';
 import type { StatusReport } from '../domain/report.ts';
 import type { Observed, Policy, RunningTask } from '../domain/state.ts';
-import { reasonOf } from '../platform/app-error.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
 import { type Commands, createCommands, findBundle, type UnpinOptions } from './commands.ts';
 import { type Conditions, createConditionKeeper } from './condition-keeper.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
@@ -173,8 +173,10 @@ export function createEngine(deps: EngineDependencies): Engine {
     const decision = decide(snapshot.observed, assessment, policy);
     const plan = keepPlan(snapshot.observed, assessment, policy);
     lastRound = { at, lookMs: clock.monotonic() - at };
-    // What follows removes files and tells people.
+    // What follows removes files.
+    alive();
     await store.settled();
+    alive();
     const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
     if (plan !== undefined) keeper.follow(plan, isIdle);
     await releaseKeeper.follow(assessment, signal);
@@ -269,7 +271,9 @@ export function createEngine(deps: EngineDependencies): Engine {
     } catch (error) {
       if (signal.aborted) return { atLeastMs: 0, atMostMs: 0 };
       status.tellTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
-      deps.notifier.status(oneLine(`An error in stickpin itself: ${reasonOf(error)}. It is tried again by itself.`));
+      const isOwn = !(error instanceof AppError && error.disposition === 'retry');
+      const what = isOwn ? `An error in stickpin itself: ${reasonOf(error)}` : reasonOf(error);
+      deps.notifier.status(oneLine(`${what}. It is tried again by itself.`));
       return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
     }
   }

@@ -72,17 +72,22 @@ export function createBlobStore(folder: string): DocumentStore {
     put: async (digest, bytes, signal) => {
       const actual = digestOf(bytes);
       if (actual !== digest) throw mismatch(pathOf(digest), digest, actual);
-      // Another put may have renamed it a moment ago.
-      if ((await load(digest, signal)) !== undefined) return namesSynced();
+      const isThere = (await load(digest, signal)) !== undefined;
+      let isRenamed = false;
       const staged = join(folder, `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`);
       try {
-        await mkdir(directory, { recursive: true });
-        await writeThrough(staged, bytes, signal);
-        await rename(staged, pathOf(digest));
+        if (!isThere) {
+          await mkdir(directory, { recursive: true });
+          await writeThrough(staged, bytes, signal);
+          await rename(staged, pathOf(digest));
+          isRenamed = true;
+        }
+        // Also where another put has renamed it a moment ago.
         await namesSynced();
         (await names()).add(digest);
       } catch (error) {
-        await rm(staged, { force: true }).catch(() => undefined); // the error below tells why
+        // What is there under its own name counts as kept.
+        await rm(isRenamed ? pathOf(digest) : staged, { force: true }).catch(() => undefined); // the error below tells why
         signal.throwIfAborted();
         throw new AppError({
           code: systemCodeOf(error) === 'ENOSPC' ? 'store/no-space' : 'store/blob',

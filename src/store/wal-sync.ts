@@ -8,8 +8,7 @@ export interface WalSync {
   /** Something was committed: it is on its way to the disk from now on. */
   committed(): void;
   /**
-   * Resolves when all that was committed is on the disk, also what an earlier process had committed. After a failure it is tried again for whoever asks
-   * next.
+   * Resolves when all that was committed is on the disk, also what an earlier process had committed. What has failed is tried once more for whoever asks.
    *
    * @throws what `sync` throws
    */
@@ -28,7 +27,7 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
   let last: Promise<void>;
   const start = (): void => {
     last = shared();
-    last.catch(() => undefined); // thrown by settled()
+    last.catch(() => undefined); // settled() tries again
   };
   start();
   return {
@@ -37,9 +36,9 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
       const awaited = last;
       try {
         await awaited;
-      } catch (error) {
+      } catch {
         if (last === awaited) start();
-        throw error;
+        await last;
       }
     },
   };

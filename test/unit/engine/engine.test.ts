@@ -1016,6 +1016,24 @@ describe('engine: what must not end it', () => {
     expect(names.map(pulled).reduce((sum, count) => sum + count)).toBe(2);
   });
 
+  it('starts no pull that was cancelled while the round that decided on it waited for the disk', async () => {
+    const onDisk = new AbortController();
+    await start([], (made) => {
+      made.store.settled = async () => {
+        if (made.runtime.mirrors().length === 0 || onDisk.signal.aborted) return;
+        await made.clock.sleep(600_000, onDisk.signal).catch(() => undefined);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1_000);
+    expect(node.runtime.mirrors()).not.toEqual([]);
+    node.engine.cancel();
+    onDisk.abort();
+    await node.clock.advance(60_000);
+    expect(node.runtime.log.filter((entry) => entry.startsWith('pull '))).toEqual([]);
+    expect(node.runtime.mirrors()).toEqual([]);
+  });
+
   it('leaves be what leans on a record that did not get to the disk, and tries again', async () => {
     await start();
     let failures = 0;
