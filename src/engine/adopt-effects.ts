@@ -14,8 +14,7 @@ import type { Narrator } from './narrator.ts';
 import type { BlobUnion, DocumentStore, MediaPort, StateStore } from './ports.ts';
 import { rotationNews, rotationOf } from './rotation.ts';
 
-/** So many are written side by side, since each has to be on the disk for good. One of
- * libuv's four threads is left meanwhile. */
+/** So many are written side by side, since each has to be on the disk for good. One of libuv's four threads is left meanwhile. */
 const DOCUMENTS_AT_ONCE = 3;
 
 /** What {@link createAdoptEffects} acts on; as in `EffectDependencies`. */
