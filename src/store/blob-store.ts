@@ -10,8 +10,10 @@ import { shareRuns } from '../platform/share-runs.ts';
  * The small local blob store: manifests, indexes and configs of kept releases, so that tags can be moved without the stick. Files are
  * `<folder>/sha256/<hex>`; what is read back is checked against its name, so a half-written file counts as absent. What was put is on the disk
  * when `put` resolves: a bundle is recorded as adopted after that, and its documents are not looked for again.
+ *
+ * @param syncNames has the names in a directory written to the disk
  */
-export function createBlobStore(folder: string): DocumentStore {
+export function createBlobStore(folder: string, syncNames = syncDirectory): DocumentStore {
   const directory = join(folder, 'sha256');
   const pathOf = (digest: Digest) => join(directory, hexOf(digest));
   let listed: Promise<Set<Digest>> | undefined;
@@ -28,7 +30,7 @@ export function createBlobStore(folder: string): DocumentStore {
     return listed;
   };
 
-  const namesSynced = shareRuns(() => syncDirectory(directory));
+  const namesSynced = shareRuns(() => syncNames(directory));
 
   async function load(digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
     try {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/digest.ts';
 import type { DocumentStore } from '../../../src/engine/ports.ts';
 import { createBlobStore } from '../../../src/store/blob-store.ts';
@@ -52,6 +52,31 @@ describe('blob store', () => {
     );
     expect([...(await store.list())].sort()).toEqual(texts.map(digestOf).sort());
     expect(readdirSync(folder)).toEqual(['sha256']);
+  });
+
+  it('has put something when its name is on the disk, and not before; what did not get there is not kept', async () => {
+    const ends: ((error?: Error) => void)[] = [];
+    const held = createBlobStore(
+      folder,
+      () =>
+        new Promise((resolve, reject) => {
+          ends.push((error) => (error === undefined ? resolve() : reject(error)));
+        }),
+    );
+    const put = async (fail?: Error) => {
+      let isPut = false;
+      const putting = held.put(digest, Buffer.from(text), signal).then(() => {
+        isPut = true;
+      });
+      await vi.waitFor(() => expect(ends).toHaveLength(1));
+      expect([isPut, readdirSync(join(folder, 'sha256')).length]).toEqual([false, 1]);
+      ends.pop()?.(fail);
+      await putting;
+    };
+    await expect(put(new Error('EIO'))).rejects.toMatchObject({ code: 'store/blob' });
+    expect(await held.sizeOf(digest, signal)).toBeUndefined();
+    await put();
+    expect(await held.sizeOf(digest, signal)).toBe(text.length);
   });
 
   it('removes what is there, and minds nothing that is not', async () => {
