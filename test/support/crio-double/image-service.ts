@@ -1,4 +1,4 @@
-import { lstat, readdir } from 'node:fs/promises';
+import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { status as grpcStatus } from '@grpc/grpc-js';
 import type { Containers } from './containers.ts';
@@ -6,7 +6,7 @@ import { CriError } from './cri-error.ts';
 import type { CrioState } from './crio-state.ts';
 import { type ImageName, parseImageName, repositoryOf } from './image-name.ts';
 import { removeImageName } from './image-names.ts';
-import { imagesDirectory, readImages, type StoredImage } from './image-store.ts';
+import { createImageReader, imagesDirectory, type StoredImage } from './image-store.ts';
 import type { Log } from './log.ts';
 import type { DoubleOptions } from './options.ts';
 import { createPulls } from './pulls.ts';
@@ -39,7 +39,7 @@ export interface ImageServiceDeps {
 /** ImageService over the real storage (facts 8 to 19). */
 export function createImageService(deps: ImageServiceDeps): ImageService {
   const { options, state } = deps;
-  const images = () => readImages(options);
+  const { images } = createImageReader(options);
   return {
     ListImages: async ({ filter }) => {
       const wanted = filter?.image?.image ?? '';
@@ -56,7 +56,7 @@ export function createImageService(deps: ImageServiceDeps): ImageService {
     PullImage: createPullHandler(deps, images),
     RemoveImage: createRemoveHandler(deps, images),
     ImageFsInfo: async () => {
-      const usage = await filesystemUsage(imagesDirectory(options));
+      const usage = filesystemUsage(imagesDirectory(options));
       return { image_filesystems: [usage], container_filesystems: [usage] };
     },
   };
@@ -170,8 +170,8 @@ function credentialsOf(auth: ImageRequest['auth']): string | undefined {
   return auth?.username ? `${auth.username}:${auth.password ?? ''}` : undefined;
 }
 
-async function filesystemUsage(directory: string): Promise<object> {
-  const { bytes, inodes } = await usageBelow(directory);
+function filesystemUsage(directory: string): object {
+  const { bytes, inodes } = usageBelow(directory);
   return {
     timestamp: `${BigInt(Date.now()) * 1_000_000n}`,
     fs_id: { mountpoint: directory },
@@ -180,10 +180,12 @@ async function filesystemUsage(directory: string): Promise<object> {
   };
 }
 
-async function usageBelow(directory: string): Promise<{ bytes: number; inodes: number }> {
+/** Synchronous, since that takes a tenth of the time for the thousands of small files of a full storage. */
+function usageBelow(directory: string): { bytes: number; inodes: number } {
   const sum = { bytes: 0, inodes: 0 };
-  for (const name of ['.', ...(await readdir(directory, { recursive: true }).catch(() => []))]) {
-    const entry = await lstat(join(directory, name)).catch(() => undefined);
+  const names = existsSync(directory) ? readdirSync(directory, { recursive: true, encoding: 'utf8' }) : [];
+  for (const name of ['.', ...names]) {
+    const entry = lstatSync(join(directory, name), { throwIfNoEntry: false });
     if (entry === undefined) continue;
     sum.bytes += entry.size;
     sum.inodes += 1;

@@ -35,17 +35,39 @@ interface LayerRecord {
   readonly 'diff-size'?: number;
 }
 
+/** Reads the images out of the storage's own files, which are replaced by renaming, so that reading needs no lock. */
+export interface ImageReader {
+  /** All of them but those whose configuration is not written yet. */
+  images(): Promise<StoredImage[]>;
+}
+
 /**
- * Reads the images out of the storage's own files. They are replaced by renaming, so that reading needs no lock. An image whose
- * configuration is not written yet is passed over.
+ * What an image's own files say is kept for as long as its record stays the same, as CRI-O keeps it: a look at a thousand images is
+ * not a thousand looks at the disk.
  */
-export async function readImages(options: DoubleOptions): Promise<StoredImage[]> {
-  const directory = join(options.root, `${options.storageDriver}-images`);
-  const records = (await readJson<ImageRecord[]>(join(directory, 'images.json'))) ?? [];
+export function createImageReader(options: DoubleOptions): ImageReader {
+  const directory = imagesDirectory(options);
   const layerFile = join(options.root, `${options.storageDriver}-layers`, 'layers.json');
-  const layers = new Map(((await readJson<LayerRecord[]>(layerFile)) ?? []).map((layer) => [layer.id, layer]));
-  const images = await Promise.all(records.map((record) => readImage(record, directory, layers)));
-  return images.filter((image) => image !== undefined);
+  let kept = new Map<string, StoredImage>();
+  return {
+    images: async () => {
+      const records = (await readJson<ImageRecord[]>(join(directory, 'images.json'))) ?? [];
+      const next = new Map<string, StoredImage>();
+      const readLayers = once(async () => {
+        const layers = (await readJson<LayerRecord[]>(layerFile)) ?? [];
+        return new Map(layers.map((layer) => [layer.id, layer]));
+      });
+      const read = async (record: ImageRecord) => {
+        const key = JSON.stringify(record);
+        const image = kept.get(key) ?? (await readImage(record, directory, readLayers));
+        if (image !== undefined) next.set(key, image);
+        return image;
+      };
+      const images = await Promise.all(records.map(read));
+      kept = next;
+      return images.filter((image) => image !== undefined);
+    },
+  };
 }
 
 /** The directory of `images.json` and its lock, for whoever has to change them. */
@@ -56,7 +78,7 @@ export function imagesDirectory(options: DoubleOptions): string {
 async function readImage(
   record: ImageRecord,
   directory: string,
-  layers: ReadonlyMap<string, LayerRecord>,
+  readLayers: () => Promise<ReadonlyMap<string, LayerRecord>>,
 ): Promise<StoredImage | undefined> {
   const read = <T>(key: string) => readJson<T>(join(directory, record.id, fileNameOf(key)));
   const config = await read<{ config?: { User?: string; Labels?: Record<string, string> } }>(`sha256:${record.id}`);
@@ -71,7 +93,7 @@ async function readImage(
     names: record.names ?? [],
     namesHistory: record['names-history'] ?? [],
     digests: [...new Set([...(record.digest === undefined ? [] : [record.digest]), ...digests])],
-    sizeBytes: dataBytes + chainBytes(record.layer, layers),
+    sizeBytes: dataBytes + chainBytes(record.layer, await readLayers()),
     user: config.config?.User ?? '',
     labels: config.config?.Labels ?? {},
     annotations: manifest.annotations ?? {},
@@ -84,6 +106,15 @@ function chainBytes(top: string | undefined, layers: ReadonlyMap<string, LayerRe
     sum += layer['diff-size'] ?? 0;
   }
   return sum;
+}
+
+/** The first call's promise for every later one. */
+function once<T>(run: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= run();
+    return running;
+  };
 }
 
 /** Storage writes data under its plain key when that is a plain word, else under `=` and the key in base64. */
