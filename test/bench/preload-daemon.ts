@@ -6,9 +6,11 @@ import { eventually } from '../support/eventually.ts';
 import { installKeys, type SampleBundle } from '../support/sample-bundle.ts';
 import { type DaemonSurroundings, embeddedSurroundings, type RuntimeKind, startBenchRuntime } from './bench-runtime.ts';
 import { startChild } from './child.ts';
+import type { ControlGroup } from './control-group.ts';
 import type { DaemonTold } from './daemon-child.ts';
 import { type DaemonProcess, startDaemonProcess } from './daemon-process.ts';
 import { type Cost, cpuMsOf, peakMiBOf, readBytesOf } from './process-cost.ts';
+import { serviceGroup, serviceWeight } from './service-group.ts';
 
 /** A preload by the daemon, with what it took of the runtime's disk. */
 export interface PreloadRun extends Cost {
@@ -56,11 +58,27 @@ async function measure(
   return { wallMs, ownCpuMs, cpuMs, readBytes, peakMiB, disk };
 }
 
-/** The same with a daemon that is looked at from the inside; see {@link DaemonTold}. */
-export function preloadFromInside(kind: RuntimeKind, bundle: SampleBundle): Promise<DaemonTold> {
+/**
+ * The same with a daemon that is looked at from the inside; see {@link DaemonTold}. It shares the processors as its service does, beside the runtime as
+ * another service.
+ */
+export async function preloadFromInside(kind: RuntimeKind, bundle: SampleBundle): Promise<DaemonTold> {
+  const runtimeGroup = serviceGroup('runtime');
+  const daemonGroup = serviceGroup('daemon', serviceWeight());
+  runtimeGroup.enter(process.pid);
+  try {
+    return await preloadAsService(kind, bundle, daemonGroup);
+  } finally {
+    await daemonGroup.release();
+    await runtimeGroup.release();
+  }
+}
+
+function preloadAsService(kind: RuntimeKind, bundle: SampleBundle, group: ControlGroup): Promise<DaemonTold> {
   return withDaemonFolder(kind, bundle, async ({ config, runtime }) => {
     Object.assign(process.env, runtime.env);
     const daemon = await startChild<DaemonTold>('daemon-child', [config, bundle.path], runtime.env);
+    group.enter(daemon.pid);
     try {
       let told = await daemon.ask();
       await eventually(async () => {

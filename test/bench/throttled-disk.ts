@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { eventually } from '../support/eventually.ts';
 import { execute } from '../support/rootfs/execute.ts';
+import { createControlGroup } from './control-group.ts';
 
 /** A disk of this host that is as slow as a stick, read-only and mounted. */
 export interface ThrottledDisk {
@@ -50,29 +50,14 @@ export async function throttledDisk(source: string, folder: string, bytesPerSeco
   }
 }
 
-const CGROUPS = '/sys/fs/cgroup';
-const GROUP = 'stickpin-bench';
-
 /** Moves this process into a control group that reads `device` at most so fast; what is returned undoes it. */
 function limitReads(device: string, bytesPerSecond: number): () => Promise<void> {
   const { rdev } = statSync(device);
   const number = `${(rdev >> 8) & 0xfff}:${(rdev & 0xff) | ((rdev >> 12) & 0xfff00)}`;
-  const isUnified = existsSync(join(CGROUPS, 'cgroup.controllers'));
-  const controller = isUnified ? CGROUPS : join(CGROUPS, 'blkio');
-  const group = join(controller, GROUP);
-  const of = isUnified ? /^0::(.*)$/m : /^\d+:blkio:(.*)$/m;
-  const home = join(controller, of.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/');
-  if (isUnified) writeFileSync(join(controller, 'cgroup.subtree_control'), '+io');
-  mkdirSync(group, { recursive: true });
-  if (isUnified) writeFileSync(join(group, 'io.max'), `${number} rbps=${bytesPerSecond}`);
-  else writeFileSync(join(group, 'blkio.throttle.read_bps_device'), `${number} ${bytesPerSecond}`);
-  const enter = (folder: string, pid: number | string) => writeFileSync(join(folder, 'cgroup.procs'), `${pid}`);
-  enter(group, process.pid);
-  return () =>
-    // With what this process keeps running, such as the service of esbuild.
-    eventually(() => {
-      const pids = readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n');
-      for (const pid of pids) if (pid !== '') enter(home, pid);
-      rmdirSync(group);
-    }, 30_000);
+  const group = createControlGroup('stickpin-bench', {
+    one: { controller: 'blkio', file: 'blkio.throttle.read_bps_device', text: `${number} ${bytesPerSecond}` },
+    two: { controller: 'io', file: 'io.max', text: `${number} rbps=${bytesPerSecond}` },
+  });
+  group.enter(process.pid);
+  return group.release;
 }
