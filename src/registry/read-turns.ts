@@ -24,6 +24,8 @@ export interface ReadTurn {
 const LATER_CHUNK_BYTES = 256 * 1024;
 /** Longest wait for one turn: a read that hangs must not stop transfers from another medium, and a runtime may give up what does not move. */
 const LONGEST_WAIT_MS = 1_000;
+/** The alarm is nobody's own. */
+const never = new AbortController().signal;
 
 interface Transfer {
   /** Settles, without error, when the read under way ends. */
@@ -39,6 +41,14 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
   /** Oldest first. */
   const transfers = new Set<Transfer>();
   const isOldest = (self: Transfer) => transfers.values().next().value === self;
+  let alarm: Promise<void> | undefined;
+  /** Rings within the longest wait. One for all who wait, since a timer that is cancelled after each chunk costs more than reading the chunk. */
+  const longest = () => {
+    alarm ??= clock.sleep(LONGEST_WAIT_MS, never).finally(() => {
+      alarm = undefined;
+    });
+    return alarm;
+  };
   const olderReads = (self: Transfer): Promise<void>[] => {
     const all = [...transfers];
     return all.slice(0, Math.max(0, all.indexOf(self))).flatMap(({ reading }) => reading ?? []);
@@ -57,7 +67,7 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
             for (;;) {
               const older = olderReads(self);
               // Without a pause where there is nothing to wait for: one that begins in the same moment is to see this read.
-              if (older.length > 0) await settled(older, clock, signal);
+              if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), longest()]), signal);
               const next = await noting(self, chunks.next());
               if (next.done === true) return;
               yield next.value;
@@ -81,15 +91,5 @@ async function noting<T>(self: Transfer, read: Promise<T>): Promise<T> {
     return await read;
   } finally {
     self.reading = undefined;
-  }
-}
-
-async function settled(reads: readonly Promise<void>[], clock: Pick<Clock, 'sleep'>, signal: AbortSignal) {
-  const over = new AbortController();
-  const longest = clock.sleep(LONGEST_WAIT_MS, over.signal).catch(() => undefined);
-  try {
-    await untilAborted(Promise.race([Promise.all(reads), longest]), signal);
-  } finally {
-    over.abort();
   }
 }

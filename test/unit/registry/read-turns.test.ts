@@ -8,12 +8,14 @@ const never = new AbortController().signal;
 /** Turns on a clock that stands still until `pass()`. */
 function makeTurns() {
   let pass: () => void = () => undefined;
+  let timers = 0;
   const sleep = (_ms: number, signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
+      timers += 1;
       pass = resolve;
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
-  return { turns: createReadTurns({ sleep }), pass: () => pass() };
+  return { turns: createReadTurns({ sleep }), pass: () => pass(), timers: () => timers };
 }
 
 /** A stream of chunks as large as they may be, each of which ends when the test says so. */
@@ -78,6 +80,25 @@ describe('read turns', () => {
     pass();
     await settle();
     expect(second.asked).toHaveLength(1);
+  });
+
+  it('sets one timer for all waits, and a new one when that has gone off', async () => {
+    const { turns, pass, timers } = makeTurns();
+    const all = [reader(turns.begin()), reader(turns.begin()), reader(turns.begin())] as const;
+    for (const { chunks } of all) void chunks.next();
+    await settle();
+    expect([timers(), all[1].asked.length, all[2].asked.length]).toEqual([1, 0, 0]);
+    pass();
+    await settle();
+    expect([timers(), all[1].asked.length, all[2].asked.length]).toEqual([1, 1, 1]);
+    all[1].asked[0]?.end();
+    await settle();
+    void all[1].chunks.next();
+    await settle();
+    expect([timers(), all[1].asked.length]).toEqual([2, 1]);
+    pass();
+    await settle();
+    expect(all[1].asked).toHaveLength(2);
   });
 
   it('makes the next the oldest when a transfer ends, even while its read hangs', async () => {
