@@ -36,6 +36,11 @@ describeMachine('a node with containerd', {}, (machine) => {
     expect(report.runtime.name).toMatch(/^containerd /);
   });
 
+  test('it has a share of the processors of its own', async () => {
+    const weight = '/sys/fs/cgroup/system.slice/stickpin.service/cpu.weight';
+    expect(await machine().output(`cat ${weight}`)).toBe('400');
+  });
+
   test('with its key installed it is preloaded, pinned by label and activated, by itself', async () => {
     await machine().putFile('/etc/stickpin/keys.d/factory-2026.pub', key.publicPem);
     await node.until('activation', (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
