@@ -24,8 +24,6 @@ export interface ReadTurn {
 const LATER_CHUNK_BYTES = 256 * 1024;
 /** Longest wait for one turn: a read that hangs must not stop transfers from another medium, and a runtime may give up what does not move. */
 const LONGEST_WAIT_MS = 1_000;
-/** The alarm is nobody's own. */
-const never = new AbortController().signal;
 
 interface Transfer {
   /** Settles, without error, when the read under way ends. */
@@ -41,14 +39,7 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
   /** Oldest first. */
   const transfers = new Set<Transfer>();
   const isOldest = (self: Transfer) => transfers.values().next().value === self;
-  let alarm: Promise<void> | undefined;
-  /** Rings within the longest wait. One for all who wait, since a timer that is cancelled after each chunk costs more than reading the chunk. */
-  const longest = () => {
-    alarm ??= clock.sleep(LONGEST_WAIT_MS, never).finally(() => {
-      alarm = undefined;
-    });
-    return alarm;
-  };
+  const alarm = createAlarm(clock);
   const olderReads = (self: Transfer): Promise<void>[] => {
     const all = [...transfers];
     return all.slice(0, Math.max(0, all.indexOf(self))).flatMap(({ reading }) => reading ?? []);
@@ -67,7 +58,7 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
             for (;;) {
               const older = olderReads(self);
               // Without a pause where there is nothing to wait for: one that begins in the same moment is to see this read.
-              if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), longest()]), signal);
+              if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), alarm.rings()]), signal);
               const next = await noting(self, chunks.next());
               if (next.done === true) return;
               yield next.value;
@@ -76,7 +67,10 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
             await chunks.return?.();
           }
         },
-        end: () => void transfers.delete(self),
+        end: () => {
+          transfers.delete(self);
+          if (transfers.size === 0) alarm.cancel();
+        },
       };
     },
   };
@@ -92,4 +86,25 @@ async function noting<T>(self: Transfer, read: Promise<T>): Promise<T> {
   } finally {
     self.reading = undefined;
   }
+}
+
+/** Rings within the longest wait. One for all who wait: a timer for each chunk, cancelled when that was read, costs more than the reading. */
+function createAlarm(clock: Pick<Clock, 'sleep'>): { rings(): Promise<void>; cancel(): void } {
+  let current: { readonly rings: Promise<void>; readonly stop: AbortController } | undefined;
+  return {
+    rings: () => {
+      if (current === undefined) {
+        const stop = new AbortController();
+        const over = () => {
+          if (current?.stop === stop) current = undefined;
+        };
+        current = { rings: clock.sleep(LONGEST_WAIT_MS, stop.signal).then(over, over), stop };
+      }
+      return current.rings;
+    },
+    cancel: () => {
+      current?.stop.abort();
+      current = undefined;
+    },
+  };
 }

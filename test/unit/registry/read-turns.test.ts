@@ -8,14 +8,14 @@ const never = new AbortController().signal;
 /** Turns on a clock that stands still until `pass()`. */
 function makeTurns() {
   let pass: () => void = () => undefined;
-  let timers = 0;
+  const timers: AbortSignal[] = [];
   const sleep = (_ms: number, signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
-      timers += 1;
+      timers.push(signal);
       pass = resolve;
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
-  return { turns: createReadTurns({ sleep }), pass: () => pass(), timers: () => timers };
+  return { turns: createReadTurns({ sleep }), pass: () => pass(), timers };
 }
 
 /** A stream of chunks as large as they may be, each of which ends when the test says so. */
@@ -87,18 +87,39 @@ describe('read turns', () => {
     const all = [reader(turns.begin()), reader(turns.begin()), reader(turns.begin())] as const;
     for (const { chunks } of all) void chunks.next();
     await settle();
-    expect([timers(), all[1].asked.length, all[2].asked.length]).toEqual([1, 0, 0]);
+    expect([timers.length, all[1].asked.length, all[2].asked.length]).toEqual([1, 0, 0]);
     pass();
     await settle();
-    expect([timers(), all[1].asked.length, all[2].asked.length]).toEqual([1, 1, 1]);
+    expect([timers.length, all[1].asked.length, all[2].asked.length]).toEqual([1, 1, 1]);
     all[1].asked[0]?.end();
     await settle();
     void all[1].chunks.next();
     await settle();
-    expect([timers(), all[1].asked.length]).toEqual([2, 1]);
+    expect([timers.length, all[1].asked.length]).toEqual([2, 1]);
     pass();
     await settle();
     expect(all[1].asked).toHaveLength(2);
+  });
+
+  it('cancels its timer when the last transfer is over, and sets one again', async () => {
+    const { turns, pass, timers } = makeTurns();
+    const own = [turns.begin(), turns.begin()] as const;
+    const [first, second] = [reader(own[0]), reader(own[1])];
+    void first.chunks.next();
+    void second.chunks.next();
+    await settle();
+    own[0].end();
+    expect(timers.map(({ aborted }) => aborted)).toEqual([false]);
+    own[1].end();
+    expect(timers.map(({ aborted }) => aborted)).toEqual([true]);
+    const next = [reader(turns.begin()), reader(turns.begin())] as const;
+    void next[0].chunks.next();
+    void next[1].chunks.next();
+    await settle();
+    expect([timers.length, next[1].asked.length]).toEqual([2, 0]);
+    pass();
+    await settle();
+    expect(next[1].asked).toHaveLength(1);
   });
 
   it('makes the next the oldest when a transfer ends, even while its read hangs', async () => {
