@@ -25,6 +25,9 @@ const LATER_CHUNK_BYTES = 256 * 1024;
 /** Longest wait for one turn: a read that hangs must not stop transfers from another medium, and a runtime may give up what does not move. */
 const LONGEST_WAIT_MS = 1_000;
 
+/** Said to nobody: no transfer is left. One for all, since an error carries its stack. */
+const OVER = new Error('the last transfer is over');
+
 interface Transfer {
   /** Settles, without error, when the read under way ends. */
   reading: Promise<void> | undefined;
@@ -40,6 +43,8 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
   const transfers = new Set<Transfer>();
   const isOldest = (self: Transfer) => transfers.values().next().value === self;
   const alarm = createAlarm(clock);
+  /** The second ring, so that a wait that begins just before the first is not over at once. */
+  const longest = () => alarm.rings().then(alarm.rings);
   const olderReads = (self: Transfer): Promise<void>[] => {
     const all = [...transfers];
     return all.slice(0, Math.max(0, all.indexOf(self))).flatMap(({ reading }) => reading ?? []);
@@ -58,7 +63,7 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
             for (;;) {
               const older = olderReads(self);
               // Without a pause where there is nothing to wait for: one that begins in the same moment is to see this read.
-              if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), alarm.rings()]), signal);
+              if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), longest()]), signal);
               const next = await noting(self, chunks.next());
               if (next.done === true) return;
               yield next.value;
@@ -88,22 +93,31 @@ async function noting<T>(self: Transfer, read: Promise<T>): Promise<T> {
   }
 }
 
-/** Rings within the longest wait. One for all who wait: a timer for each chunk, cancelled when that was read, costs more than the reading. */
-function createAlarm(clock: Pick<Clock, 'sleep'>): { rings(): Promise<void>; cancel(): void } {
-  let current: { readonly rings: Promise<void>; readonly stop: AbortController } | undefined;
+/** One for all who wait: a timer for each chunk, cancelled when that was read, costs more than the reading. */
+interface Alarm {
+  /** Resolves half of the longest wait after somebody was the first to ask, and so at most that long from now; never once it is cancelled. */
+  rings(): Promise<void>;
+  cancel(): void;
+}
+
+function createAlarm(clock: Pick<Clock, 'sleep'>): Alarm {
+  let current: { readonly rung: Promise<void>; readonly stop: AbortController } | undefined;
   return {
     rings: () => {
-      if (current === undefined) {
-        const stop = new AbortController();
-        const over = () => {
-          if (current?.stop === stop) current = undefined;
+      if (current !== undefined) return current.rung;
+      const stop = new AbortController();
+      const rung = new Promise<void>((resolve) => {
+        const ring = () => {
+          current = undefined;
+          resolve();
         };
-        current = { rings: clock.sleep(LONGEST_WAIT_MS, stop.signal).then(over, over), stop };
-      }
-      return current.rings;
+        clock.sleep(LONGEST_WAIT_MS / 2, stop.signal).then(ring, () => undefined);
+      });
+      current = { rung, stop };
+      return rung;
     },
     cancel: () => {
-      current?.stop.abort();
+      current?.stop.abort(OVER);
       current = undefined;
     },
   };

@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { eventually } from '../support/eventually.ts';
 
 /** A control group of this host, which limits or favours the processes in it. */
@@ -10,24 +10,30 @@ export interface ControlGroup {
   release(): Promise<void>;
 }
 
-/** What a group does, as a file of its folder and the text for it, in version 1 and 2 of control groups. */
+/** What a group does, as a file of its folder and the text for it, in either version of control groups. */
 export interface GroupRule {
-  readonly one: { readonly controller: 'blkio' | 'cpu'; readonly file: string; readonly text: string };
-  readonly two: { readonly controller: 'io' | 'cpu'; readonly file: string; readonly text: string };
+  readonly v1: { readonly controller: 'blkio' | 'cpu'; readonly file: string; readonly text: string };
+  readonly v2: { readonly controller: 'io' | 'cpu'; readonly file: string; readonly text: string };
 }
 
 const CGROUPS = '/sys/fs/cgroup';
 
-/** Makes one beside all others. Needs root. @throws Error when the host has not got the controller */
-export function createControlGroup(name: string, { one, two }: GroupRule): ControlGroup {
+/**
+ * Makes a group at the top of the hierarchy, or within one that was made before: `parent/name`. Needs root.
+ *
+ * @throws Error when the host has not got the controller
+ */
+export function createControlGroup(name: string, { v1, v2 }: GroupRule): ControlGroup {
   const isUnified = existsSync(join(CGROUPS, 'cgroup.controllers'));
-  const root = isUnified ? CGROUPS : join(CGROUPS, one.controller);
+  const root = isUnified ? CGROUPS : join(CGROUPS, v1.controller);
+  if (!existsSync(join(root, 'cgroup.procs')))
+    throw new Error(`${root} is no control group: this host has no such controller`);
   const group = join(root, name);
-  const of = isUnified ? /^0::(.*)$/m : new RegExp(`^\\d+:(?:.*,)?${one.controller}(?:,.*)?:(.*)$`, 'm');
-  const home = join(root, of.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/');
-  if (isUnified) writeFileSync(join(root, 'cgroup.subtree_control'), `+${two.controller}`);
-  mkdirSync(group, { recursive: true });
-  const rule = isUnified ? two : one;
+  const ownLine = isUnified ? /^0::(.*)$/m : new RegExp(`^\\d+:(?:.*,)?${v1.controller}(?:,.*)?:(.*)$`, 'm');
+  const home = join(root, ownLine.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/');
+  if (isUnified) writeFileSync(join(dirname(group), 'cgroup.subtree_control'), `+${v2.controller}`);
+  if (!existsSync(group)) mkdirSync(group);
+  const rule = isUnified ? v2 : v1;
   writeFileSync(join(group, rule.file), rule.text);
   const enter = (folder: string, pid: number | string) => writeFileSync(join(folder, 'cgroup.procs'), `${pid}`);
   return {

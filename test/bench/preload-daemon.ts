@@ -10,7 +10,7 @@ import type { ControlGroup } from './control-group.ts';
 import type { DaemonTold } from './daemon-child.ts';
 import { type DaemonProcess, startDaemonProcess } from './daemon-process.ts';
 import { type Cost, cpuMsOf, peakMiBOf, readBytesOf } from './process-cost.ts';
-import { serviceGroup, serviceWeight } from './service-group.ts';
+import { withNodeServices } from './service-group.ts';
 
 /** A preload by the daemon, with what it took of the runtime's disk. */
 export interface PreloadRun extends Cost {
@@ -59,27 +59,22 @@ async function measure(
 }
 
 /**
- * The same with a daemon that is looked at from the inside; see {@link DaemonTold}. It shares the processors as its service does, beside the runtime as
- * another service.
+ * The same with a daemon that is looked at from the inside; see {@link DaemonTold}. It shares the processors as its service does on a node, beside the
+ * runtime as another service.
  */
-export async function preloadFromInside(kind: RuntimeKind, bundle: SampleBundle): Promise<DaemonTold> {
-  const runtimeGroup = serviceGroup('runtime');
-  const daemonGroup = serviceGroup('daemon', serviceWeight());
-  runtimeGroup.enter(process.pid);
-  try {
-    return await preloadAsService(kind, bundle, daemonGroup);
-  } finally {
-    await daemonGroup.release();
-    await runtimeGroup.release();
-  }
+export function preloadFromInside(kind: RuntimeKind, bundle: SampleBundle): Promise<DaemonTold> {
+  return withNodeServices((services) => {
+    services.runtime.enter(process.pid);
+    return preloadAsService(kind, bundle, services.daemon);
+  });
 }
 
 function preloadAsService(kind: RuntimeKind, bundle: SampleBundle, group: ControlGroup): Promise<DaemonTold> {
   return withDaemonFolder(kind, bundle, async ({ config, runtime }) => {
     Object.assign(process.env, runtime.env);
     const daemon = await startChild<DaemonTold>('daemon-child', [config, bundle.path], runtime.env);
-    group.enter(daemon.pid);
     try {
+      group.enter(daemon.pid);
       let told = await daemon.ask();
       await eventually(async () => {
         told = await daemon.ask();

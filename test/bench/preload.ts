@@ -29,6 +29,12 @@ export async function benchPreload(print: (text: string) => void): Promise<void>
       schedule: 'manual',
     });
     const tar = await layoutTar(bundle, folder);
+    const insideBoth = async (): Promise<Inside> => ({
+      containerd: await preloadFromInside('containerd', bundle),
+      crio: await preloadFromInside('cri-o', bundle),
+    });
+    const inside = await insideBoth();
+    const busy = await onBusyDisk(insideBoth);
     // What one leaves to be written must not burden the next.
     const best = await contest({ bundle, tar, turns: RUNS }, () => execute(['sync']));
     const unique = bundle.payload.totals.sizeBytes;
@@ -37,12 +43,6 @@ export async function benchPreload(print: (text: string) => void): Promise<void>
       `\n${images} images, ${blobs} blobs, ${(unique / MIB).toFixed(0)} MiB; the quickest of ${RUNS} runs by turns\n\n`,
     );
     print(costTable(best, unique));
-    const insideBoth = async (): Promise<Inside> => ({
-      containerd: await preloadFromInside('containerd', bundle),
-      crio: await preloadFromInside('cri-o', bundle),
-    });
-    const inside = await insideBoth();
-    const busy = await onBusyDisk(insideBoth);
     print('\n');
     print(formatTable(['AIM', 'AIMED AT', 'MEASURED'], aims(best, inside, busy, unique)));
     print('\n');

@@ -55,8 +55,8 @@ function limitReads(device: string, bytesPerSecond: number): () => Promise<void>
   const { rdev } = statSync(device);
   const number = `${(rdev >> 8) & 0xfff}:${(rdev & 0xff) | ((rdev >> 12) & 0xfff00)}`;
   const group = createControlGroup('stickpin-bench', {
-    one: { controller: 'blkio', file: 'blkio.throttle.read_bps_device', text: `${number} ${bytesPerSecond}` },
-    two: { controller: 'io', file: 'io.max', text: `${number} rbps=${bytesPerSecond}` },
+    v1: { controller: 'blkio', file: 'blkio.throttle.read_bps_device', text: `${number} ${bytesPerSecond}` },
+    v2: { controller: 'io', file: 'io.max', text: `${number} rbps=${bytesPerSecond}` },
   });
   group.enter(process.pid);
   return group.release;

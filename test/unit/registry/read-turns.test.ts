@@ -76,29 +76,50 @@ describe('read turns', () => {
     void first.chunks.next();
     void second.chunks.next();
     await settle();
+    pass();
+    await settle();
     expect(second.asked).toHaveLength(0);
     pass();
     await settle();
     expect(second.asked).toHaveLength(1);
   });
 
-  it('sets one timer for all waits, and a new one when that has gone off', async () => {
+  it('has whoever begins to wait just before the timer goes off wait till it goes off again', async () => {
+    const { turns, pass } = makeTurns();
+    const [first, second, third] = [reader(turns.begin()), reader(turns.begin()), reader(turns.begin())];
+    void first.chunks.next();
+    void second.chunks.next();
+    await settle();
+    pass();
+    await settle();
+    void third.chunks.next();
+    await settle();
+    pass();
+    await settle();
+    expect([second.asked.length, third.asked.length]).toEqual([1, 0]);
+    pass();
+    await settle();
+    expect(third.asked).toHaveLength(1);
+  });
+
+  it('sets one timer for all waits, which outlives whoever was the first to wait', async () => {
     const { turns, pass, timers } = makeTurns();
-    const all = [reader(turns.begin()), reader(turns.begin()), reader(turns.begin())] as const;
-    for (const { chunks } of all) void chunks.next();
+    const stop = new AbortController();
+    const [first, second, third] = [reader(turns.begin()), reader(turns.begin(), stop.signal), reader(turns.begin())];
+    void first.chunks.next();
+    const begun = second.chunks.next();
+    const left = expect(begun).rejects.toThrow('client left');
+    void third.chunks.next();
     await settle();
-    expect([timers.length, all[1].asked.length, all[2].asked.length]).toEqual([1, 0, 0]);
+    stop.abort(new Error('client left'));
+    await left;
+    await settle();
+    expect([timers.length, timers[0]?.aborted, third.asked.length]).toEqual([1, false, 0]);
     pass();
     await settle();
-    expect([timers.length, all[1].asked.length, all[2].asked.length]).toEqual([1, 1, 1]);
-    all[1].asked[0]?.end();
-    await settle();
-    void all[1].chunks.next();
-    await settle();
-    expect([timers.length, all[1].asked.length]).toEqual([2, 1]);
     pass();
     await settle();
-    expect(all[1].asked).toHaveLength(2);
+    expect(third.asked).toHaveLength(1);
   });
 
   it('cancels its timer when the last transfer is over, and sets one again', async () => {
@@ -111,12 +132,15 @@ describe('read turns', () => {
     own[0].end();
     expect(timers.map(({ aborted }) => aborted)).toEqual([false]);
     own[1].end();
+    await settle();
     expect(timers.map(({ aborted }) => aborted)).toEqual([true]);
     const next = [reader(turns.begin()), reader(turns.begin())] as const;
     void next[0].chunks.next();
     void next[1].chunks.next();
     await settle();
     expect([timers.length, next[1].asked.length]).toEqual([2, 0]);
+    pass();
+    await settle();
     pass();
     await settle();
     expect(next[1].asked).toHaveLength(1);
