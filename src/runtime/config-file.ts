@@ -14,7 +14,19 @@ export interface ConfigFault {
   readonly reason: string;
 }
 
-/** TOML as a plain tree, or why it isn't TOML. Large integers become bigint. */
+/** A date, a time or both, as the file has it: `1979-05-27T00:32:00.5-07:00`. Whoever renders it again loses nothing. */
+export class TomlMoment {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/**
+ * TOML as a plain tree, or why it isn't TOML. Integers are bigint and floats are number, so that both can be rendered as they
+ * were; dates and times are {@link TomlMoment}.
+ */
 export type ParsedToml =
   | { readonly kind: 'table'; readonly table: TomlTable }
   | { readonly kind: 'fault'; readonly reason: string };
@@ -22,10 +34,15 @@ export type ParsedToml =
 /** A TOML table as the parser gives it; every access checks. */
 export type TomlTable = Readonly<Record<string, unknown>>;
 
+/** The parser appends the name of the time zone (`[UTC]`), which TOML doesn't have. */
+const momentFrom = { from: (text: string) => new TomlMoment(text.replace(/\[.*$/, '')) };
+const MOMENTS = { ZonedDateTime: momentFrom, PlainDateTime: momentFrom, PlainDate: momentFrom, PlainTime: momentFrom };
+
 /** Parses TOML. Never throws. */
 export function parseToml(text: string): ParsedToml {
   try {
-    return { kind: 'table', table: parse(text, { bigint: true }) as TomlTable };
+    const table = parse(text, { bigint: true, useTemporal: true, temporal: MOMENTS }) as TomlTable;
+    return { kind: 'table', table };
   } catch (error) {
     return { kind: 'fault', reason: `${positionOf(error)}${reasonOf(error)}` };
   }
@@ -33,7 +50,7 @@ export function parseToml(text: string): ParsedToml {
 
 /** Whether a parsed value is a table. */
 export function isTable(value: unknown): value is TomlTable {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof TomlMoment);
 }
 
 /** Reads one file; undefined when there is none. A link to nowhere is `unreadable`. */

@@ -1,4 +1,4 @@
-import { isTable, type TomlTable } from './config-file.ts';
+import { isTable, TomlMoment, type TomlTable } from './config-file.ts';
 
 /** A TOML basic string (TOML 1.0, "String"): quotes, backslashes and control characters escaped, lone surrogates replaced by U+FFFD. */
 export function tomlString(text: string): string {
@@ -10,14 +10,23 @@ export function tomlString(text: string): string {
   return `"${escaped.join('')}"`;
 }
 
-/** Any TOML value on one line, tables inline. `value` is what the parser gives: no other types occur. */
+/** Any TOML value on one line, tables inline. `value` is what `parseToml()` gives: no other types occur. */
 function tomlValue(value: unknown): string {
   if (typeof value === 'string') return tomlString(value);
   if (Array.isArray(value)) return `[${value.map(tomlValue).join(', ')}]`;
-  if (value instanceof Date) return value.toISOString();
+  if (typeof value === 'number') return tomlFloat(value);
+  if (value instanceof TomlMoment) return value.text;
   if (!isTable(value)) return String(value);
   const members = Object.entries(value).map(([key, member]) => `${tomlString(key)} = ${tomlValue(member)}`);
   return `{ ${members.join(', ')} }`;
+}
+
+/** TOML 1.0, "Float": `inf` and `nan` are lower case, and without a point or an exponent it would be an integer. */
+function tomlFloat(value: number): string {
+  if (Number.isNaN(value)) return 'nan';
+  if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf';
+  const text = Object.is(value, -0) ? '-0' : String(value);
+  return /[.e]/.test(text) ? text : `${text}.0`;
 }
 
 /** The lines of a table: its own values, then each table in it under `[path.key]`. The root table has the path ''. */
