@@ -81,7 +81,9 @@ function propertiesOf(report: StatusReport | undefined): ApiProperties {
   }
   const { doneBytes, totalBytes } = report.progress;
   const percentage = totalBytes === 0 ? 100 : Math.min(100, Math.floor((100 * doneBytes) / totalBytes));
-  const fault = report.rejected.at(-1)?.reason ?? report.bundles.findLast((bundle) => bundle.reason)?.reason;
+  const faulty = report.bundles.filter((bundle) => bundle.reason);
+  const newest = faulty.findLast(({ reason }) => reason?.code !== 'engine/needs-copy') ?? faulty.at(-1);
+  const fault = report.rejected.at(-1)?.reason ?? newest?.reason;
   return {
     status: report.status,
     operation: report.operation,

@@ -1,9 +1,11 @@
+import { type BadBlob, flawedAmong } from './bad-blob.ts';
+import { badBlobsAfter } from './bad-blobs-seen.ts';
 import type { Image } from './bundle.ts';
 import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
 import type { Digest } from './digest.ts';
 import type { DiskVerdict, ShortageKind } from './disk-estimate.ts';
-import { type Carrier, lostImages } from './hold.ts';
+import { type Carrier, copyNeeded, lostImages } from './hold.ts';
 import { isRetired } from './life.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
 import type { Reason } from './medium.ts';
@@ -37,6 +39,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply {
   readonly trouble: Reason | undefined;
   /** What quick tries could not mend. */
   readonly degraded: Reason | undefined;
+  /** What is known to be damaged or lacking of it on the media that were seen. */
+  readonly badBlobs: readonly BadBlob[];
   /** Whether activation is due: asked for, or by itself. */
   readonly activationDue: boolean;
   /** Why it is not trusted any more, if so: it is neither pulled nor served nor activated then. */
@@ -184,18 +188,20 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     base: context.stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
   };
   const images = { absentImages, unpinnedImages, ...sources };
+  const { localBlobs, runtime } = observed;
+  const isKnown = runtime.kind === 'reachable' && !isRetired(bundle);
+  const seen = { bundle, absentImages, presentLayers, carriers, failures, localBlobs };
+  const badBlobs = isKnown ? badBlobsAfter(seen) : (bundle.badBlobs ?? []);
   const facts = {
-    bundle,
+    ...seen,
     ...images,
     ...baseFacts,
-    presentLayers,
     atHand: supply.atHand,
     isSpent: observed.spentBundles.includes(bundle.bundleId),
     lastCarrier: observed.lastCarriers.get(bundle.bundleId),
     media: observed.media,
     disk,
-    carriers,
-    failures,
+    badBlobs,
   };
   const lost = isRetired(bundle) || observed.runtime.kind === 'unreachable' ? undefined : lostImages(facts);
   const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed));
@@ -210,8 +216,10 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     ...sources,
     disk,
     ...troubles,
+    ...(isKnown && flawedAmong(badBlobs).length > 0 && { degraded: copyNeeded(facts) }),
     ...(lost !== undefined && { degraded: lost }),
     ...(withdrawal !== undefined && { degraded: withdrawal.reason }),
+    badBlobs,
     activationDue: due,
     withdrawn: withdrawal?.reason,
     newSigners: newSignersOf(bundle, carriers),

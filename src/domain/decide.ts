@@ -22,7 +22,7 @@ const RUNTIME_RETRY_MS = 3_000;
 export function decide(observed: Observed, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
   const adoptions = adoptionEffects(observed, assessment);
-  const signers = signerEffects(assessment);
+  const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
   if (observed.runtime.kind === 'unreachable') {
     return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
   }
@@ -77,6 +77,14 @@ function adoptionEffects({ media, keeping }: Observed, { adoptions }: Assessment
 function signerEffects({ bundles, notices }: Assessment): Effect[] {
   return [...bundles, ...notices].flatMap(({ bundle, newSigners }): Effect[] =>
     newSigners === undefined ? [] : [{ kind: 'record-signers', bundleId: bundle.bundleId, ...newSigners }],
+  );
+}
+
+function badBlobEffects({ bundles }: Assessment): Effect[] {
+  return bundles.flatMap(({ bundle, badBlobs }): Effect[] =>
+    JSON.stringify(bundle.badBlobs ?? []) === JSON.stringify(badBlobs)
+      ? []
+      : [{ kind: 'record-bad-blobs', bundleId: bundle.bundleId, badBlobs }],
   );
 }
 

@@ -1,3 +1,4 @@
+import type { BadBlob } from './bad-blob.ts';
 import type { BundleId } from './digest.ts';
 import type { LineUp } from './line-up.ts';
 import type { MediumId } from './medium.ts';
@@ -54,6 +55,8 @@ export type Effect =
       readonly signedBy: readonly string[];
       readonly signerKeyIds: readonly string[];
     }
+  /** Keep what was found bad of a bundle on media, or forget it. */
+  | { readonly kind: 'record-bad-blobs'; readonly bundleId: BundleId; readonly badBlobs: readonly BadBlob[] }
   /** Starts a long effect. */
   | { readonly kind: 'start'; readonly task: RunningTask };
 

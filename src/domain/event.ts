@@ -9,5 +9,10 @@ export interface News {
   readonly message: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
+  /** Of the image, or of the blob where the news is about one. */
   readonly digest?: Digest;
+  /** The file of that blob on the medium, relative to its root. */
+  readonly file?: string;
+  /** Reference of the image that the news is about. */
+  readonly image?: string;
 }

@@ -1,4 +1,5 @@
 import { formatBytes, formatCount } from '../platform/sizes.ts';
+import { type BadBlob, flawedAmong, flawsOf } from './bad-blob.ts';
 import type { Image } from './bundle.ts';
 import { BASE_ANNOTATION, bundleName, bundleTitle } from './bundle.ts';
 import { type Digest, shortDigest } from './digest.ts';
@@ -32,6 +33,8 @@ export interface BundleFacts {
   readonly failures: readonly TaskFailure[];
   /** Its media had no more to give in the last round. */
   readonly isSpent: boolean;
+  /** What is known to be damaged or lacking of it on the media that were seen. */
+  readonly badBlobs: readonly BadBlob[];
   /** What carried it when it was last seen. */
   readonly lastCarrier: LastCarrier | undefined;
   readonly media: readonly Medium[];
@@ -106,6 +109,7 @@ function sourceReason(facts: BundleFacts): Reason {
   }
   if (carriers.length > 0) return { code: 'bundle/blob-missing', message: missingMessage(facts) };
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
+  if (flawedAmong(facts.badBlobs).length > 0) return copyNeeded(facts);
   const rest = restMessage(facts);
   if (rest !== undefined) return { code: 'bundle/blob-missing', message: rest };
   const total = bundle.contents.images.length;
@@ -113,6 +117,16 @@ function sourceReason(facts: BundleFacts): Reason {
   const message = interruption(bundleTitle(bundle.payload), progress, lastCarrier, media);
   return { code: 'engine/no-source', message };
 }
+
+/** The copies that were seen can't complete the bundle, and none is plugged in. */
+export function copyNeeded({ bundle, absentImages, badBlobs }: BundleFacts): Reason {
+  const title = bundleTitle(bundle.payload);
+  const total = bundle.contents.images.length;
+  const message = `${title} needs an undamaged copy (${total - absentImages.length}/${total} images present): ${flawsOf(flawedAmong(badBlobs))}. ${HOW_TO_COPY} Or give it up: 'stickpin unpin ${bundleName(bundle.payload)}'.`;
+  return { code: 'engine/needs-copy', message };
+}
+
+const HOW_TO_COPY = "Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in.";
 
 function offlineMessage({ bundle, carriers }: BundleFacts): string {
   const labels = carriers.map((carrier) => carrier.medium.label).join(', ');
@@ -131,11 +145,13 @@ function missingMessage(facts: BundleFacts): string {
 }
 
 /** What is wanted of the stick with the rest, once one gave all it had, or a part of what is missing lies on this node. */
-function restMessage({ bundle, absentImages, presentLayers, atHand, isSpent }: BundleFacts): string | undefined {
+function restMessage(facts: BundleFacts): string | undefined {
+  const { bundle, absentImages, presentLayers, atHand, isSpent, badBlobs } = facts;
   const indexes = new Set(absentImages.flatMap((image) => image.layers));
   const needed = bundle.contents.layers.filter(({ digest }, at) => indexes.has(at) && !presentLayers.has(digest));
   const lacking = needed.filter(({ digest }) => !atHand.has(digest));
-  if (lacking.length === 0 || (lacking.length === needed.length && !isSpent)) return undefined;
+  const isIncomplete = isSpent || badBlobs.length > 0;
+  if (lacking.length === 0 || (lacking.length === needed.length && !isIncomplete)) return undefined;
   const sizeBytes = lacking.reduce((sum, layer) => sum + layer.sizeBytes, 0);
   const total = bundle.contents.images.length;
   return `${bundleTitle(bundle.payload)} still lacks ${formatCount(lacking.length, 'layer')} (${formatBytes(sizeBytes)}), first ${lacking[0]?.digest}; ${total - absentImages.length}/${total} images present. Plug in the stick that carries the rest.`;
@@ -174,8 +190,10 @@ function missingCount({ bundle, absentImages }: BundleFacts): string {
   return `${absentImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)} ${verb} missing`;
 }
 
-function whatNext({ bundle, pullableImages }: BundleFacts): string {
+function whatNext({ bundle, pullableImages, badBlobs }: BundleFacts): string {
   if (pullableImages.length > 0) return 'They are pulled again.';
+  const flaws = flawsOf(flawedAmong(badBlobs));
+  if (flaws !== '') return `An undamaged copy is needed: ${flaws}. ${HOW_TO_COPY}`;
   return `Plug in the stick of ${bundleTitle(bundle.payload)}.`;
 }
 

@@ -1,4 +1,5 @@
 import type { TrustPolicy, Verdict } from './approval.ts';
+import type { BadBlob, FailedBlob } from './bad-blob.ts';
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
 import type { KeyRotation, Revocations } from './key-rotation.ts';
@@ -33,6 +34,8 @@ export interface StoredBundle extends VerifiedBundle {
   readonly soak?: Soak;
   /** A person cancelled its preload (`stickpin cancel`). */
   readonly cancelled?: Cancellation;
+  /** What was found damaged or lacking of it on media, as of the last round that saw one; absent when nothing was. */
+  readonly badBlobs?: readonly BadBlob[];
 }
 
 /** When a preload was cancelled, and the media that were plugged in then: another one makes it go on. */
@@ -76,6 +79,8 @@ export interface TaskFailure {
   readonly task: RunningTask;
   readonly attempts: number;
   readonly reason: Reason;
+  /** The blob that it failed for, if that is known. */
+  readonly blob?: FailedBlob;
   /** The quick tries are used up, or there are none: what is left are tries with long pauses, or another medium. */
   readonly isExhausted?: boolean;
   /** When it may be tried again, in milliseconds since the epoch; undefined: not before the media change. */

@@ -1,5 +1,6 @@
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment, NoticeAssessment } from './assess.ts';
+import { flawedAmong } from './bad-blob.ts';
 import { bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
 import { bundleInWork } from './focus.ts';
@@ -109,7 +110,7 @@ function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
 /** What keeps every bundle from going on. */
 function blockedLine({ runtime, obstacle }: Observed, { bundles }: Assessment): string | undefined {
   if (runtime.kind === 'unreachable') {
-    const waiting = bundles.find((entry) => entry.phase === 'held');
+    const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
     const what = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
     return `The container runtime does not answer: ${sentence(runtime.reason)}${what} Start it; stickpin goes on by itself.`;
   }
@@ -159,7 +160,7 @@ function rejectionLine(rejections: readonly Rejection[]): string {
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
-  const spoken = withoutOutdated(those);
+  const spoken = withoutOutdated(those).filter((entry) => !isSteppedBack(entry));
   const entry = spoken.findLast(({ reason }) => reason !== undefined) ?? spoken.findLast(({ trouble }) => trouble);
   const message = entry?.reason?.message ?? entry?.trouble?.message;
   return entry && message && messageAmong(message, entry.bundle, bundles);
@@ -185,13 +186,32 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
     const what = count === 1 ? `1 ${other}bundle` : `${count} ${other}bundles`;
     return [`${what} on ${label} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
   });
-  const troubled = bundles.find((entry) => entry.media.length === 0 && entry.reason !== undefined);
-  if (troubled !== undefined)
-    notes.push(`${titleAmong(troubled.bundle, bundles)} needs attention: see 'stickpin list'.`);
+  const troubled = bundles.filter((entry) => entry.media.length === 0 && entry.reason !== undefined);
+  const first = troubled.find((entry) => !isSteppedBack(entry)) ?? troubled[0];
+  if (first !== undefined)
+    notes.push(
+      steppedBackNote(first, bundles) ?? `${titleAmong(first.bundle, bundles)} needs attention: see 'stickpin list'.`,
+    );
   return notes.reduce((told, note) => {
     const longer = `${sentence(told)} ${note}`;
     return longer.length <= NOTED_LENGTH ? longer : told;
   }, line);
+}
+
+/**
+ * Whether a release can't be completed from what was seen of it and nothing with it is plugged in: everything else is spoken of before it.
+ */
+function isSteppedBack({ hold, media, badBlobs }: BundleAssessment): boolean {
+  return hold === 'media' && media.length === 0 && badBlobs.length > 0;
+}
+
+/** What a release that has stepped back needs, in few words; undefined when it has not. */
+function steppedBackNote(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string | undefined {
+  if (!isSteppedBack(entry)) return undefined;
+  const title = titleAmong(entry.bundle, bundles);
+  return flawedAmong(entry.badBlobs).length > 0
+    ? `${title} needs an undamaged copy: see 'stickpin list'.`
+    : `${title} is incomplete: plug in the stick that carries the rest.`;
 }
 
 function failedMediaLine({ media }: Observed): string | undefined {
@@ -213,17 +233,21 @@ function lifeLine({ bundle, phase }: BundleAssessment, title: string, { soaks }:
 
 function restLine(observed: Observed, { bundles, life }: Assessment): string {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
+  const behind = bundles.findLast(isSteppedBack);
+  const ask = behind === undefined ? '' : ` ${steppedBackNote(behind, bundles)}`;
   const note = unmounted === undefined ? '' : ` ${sentence(unmountedMessage(unmounted))}`;
   const waiting = bundles.findLast((entry) => entry.phase === 'ready');
-  if (waiting !== undefined) return `${readyLine(waiting, bundles)}${note}`;
+  if (waiting !== undefined) return `${readyLine(waiting, bundles)}${ask}${note}`;
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
     empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
   const activated = [...withoutOutdated(bundles)]
-    .filter((entry) => entry.phase !== 'retired')
+    .filter((entry) => entry.phase !== 'retired' && !isSteppedBack(entry))
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
+  if (activated === undefined && behind?.reason !== undefined)
+    return `${messageAmong(sentence(behind.reason.message), behind.bundle, bundles)}${note}`;
   if (activated === undefined) return `Idle. No bundle yet.${foreign}${note || ' Waiting for media.'}`;
-  return `Idle. ${lifeLine(activated, titleAmong(activated.bundle, bundles), life)}${foreign}${note || ' Waiting for media.'}`;
+  return `Idle. ${lifeLine(activated, titleAmong(activated.bundle, bundles), life)}${ask}${foreign}${note || ' Waiting for media.'}`;
 }
 
 /** The drop folder is there all the time, and mostly empty. */

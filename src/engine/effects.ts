@@ -85,6 +85,29 @@ function isWorthTelling(
   return before?.reason.message !== reason.message;
 }
 
+/** The catalog entry of a damaged blob names every field, and journalctl prints the bare name of one that is lacking. */
+const NOT_KNOWN = 'not known';
+
+/** What is told of a pull that failed: of the blob, where one is to blame, with its file; else of the image. */
+function failureNews(
+  { reason, blob }: PullFault,
+  again: string,
+  about: Pick<News, 'bundleId' | 'digest' | 'medium' | 'image'>,
+): News {
+  const where = [
+    ...(blob?.file === undefined ? [] : [`File on ${blob.medium}: ${blob.file}.`]),
+    ...(blob === undefined ? [] : [`Image: ${about.image}.`]),
+  ];
+  return {
+    ...about,
+    kind: pullFailureKind(reason.code),
+    level: 'warn',
+    message: [`${reason.message}${again}`, ...where].join(' '),
+    ...(blob !== undefined && { digest: blob.digest, file: blob.file ?? NOT_KNOWN }),
+    ...(blob?.medium !== undefined && { medium: blob.medium }),
+  };
+}
+
 function plainlyPulled(reference: string): Pick<News, 'level' | 'message'> {
   return { level: 'info', message: `Pulled ${reference}` };
 }
@@ -129,6 +152,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         );
       case 'record-signers':
         return recordSigners(effect);
+      case 'record-bad-blobs':
+        return store.setBadBlobs(effect.bundleId, effect.badBlobs);
       case 'record-ready':
         return recordReady(effect.bundleId);
       case 'resume-preload':
@@ -241,16 +266,11 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         return 'pulled';
       }
       noteBrought(image.reference, false);
-      const failure = failures.note(task, end.reason, end.retry, clock.now());
+      const failure = failures.note(task, end.reason, end.retry, clock.now(), end.blob);
       if (!isWorthTelling(end, failure, before)) return 'ended';
       const again =
         end.retry === 'backoff' || end.retry === 'settling' ? ` (try ${failure.attempts}, tried again by itself)` : '';
-      narrator.tell({
-        kind: pullFailureKind(end.reason.code),
-        level: 'warn',
-        message: `${end.reason.message}${again}`,
-        ...about,
-      });
+      narrator.tell(failureNews(end, again, { ...about, image: image.reference }));
       return 'ended';
     };
   }

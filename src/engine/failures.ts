@@ -1,3 +1,4 @@
+import type { FailedBlob } from '../domain/bad-blob.ts';
 import type { Reason } from '../domain/medium.ts';
 import type { RunningTask, TaskFailure } from '../domain/state.ts';
 
@@ -36,7 +37,7 @@ export function isSettlingTold(attempts: number): boolean {
 /** Remembers how tasks failed, in memory: a restart tries everything anew. */
 export interface FailureLedger {
   list(): readonly TaskFailure[];
-  note(task: RunningTask, reason: Reason, retry: RetryPolicy, now: number): TaskFailure;
+  note(task: RunningTask, reason: Reason, retry: RetryPolicy, now: number, blob?: FailedBlob): TaskFailure;
   succeeded(task: RunningTask): void;
   /** How the task failed last, if it did. */
   last(task: RunningTask): TaskFailure | undefined;
@@ -50,14 +51,15 @@ export function createFailureLedger(random: () => number): FailureLedger {
   const settling = new Set<string>();
   return {
     list: () => [...failures.values()],
-    note: (task, reason, retry, now) => {
+    note: (task, reason, retry, now, blob) => {
       const key = keyOf(task);
       // What failed otherwise after the runtime had settled has not been tried before.
       const isNew = retry !== 'settling' && settling.has(key);
       const attempts = isNew ? 1 : (failures.get(key)?.attempts ?? 0) + 1;
       const waitMs = waitOf(retry, attempts, random);
       const retryAt = waitMs === undefined ? undefined : now + waitMs;
-      const failure = { task, reason, attempts, retryAt, isExhausted: isExhausted(retry, attempts) };
+      const about = { task, reason, ...(blob !== undefined && { blob }) };
+      const failure = { ...about, attempts, retryAt, isExhausted: isExhausted(retry, attempts) };
       failures.set(key, failure);
       if (retry === 'settling') settling.add(key);
       else settling.delete(key);

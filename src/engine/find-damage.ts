@@ -8,6 +8,8 @@ export type BadBlob = BadCopy & {
   readonly digest: Digest;
   /** Where the bad copy lies. */
   readonly at: string;
+  /** Its file there. */
+  readonly file?: string;
   /** Where another copy lies, which is taken from now on; undefined when there is none. */
   readonly instead: string | undefined;
 };
@@ -45,7 +47,14 @@ async function checkBlob(
   if (served === undefined || bad === undefined) return undefined;
   served.distrust(bad.kind);
   const [next] = await source.copiesOf(digest, signal);
-  return { ...bad, digest, at: served.label, instead: next?.isTrusted === true ? next.label : undefined };
+  const { label: at, file } = served;
+  return {
+    ...bad,
+    digest,
+    at,
+    ...(file !== undefined && { file }),
+    instead: next?.isTrusted === true ? next.label : undefined,
+  };
 }
 
 async function checkCopy(digest: Digest, copy: BlobCopy, signal: AbortSignal): Promise<BadCopy | undefined> {

@@ -40,12 +40,14 @@ export function createNarrator({ clock, log, store }: NarratorDependencies): Nar
     ...(bundleId !== undefined && { bundleId }),
     ...(medium !== undefined && { medium }),
   });
-  const write = ({ kind, level, message, bundleId, medium, digest }: News) => {
+  const write = ({ kind, level, message, bundleId, medium, digest, file, image }: News) => {
     const fields = {
       messageId: messageIds[kind],
       ...(bundleId !== undefined && { bundleId }),
       ...(medium !== undefined && { medium }),
       ...(digest !== undefined && { digest }),
+      ...(file !== undefined && { file }),
+      ...(image !== undefined && { image }),
     };
     log[level](fields, message);
   };
@@ -98,6 +100,8 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Rendering the mirrors';
     case 'record-signers':
       return 'Recording who signed a bundle';
+    case 'record-bad-blobs':
+      return 'Recording what is damaged of a bundle';
     case 'record-ready':
       return 'Recording a bundle as ready';
     case 'resume-preload':

@@ -3,6 +3,7 @@
  * composition root knows which.
  */
 import type { Verdict } from '../domain/approval.ts';
+import type { BadBlob } from '../domain/bad-blob.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { ConditionMarks } from '../domain/condition.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
@@ -48,6 +49,8 @@ export type CopyFault = 'damaged' | 'unreadable';
 export interface BlobCopy {
   /** For people: the label of a medium, or the node's own disk. */
   readonly label: string;
+  /** The file on the medium, relative to its root; absent on the node's own disk. */
+  readonly file?: string;
   /** False once it was found bad and nothing has changed there since. */
   readonly isTrusted: boolean;
   /** As {@link BlobSource.read}, from this place alone. */
@@ -225,6 +228,8 @@ export interface StateStore {
   setBrought(reference: string, isBrought: boolean): void;
   /** Marks preloads as cancelled while `media` were plugged in; with `media` undefined they go on. */
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
+  /** Replaces what was found bad of a bundle on media; no line of history. */
+  setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
   append(event: EventRow): void;
   /** Since when each condition of each bundle has its status. No I/O. */
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;

@@ -1,3 +1,4 @@
+import type { FailedBlob } from '../domain/bad-blob.ts';
 import { bundleTitle, type Image } from '../domain/bundle.ts';
 import { type Digest, shortDigest } from '../domain/digest.ts';
 import type { Reason } from '../domain/medium.ts';
@@ -25,6 +26,8 @@ export interface PullDependencies {
 export interface PullFault {
   readonly reason: Reason;
   readonly retry: RetryPolicy;
+  /** The blob that is to blame, if one is. */
+  readonly blob?: FailedBlob;
 }
 
 /** How a pull ended. */
@@ -172,7 +175,8 @@ async function firstAbsent(
 
 function lackingFault(digest: Digest, what: string): PullFault {
   const message = `the stick lacks blob ${digest}, the config of ${what}. Plug in the stick that carries it, or copy the bundle again.`;
-  return { reason: { code: 'bundle/blob-missing', message }, retry: 'media' };
+  const blob: FailedBlob = { digest, why: 'absent', isLast: true };
+  return { reason: { code: 'bundle/blob-missing', message }, retry: 'media', blob };
 }
 
 /** What is to come from media: what a delta leaves to its base is on none, and the runtime has it. */
@@ -193,7 +197,8 @@ function notInBundle(digest: Digest | undefined, what: string): PullFault | unde
 function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
   const message = `Blob ${digest} of ${name} was read with other bytes than it has, and rightly when it was read again: its medium or its port is not sound. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
-  return { reason: { code: 'media/blob-damaged', message }, retry: 'backoff' };
+  const blob: FailedBlob = { digest, why: 'damaged', isLast: false };
+  return { reason: { code: 'media/blob-damaged', message }, retry: 'backoff', blob };
 }
 
 /** With another copy at hand the image is tried again from there at once; without, a person is to bring one. */
@@ -205,7 +210,11 @@ function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFau
     bad.kind === 'damaged'
       ? `is damaged on ${bad.at} (its ${bad.sizeBytes} bytes have digest ${shortDigest(bad.actual)})`
       : `can't be read from ${bad.at}: ${bad.why}`;
+  const { digest, at: medium, file } = bad;
+  const isLast = bad.instead === undefined;
+  const blob: FailedBlob = { digest, why: bad.kind, medium, ...(file !== undefined && { file }), isLast };
   const fault = (next: string, retry: RetryPolicy): PullFault => ({
+    blob,
     reason: { code, message: `Blob ${bad.digest} of ${name} ${how}. ${next}` },
     retry,
   });

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { isBundleTar } from '../bundle/open-bundle.ts';
 import type { Digest } from '../domain/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/medium.ts';
 import type { BlobSource, BlobUnion, CopyFault } from '../engine/ports.ts';
@@ -23,6 +24,8 @@ interface Source {
   readonly plugged: PluggedMedium;
   readonly gone: AbortSignal;
   readonly directory: BlobDirectory;
+  /** Where the bundle lies, relative to the root of its medium. */
+  readonly path: string;
   /** Blobs that were found lacking or cut short here; another source may have them. */
   readonly missing: ReadonlySet<Digest>;
   /** Blobs that were found bad here since it was read: taken from here only while nothing else has them. */
@@ -88,6 +91,7 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, lo
           : [
               {
                 label: source.plugged.label,
+                file: fileOf(source, digest),
                 isTrusted: !source.faults.has(digest),
                 read: (startByte: number, inner: AbortSignal) => readFrom(source, digest, startByte, inner),
                 distrust: (fault: CopyFault) => void source.faults.set(digest, fault),
@@ -110,6 +114,7 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, lo
                 plugged,
                 gone,
                 directory: openBundle(join(root, found.path)),
+                path: found.path,
                 missing: new Set(found.missing.map(({ digest }) => digest)),
                 faults: new Map(),
               },
@@ -128,11 +133,22 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, lo
   };
 }
 
+/** The file of a blob, relative to the root of its medium; in a tar its name there. */
+function fileOf({ path }: Source, digest: Digest): string {
+  const name = `blobs/${digest.replace(':', '/')}`;
+  return isBundleTar(path) ? `${name} in ${path}` : join(path, name);
+}
+
 function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: Source, error: unknown): void {
   const [bad, good] = [from.plugged.label, to.plugged.label];
   const where = bad === good ? `another copy on ${good}` : good;
-  const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, err: error };
-  log.warn(fields, `Blob ${digest} can't be read from ${bad}: ${reasonOf(error)}. It is taken from ${where} instead.`);
+  const file = fileOf(from, digest);
+  // Which image the runtime pulls is not known here.
+  const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, file, image: 'not known', err: error };
+  log.warn(
+    fields,
+    `Blob ${digest} can't be read from ${bad}: ${reasonOf(error)}. It is taken from ${where} instead. File on ${bad}: ${file}.`,
+  );
 }
 
 /** A source that can't be asked has nothing: the next one may. */

@@ -67,4 +67,6 @@ export const MIGRATIONS: readonly string[] = [
      tag TEXT NOT NULL,
      at INTEGER NOT NULL
    ) STRICT;`,
+  // JSON: what was found bad of the bundle on media.
+  `ALTER TABLE bundle ADD COLUMN bad_blobs TEXT;`,
 ];

@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
+import type { BadBlob } from '../domain/bad-blob.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId } from '../domain/digest.ts';
 import { NO_ROTATION } from '../domain/key-rotation.ts';
@@ -29,6 +30,7 @@ interface BundleRow {
   readonly rolled_back_at: number | null;
   readonly rolled_back_reason: string | null;
   readonly soak: string | null;
+  readonly bad_blobs: string | null;
   readonly cancelled_at: number | null;
   readonly cancelled_media: string | null;
 }
@@ -90,6 +92,7 @@ export function createStateStore(
   const updateRolledBack = database.prepare(
     'UPDATE bundle SET rolled_back_at = ?, rolled_back_reason = ? WHERE bundle_id = ?',
   );
+  const updateBadBlobs = database.prepare('UPDATE bundle SET bad_blobs = ? WHERE bundle_id = ?');
   const insertBrought = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');
   const deleteBrought = database.prepare('DELETE FROM brought_image WHERE reference = ?');
   const deleteCancellation = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
@@ -180,6 +183,10 @@ export function createStateStore(
       write(() => updateSoak.run(JSON.stringify(soak), bundleId));
       change(bundleId, { soak });
     },
+    setBadBlobs: (bundleId, badBlobs) => {
+      write(() => updateBadBlobs.run(badBlobs.length === 0 ? null : JSON.stringify(badBlobs), bundleId));
+      change(bundleId, { badBlobs });
+    },
     retire: (bundleId, removeImages, event) => {
       write(() => {
         updateRetired.run(event.at, Number(removeImages), bundleId);
@@ -264,6 +271,7 @@ function lifeOf(row: BundleRow): Partial<StoredBundle> {
     ...(row.rolled_back_at !== null && { rolledBackAt: row.rolled_back_at }),
     ...(row.rolled_back_reason !== null && { rolledBackReason: row.rolled_back_reason }),
     ...(row.soak !== null && { soak: JSON.parse(row.soak) as Soak }),
+    ...(row.bad_blobs !== null && { badBlobs: JSON.parse(row.bad_blobs) as readonly BadBlob[] }),
   };
 }
 

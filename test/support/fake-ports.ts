@@ -340,6 +340,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       if (fake.fail !== undefined) throw fake.fail;
       change(bundleId, { soak });
     },
+    setBadBlobs: (bundleId, badBlobs) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      change(bundleId, { badBlobs });
+    },
     retire: (bundleId, removeImages, event) => {
       write(event);
       change(bundleId, { retiredAt: event.at, removeImages });
@@ -515,6 +519,7 @@ export function createFakeNode(
         copiesOf: async (digest) => [
           {
             label: 'sdb1',
+            file: `stickpin/ocp/blobs/${digest.replace(':', '/')}`,
             isTrusted: !distrusted.has(digest),
             read: (startByte, signal) => read(digest, startByte, signal),
             distrust: () => void distrusted.add(digest),

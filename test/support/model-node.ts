@@ -136,6 +136,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     cancel: unknown,
     'resume-preload': unknown,
     'record-signers': unknown,
+    'record-bad-blobs': ({ bundleId, badBlobs }) => change(bundleId, { badBlobs }),
     'record-ready': ({ bundleId }) => change(bundleId, { readyAt: machine.now() }),
     'record-soak': ({ bundleId, soak }) => change(bundleId, { soak }),
     'record-active': ({ bundleId }) => change(bundleId, { activeAt: stamp() }),

@@ -1,7 +1,8 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { hexOf } from '../../../src/domain/digest.ts';
 import type { StatusReport } from '../../../src/domain/report.ts';
 import { connectCri } from '../../support/crio-double/cri-client.ts';
 import { fixtureContainers } from '../../support/crio-double/fixture-containers.ts';
@@ -16,7 +17,7 @@ import { trixieRoot } from '../../support/rootfs/trixie-root.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/sample-image.ts';
 
-type Story = 'preload' | 'stopped' | 'lost-tag' | 'life';
+type Story = 'preload' | 'damaged' | 'stopped' | 'lost-tag' | 'life';
 
 /** In which story the daemon is killed at each point. A new kind of effect has no place here yet, and this no longer compiles. */
 const STORY_OF: Readonly<Record<Point, Story>> = {
@@ -34,6 +35,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'start-activate': 'preload',
   'tag-pulled': 'preload',
   'record-signers': 'preload',
+  'record-bad-blobs': 'damaged',
   cancel: 'stopped',
   'resume-preload': 'stopped',
   'start-restore-tags': 'lost-tag',
@@ -130,6 +132,25 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     const done = await live(isSettled('4.13.7'));
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
     expect(killedAt).toEqual(pointsOf('preload'));
+    await expectWhole();
+  });
+
+  it('while the stick has a damaged copy, and then a good one', { timeout: 240_000 }, async () => {
+    await setUp();
+    const bundle = await make('4.13.7');
+    const copy = join(factory, 'damaged', basename(bundle.path));
+    cpSync(bundle.path, copy, { recursive: true });
+    const [first] = bundle.contents.layers.map(({ digest }) => hexOf(digest));
+    truncateSync(join(copy, `blobs/sha256/${first}`), 10);
+    node.harness.plug(copy);
+    await dieAt('record-bad-blobs', bundle);
+    node.harness.unplug();
+    await live(({ bundles }) => bundles[0]?.reason?.code === 'engine/needs-copy');
+    node.harness.plug(bundle.path);
+    await dieAt('record-bad-blobs', bundle);
+    const done = await live(isSettled('4.13.7'));
+    expect(done.bundles[0]?.degraded).toBeUndefined();
+    expect(new Set(killedAt)).toEqual(new Set(pointsOf('damaged')));
     await expectWhole();
   });
 

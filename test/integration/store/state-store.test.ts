@@ -17,7 +17,7 @@ import type { EventRow } from '../../../src/engine/ports.ts';
 import { openDatabase } from '../../../src/store/database.ts';
 import { MIGRATIONS } from '../../../src/store/migrations.ts';
 import { type BundleReviver, createStateStore } from '../../../src/store/state-store.ts';
-import { NOON, verified } from '../../support/scenario.ts';
+import { digestOf, NOON, verified } from '../../support/scenario.ts';
 
 const revive: BundleReviver = ({ payload, contents }) => ({
   payload: parsePayload(Buffer.from(payload)),
@@ -230,6 +230,17 @@ describe('state store', () => {
     expect(() => store.adopt(other, event(NOON, 'bundleVerified'))).toThrow();
     expect(store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
     expect(database.prepare('SELECT ready_at FROM bundle').pluck().all()).toEqual([null]);
+  });
+
+  it('keeps what was found bad of a bundle on media over a restart, until it is taken back', () => {
+    const badBlobs = [{ digest: digestOf('a blob'), why: 'damaged', medium: 'sdb1' }] as const;
+    const { store } = openStore();
+    store.adopt(bundle, event(1, 'bundleVerified'));
+    store.setBadBlobs(bundle.bundleId, badBlobs);
+    const { store: again } = openStore();
+    expect(again.load().bundles[0]?.badBlobs).toEqual(badBlobs);
+    again.setBadBlobs(bundle.bundleId, []);
+    expect(openStore().store.load().bundles[0]).not.toHaveProperty('badBlobs');
   });
 
   it('keeps the newest lines of the history only', () => {

@@ -406,6 +406,76 @@ describe('statusLine: a release that was rolled back', () => {
   });
 });
 
+describe('statusLine: a release that can not be completed from what was seen', () => {
+  const good = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
+  const proven = stored(good, { readyAt: 1, activatedAt: 2, provenAt: 3 });
+  const bad = { digest: digestOf('layer image-50'), why: 'damaged', medium: 'sdb1' } as const;
+  const broken = stored(bundle, { badBlobs: [bad] });
+  const images = [...allListed(good), ...some];
+  const ask = "ocp 4.13.7 needs an undamaged copy: see 'stickpin list'.";
+
+  it.each<{ what: string; over?: Partial<Observed>; bundles: StoredBundle[]; reads: string | RegExp }>([
+    {
+      what: 'a proven release',
+      bundles: [proven, broken],
+      reads: `Idle. ocp 4.13.6 proven (1 image pinned). ${ask} Waiting for media.`,
+    },
+    {
+      what: 'a release that waits to be activated',
+      bundles: [stored(good, { readyAt: 1 }), broken],
+      reads: `ocp 4.13.6 is ready: 1 image present and pinned. Activating next. ${ask}`,
+    },
+    {
+      what: 'what is wrong with another one',
+      over: { runtime: reachable({ images: some }) },
+      bundles: [proven, broken],
+      reads: /^1 of 1 images of ocp 4\.13\.6 is missing/,
+    },
+    {
+      what: 'a medium that can not be read',
+      over: { media: [medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })] },
+      bundles: [broken],
+      reads: 'Cannot read sdc1: wrong fs type',
+    },
+    {
+      what: 'the stick of another one, with a note',
+      over: { media: [medium('sdc1', [found(good)])] },
+      bundles: [proven, broken],
+      reads: `ocp 4.13.6 is ready: 1 image present and pinned. It is proven; you may remove the stick. ${ask}`,
+    },
+    {
+      what: 'layers that are copied for another one',
+      over: { copyingBytes: 5 * MIB, media: [medium('sdc1', [found(good)])] },
+      bundles: [proven, broken],
+      reads: 'Copying layers of ocp 4.13.6 from sdc1 to this node, 5 MiB left. Leave the stick plugged in.',
+    },
+    {
+      what: 'the bundle that waits for the runtime',
+      over: { runtime: { kind: 'unreachable', reason: 'no socket' } },
+      bundles: [broken, stored(verified({ sequence: 8, version: '4.13.8', images: { new: ['new'] } }))],
+      reads: /ocp 4\.13\.8 waits for it/,
+    },
+    {
+      what: 'nothing, where there is nothing else',
+      bundles: [broken],
+      reads:
+        /^ocp 4\.13\.7 needs an undamaged copy \(37\/112 images present\): blob sha256:\S+ was damaged on sdb1\. Copy/,
+    },
+  ])('stands behind $what', ({ over = {}, bundles, reads }) => {
+    const text = line({ runtime: reachable({ images }), ...over }, bundles);
+    if (typeof reads === 'string') expect(text).toBe(reads);
+    else expect(text).toMatch(reads);
+    expect(text.length).toBeLessThanOrEqual(300);
+  });
+
+  it('asks for the next stick where files were missing', () => {
+    const absent = stored(bundle, { badBlobs: [{ ...bad, why: 'absent' }] });
+    expect(line({ runtime: reachable({ images }) }, [proven, absent])).toBe(
+      'Idle. ocp 4.13.6 proven (1 image pinned). ocp 4.13.7 is incomplete: plug in the stick that carries the rest. Waiting for media.',
+    );
+  });
+});
+
 describe('statusLine: two bundles of one name and version', () => {
   const one = stored(verified({ images: { etcd: ['etcd'] } }), { readyAt: NOON });
   const other = stored(verified({ sequence: 8, images: { api: ['api'] } }));

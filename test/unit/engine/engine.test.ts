@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { StoredBundle } from '../../../src/domain/state.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import { messageIds } from '../../../src/platform/message-ids.ts';
 import { createFakeNode, type FakeNode, type FakeRuntime } from '../../support/fake-ports.ts';
 import {
   digestOf,
@@ -462,6 +463,10 @@ describe('engine: pulls that fail', () => {
       new RegExp(`^Blob ${damaged} of etcd is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
     );
     expect(kinds().filter((kind) => kind === 'blobDamaged')).toHaveLength(1);
+    const told = node.log.lines.find(({ fields }) => fields.messageId === messageIds.blobDamaged);
+    const file = `stickpin/ocp/blobs/${damaged.replace(':', '/')}`;
+    expect(told?.fields).toMatchObject({ digest: damaged, medium: 'sdb1', file, image: referenceOf('etcd') });
+    expect(told?.message).toContain(`File on sdb1: ${file}. Image: ${referenceOf('etcd')}.`);
     expect(node.runtime.mirrors()).toEqual([]);
     node.media.unplug('sdb1');
     await node.clock.advance(0);

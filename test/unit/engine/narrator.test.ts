@@ -24,6 +24,7 @@ function make() {
     retire: () => undefined,
     rollBack: () => undefined,
     setBrought: () => undefined,
+    setBadBlobs: () => undefined,
     settled: async () => undefined,
     conditions: () => new Map(),
     setConditions: () => undefined,
