@@ -28,10 +28,9 @@ import { createRegistry, type ListenTarget } from '../registry/server.ts';
 import { watchConfig } from '../runtime/config-watch.ts';
 import type { RuntimeAdapter } from '../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../store/blob-store.ts';
-import { openDatabase } from '../store/database.ts';
 import { createLayerStore } from '../store/layer-store.ts';
+import { openState } from '../store/open-state.ts';
 import { createReleaseFiles } from '../store/release-files.ts';
-import { createStateStore } from '../store/state-store.ts';
 import { createPublishedFiles } from './published-files.ts';
 import { createRuntime, type RuntimeChoice } from './runtime.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust-keeper.ts';
@@ -79,12 +78,17 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     disposal.dispose((what, error) => log.warn({ err: error }, `Stopping ${what} failed: ${reasonOf(error)}`));
   try {
     await mkdir(settings.paths.run_dir, { recursive: true });
-    const database = openDatabase(join(settings.paths.state_dir, 'state.db'));
-    disposal.defer('the database', () => void database.close());
-    const store = createStateStore(database, ({ payload, contents }) => ({
-      payload: parsePayload(Buffer.from(payload)),
-      contents: parseContents(Buffer.from(contents)),
-    }));
+    const state = openState({
+      path: join(settings.paths.state_dir, 'state.db'),
+      standbyDirectory: join(settings.paths.run_dir, 'state'),
+      revive: ({ payload, contents }) => ({
+        payload: parsePayload(Buffer.from(payload)),
+        contents: parseContents(Buffer.from(contents)),
+      }),
+      log,
+    });
+    disposal.defer('the database', state.close);
+    const { store } = state;
     const published = createPublishedFiles({
       stateDirectory: settings.paths.state_dir,
       runDirectory: settings.paths.run_dir,

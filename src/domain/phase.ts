@@ -27,7 +27,11 @@ export interface PhaseRow {
 
 /** The table of phases: what each means and what may follow. The diagram in the documentation is made from it. */
 export const PHASES: readonly PhaseRow[] = [
-  { phase: 'detected', meaning: 'seen on a medium, not judged yet', next: ['rejected', 'held', 'preloading', 'ready'] },
+  {
+    phase: 'detected',
+    meaning: 'seen on a medium, not judged or not taken up yet',
+    next: ['rejected', 'held', 'preloading', 'ready'],
+  },
   {
     phase: 'rejected',
     meaning: 'may not be trusted or is malformed; the reason names the file, the field, the digest',

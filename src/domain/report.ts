@@ -1,8 +1,10 @@
 import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
 import type { Assessment, BundleAssessment, NoticeAssessment } from './assess.ts';
-import type { Advisory } from './bundle.ts';
+import type { Advisory, VerifiedBundle } from './bundle.ts';
 import type { Condition } from './condition.ts';
 import type { BundleId } from './digest.ts';
+import { isDiskTrouble } from './disk-trouble.ts';
+import type { Medium } from './medium.ts';
 import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
 import { sourcesOf } from './supply.ts';
@@ -92,7 +94,11 @@ export function reportOf(
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
       bundles: state.kind === 'read' ? state.bundles.length : 0,
     })),
-    bundles: [...releaseReports(assessment, conditions), ...awaitingReports(assessment)],
+    bundles: [
+      ...releaseReports(assessment, conditions),
+      ...detectedReports(assessment, observed),
+      ...awaitingReports(assessment),
+    ],
     notices: assessment.notices.map(noticeReport),
     rejected: assessment.rejections.map(({ label, path, name, reason }) => ({
       medium: label,
@@ -189,6 +195,25 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
 
 function isPulling({ phase, pullableImages }: BundleAssessment): boolean {
   return phase === 'preloading' && pullableImages.length > 0;
+}
+
+/** Bundles that are trusted and can't be taken up while nothing can be recorded, with the labels of all media that carry them. */
+function detectedReports({ adoptions }: Assessment, { obstacle, media }: Observed): BundleReport[] {
+  if (obstacle === undefined || !isDiskTrouble(obstacle)) return [];
+  const isOn = ({ state }: Medium, { bundleId }: VerifiedBundle) =>
+    state.kind === 'read' && state.bundles.some((one) => one.kind === 'verified' && one.bundle.bundleId === bundleId);
+  return adoptions.map(({ found: { bundle } }) => ({
+    bundleId: bundle.bundleId,
+    name: bundle.payload.name,
+    version: bundle.payload.version,
+    sequence: bundle.payload.sequence,
+    phase: 'detected',
+    reason: obstacle,
+    signedBy: bundle.signedBy,
+    media: media.filter((medium) => isOn(medium, bundle)).map(({ label }) => label),
+    images: { total: bundle.contents.images.length, present: 0, pinned: 0 },
+    sizeBytes: bundle.payload.totals.sizeBytes,
+  }));
 }
 
 /** Bundles that wait for approval, each once, with the labels of all media that carry them. */

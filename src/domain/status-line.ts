@@ -3,6 +3,7 @@ import type { Assessment, BundleAssessment, NoticeAssessment } from './assess.ts
 import { flawedAmong } from './bad-blob.ts';
 import { bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
+import { isDiskTrouble } from './disk-trouble.ts';
 import { bundleInWork } from './focus.ts';
 import { interruption, unmountedMessage } from './last-carrier.ts';
 import type { LifeAssessment } from './lifecycle.ts';
@@ -108,13 +109,18 @@ function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
 }
 
 /** What keeps every bundle from going on. */
-function blockedLine({ runtime, obstacle }: Observed, { bundles }: Assessment): string | undefined {
+function blockedLine({ runtime, obstacle }: Observed, { bundles, adoptions }: Assessment): string | undefined {
   if (runtime.kind === 'unreachable') {
     const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
     const what = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
     return `The container runtime does not answer: ${sentence(runtime.reason)}${what} Start it; stickpin goes on by itself.`;
   }
-  return obstacle === undefined ? undefined : `${sentence(obstacle.message)} It is tried again by itself.`;
+  if (obstacle === undefined) return undefined;
+  if (!isDiskTrouble(obstacle)) return `${sentence(obstacle.message)} It is tried again by itself.`;
+  const [waiting] = adoptions;
+  const what =
+    waiting === undefined ? '' : ` ${bundleTitle(waiting.found.bundle.payload)} on ${waiting.label} waits for it.`;
+  return `${sentence(obstacle.message)}${what} stickpin goes on by itself.`;
 }
 
 /** About the medium that was plugged in last and has something to tell. */

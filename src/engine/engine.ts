@@ -80,7 +80,7 @@ export interface Engine extends Omit<Commands, 'unpin'> {
 
 /** A round at least this often, whether anything was signalled or not. */
 const ROUND_MS = 30_000;
-/** A round at least this often while the runtime does not answer: not every runtime signals that it is back. */
+/** A round at least this often while the runtime does not answer, or the state can't be written: nothing signals that this is over. */
 const AWAY_MS = 5_000;
 /** Pause after a round that threw. */
 const BROKEN_PAUSE_MS = 5_000;
@@ -142,6 +142,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     succession.begin();
     const at = clock.monotonic();
     lastRound = { at, lookMs: 0 };
+    const diskTrouble = store.trouble();
     const observed = await observe(
       { ...deps, failures, keeper, mediaJobs, keeping: effects.keeping },
       tasks.running(),
@@ -149,7 +150,7 @@ export function createEngine(deps: EngineDependencies): Engine {
         pinsRequested: effects.pinsRequested(),
         pinnedInVain: effects.pinnedInVain(),
         tagsGiven: effects.tagsGiven(),
-        obstacle: obstacle ?? mediaJobs.obstacle(),
+        obstacle: diskTrouble ?? obstacle ?? mediaJobs.obstacle(),
         spentBundles: spentIn(snapshot),
         lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.observed.lastCarriers ?? new Map()),
       },
@@ -183,7 +184,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     status.publish();
     obstacle = await act(decision.effects, assessment, signal);
     goOn(succession.decided(obstacle === undefined ? decision.lineUp : undefined));
-    const latest = observed.runtime.kind === 'unreachable' ? AWAY_MS : ROUND_MS;
+    const latest = observed.runtime.kind === 'unreachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS;
     const wasRunning = observed.running.length > 0;
     return pace(decision, { failed: obstacle !== undefined, wasRunning, latestMs: latest, now: clock.now() });
   }

@@ -1,9 +1,12 @@
+import { isDiskTrouble } from '../domain/disk-trouble.ts';
 import type { MediumId, Reason } from '../domain/medium.ts';
 import type { Clock } from '../platform/clock.ts';
 
 /** Pause before a medium is looked at again after that failed; doubled each time up to {@link PAUSE_MAX_MS}. */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
+/** The longest pause while our own disk takes no writes, so that a medium is gone on with soon after there is room. */
+const DISK_PAUSE_MAX_MS = 5_000;
 
 /** Mounts and reads media beside the loop, so that a stick that is slow or bad holds up nothing else. One job a medium. */
 export interface MediaJobs {
@@ -34,9 +37,11 @@ export function createMediaJobs(clock: Clock, onEnd: () => void): MediaJobs {
     } catch (error) {
       if (ending.signal.aborted) return;
       const count = (faults.get(mediumId)?.count ?? 0) + 1;
-      faults.set(mediumId, { reason: onFail(error), count });
+      const reason = onFail(error);
+      faults.set(mediumId, { reason, count });
       onEnd();
-      const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(10, count - 1));
+      const longestMs = isDiskTrouble(reason) ? DISK_PAUSE_MAX_MS : PAUSE_MAX_MS;
+      const pauseMs = Math.min(longestMs, PAUSE_MS * 2 ** Math.min(10, count - 1));
       await clock.sleep(pauseMs, ending.signal).catch(() => undefined);
     }
   }

@@ -50,7 +50,7 @@ export function createPace(): (decision: Decision, end: RoundEnd) => Pause {
     lastWanted = wanted;
     stuck = isStuck ? stuck + 1 : 0;
     if (isStuck) {
-      const pauseMs = Math.min(REPEAT_MAX_MS, REPEAT_MS * 2 ** Math.min(10, stuck - 1));
+      const pauseMs = Math.min(REPEAT_MAX_MS, latestMs, REPEAT_MS * 2 ** Math.min(10, stuck - 1));
       return { atLeastMs: REPEAT_MS, atMostMs: pauseMs - REPEAT_MS };
     }
     const isUnderWay = effects.every(({ kind }) => ASK_AT_END.has(kind) || (kind === 'start' && wasRunning));

@@ -8,7 +8,7 @@ import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { ConditionMarks } from '../domain/condition.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
-import type { Medium, MediumId } from '../domain/medium.ts';
+import type { Medium, MediumId, Reason } from '../domain/medium.ts';
 import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Signers } from '../domain/signers.ts';
@@ -205,9 +205,14 @@ export interface StateStore {
   /**
    * Resolves when all that was changed so far is on the disk: to be awaited before anything else is done that leans on it.
    *
-   * @throws AppError `store/write` (`retry`) until it is; what was changed is in force meanwhile.
+   * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) until it is; what was changed is in force meanwhile.
    */
   settled(): Promise<void>;
+  /**
+   * Why nothing can be recorded now: `store/no-space` or `store/read-only`; undefined while nothing is known to be wrong. Costs a look at the filesystem, and
+   * a small write where a change has failed.
+   */
+  trouble(): Reason | undefined;
   /** Adds a bundle, and the keys that it brings or revokes; one that is known stays as it is. */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation): void;
   setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;

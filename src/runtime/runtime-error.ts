@@ -1,5 +1,6 @@
 import type { PullErrorCode } from '../engine/ports.ts';
-import { AppError, systemCodeOf } from '../platform/app-error.ts';
+import { AppError } from '../platform/app-error.ts';
+import { diskFaultMessage, diskFaultOf } from '../platform/disk-fault.ts';
 import { classifyPullError, PULL_ADVICE, PULL_DISPOSITIONS } from './pull-error.ts';
 
 /**
@@ -20,13 +21,21 @@ export function configError(message: string, cause?: unknown): AppError<RuntimeE
 
 /** A file of ours could not be written at `path`. A full disk is `runtime/no-space`. */
 export function writeError(path: string, cause: unknown): AppError<RuntimeErrorCode> {
-  const system = systemCodeOf(cause);
-  if (system === 'ENOSPC' || system === 'EDQUOT')
-    return pullError('runtime/no-space', `${path} could not be written: ${system}`, cause);
+  const fault = diskFaultOf(cause);
+  if (fault === 'full' || fault === 'quota') {
+    return new AppError({
+      code: 'runtime/no-space',
+      message: diskFaultMessage(path, fault),
+      disposition: 'wait',
+      cause,
+    });
+  }
   const reason = cause instanceof Error ? cause.message : String(cause);
+  // The service's sandbox shows what it may not write as read-only, too.
+  const what = fault === undefined ? `${path} could not be written: ${reason}` : diskFaultMessage(path, fault);
   return new AppError({
     code: 'runtime/write',
-    message: `${path} could not be written: ${reason}. See whether the service may write there (ReadWritePaths=); a folder made after its start needs 'systemctl restart stickpin'`,
+    message: `${what}. See whether the service may write there (ReadWritePaths=); a folder made after its start needs 'systemctl restart stickpin'`,
     disposition: 'wait',
     cause,
   });

@@ -5,6 +5,7 @@ import { type Digest, digestFromHex, hexOf } from '../domain/digest.ts';
 import type { DocumentStore } from '../engine/ports.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { shareRuns } from '../platform/share-runs.ts';
+import { fileWriteError } from './write-error.ts';
 
 /**
  * The small local blob store: manifests, indexes and configs of kept releases, so that tags can be moved without the stick. Files are
@@ -91,12 +92,7 @@ export function createBlobStore(folder: string, syncNames = syncDirectory): Docu
         // What is there under its own name counts as kept.
         await rm(isRenamed ? pathOf(digest) : staged, { force: true }).catch(() => undefined); // the error below tells why
         signal.throwIfAborted();
-        throw new AppError({
-          code: systemCodeOf(error) === 'ENOSPC' ? 'store/no-space' : 'store/blob',
-          message: `${pathOf(digest)} can't be written: ${reasonOf(error)}; make room on this filesystem`,
-          disposition: 'retry',
-          cause: error,
-        });
+        throw fileWriteError(folder, error, 'store/blob', `${pathOf(digest)} can't be written: ${reasonOf(error)}`);
       }
     },
   };

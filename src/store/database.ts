@@ -3,11 +3,12 @@ import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { MIGRATIONS } from './migrations.ts';
+import { databaseDiskFault, diskFaultError } from './write-error.ts';
 
 /**
  * Opens the state database: WAL, `synchronous=NORMAL` (what survives a power cut: see `wal-sync.ts`), migrated to the newest schema.
  *
- * @throws AppError `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer` (`fatal`) when a newer stickpin wrote it.
+ * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem takes no writes; `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer` (`fatal`) when a newer stickpin wrote it.
  */
 export function openDatabase(path: string): Database.Database {
   let database: Database.Database | undefined;
@@ -22,6 +23,8 @@ export function openDatabase(path: string): Database.Database {
   } catch (error) {
     database?.close();
     if (error instanceof AppError) throw error;
+    const fault = databaseDiskFault(path, error);
+    if (fault !== undefined) throw diskFaultError(path, fault, error);
     throw new AppError({
       code: 'store/open',
       message: `${path} can't be opened as the state database: ${reasonOf(error)}; if it is damaged, move it away and start again: bundles on plugged sticks are taken up anew`,

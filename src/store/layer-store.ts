@@ -7,6 +7,7 @@ import type { LayerStore, LayerWriter } from '../engine/ports.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { type Allocate, newBuffer } from '../platform/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
+import { fileWriteError } from './write-error.ts';
 
 /** What {@link createLayerStore} needs. */
 export interface LayerStoreDeps {
@@ -315,10 +316,5 @@ function absent(path: string): AppError {
 }
 
 function storeError(path: string, how: string, error: unknown): AppError {
-  return new AppError({
-    code: 'store/blob',
-    message: `${path} can't be ${how}: ${reasonOf(error)}`,
-    disposition: 'retry',
-    cause: error,
-  });
+  return fileWriteError(path, error, 'store/blob', `${path} can't be ${how}: ${reasonOf(error)}`);
 }

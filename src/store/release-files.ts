@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type BundleId, digestFromHex, isDigest } from '../domain/digest.ts';
 import type { ReleaseFiles } from '../engine/ports.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { fileWriteError } from './write-error.ts';
 
 /** Names the bundle whose files lie in a folder. Attachments begin with a letter or a digit, so that none is called like that. */
 const MARKER = '.bundle';
@@ -109,10 +110,6 @@ function damaged(name: string, digest: string, found: string): AppError {
 
 function failed(path: string, cause: unknown): AppError {
   if (cause instanceof AppError) return cause;
-  return new AppError({
-    code: systemCodeOf(cause) === 'ENOSPC' ? 'store/no-space' : 'store/release-files',
-    message: `attached files in ${path} can't be written: ${reasonOf(cause)}; make room on this filesystem, and move away what is not stickpin's`,
-    disposition: 'retry',
-    cause,
-  });
+  const message = `attached files in ${path} can't be written: ${reasonOf(cause)}; move away what is not stickpin's`;
+  return fileWriteError(path, cause, 'store/release-files', message);
 }

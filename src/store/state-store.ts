@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
 import type { BadBlob } from '../domain/bad-blob.ts';
@@ -9,9 +10,11 @@ import type { StoredBundle } from '../domain/state.ts';
 import type { EventRow, StateStore } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createConditionRows } from './condition-rows.ts';
+import { createDiskWatch } from './disk-watch.ts';
 import { createTagRows } from './tag-rows.ts';
 import { createTrustRows } from './trust-rows.ts';
 import { createWalSync, syncLog } from './wal-sync.ts';
+import { databaseWriteError } from './write-error.ts';
 
 interface BundleRow {
   readonly bundle_id: string;
@@ -49,6 +52,16 @@ export type BundleReviver = (row: {
   readonly contents: string;
 }) => Pick<VerifiedBundle, 'payload' | 'contents'>;
 
+/** What {@link createStateStore} may be given. */
+export interface StateStoreOptions {
+  /** Lines of the history that stay; default 20,000. */
+  readonly keptEvents?: number;
+  /** Has the write-ahead log written to the disk. */
+  readonly sync?: () => Promise<void>;
+  /** Thrown by every change, in place of making it: the database is a copy that stands in for the real one. */
+  readonly refusal?: AppError;
+}
+
 const names = v.array(v.string());
 
 /** Lines of the history that are kept: a fault that lasts adds one for each image every few minutes. */
@@ -57,15 +70,16 @@ const KEPT_EVENTS = 20_000;
 /**
  * The state in SQLite. Every change and its line of history are one transaction.
  *
- * The newest `keptEvents` lines of history stay (default 20,000). Bundles are kept in memory beside the database, so that a round costs no query; a change replaces the value.
+ * Bundles are kept in memory beside the database, so that a round costs no query; a change replaces the value.
  *
- * @throws AppError `store/row` (`fatal`) when what was stored can't be read back; every change throws `store/write` (`retry`) and changes nothing. What
- * is committed and does not get to the disk is in force all the same, and `settled()` throws `store/write` until it does.
+ * @throws AppError `store/row` (`fatal`) when what was stored can't be read back; every change throws `store/write`, `store/no-space` or
+ * `store/read-only` (`retry`), and changes nothing. What
+ * is committed and does not get to the disk is in force all the same, and `settled()` throws the same until it does.
  */
 export function createStateStore(
   database: Database,
   revive: BundleReviver,
-  { keptEvents = KEPT_EVENTS, sync = () => syncLog(database) } = {},
+  { keptEvents = KEPT_EVENTS, sync = () => syncLog(database), refusal }: StateStoreOptions = {},
 ): StateStore {
   const insertEvent = database.prepare(
     'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
@@ -117,12 +131,14 @@ export function createStateStore(
     pruneEvents.run(Number(insertEvent.run(row).lastInsertRowid) - keptEvents);
   };
   const walSync = createWalSync(sync);
+  const disk = createDiskWatch(dirname(database.name));
   /** One transaction; what it throws names the file. */
   const write = (work: () => void): void => {
+    if (refusal !== undefined) throw refusal;
     try {
       database.transaction(work)();
     } catch (error) {
-      throw writeError(database, error);
+      throw disk.failed(databaseWriteError(database.name, error));
     }
     walSync.committed();
   };
@@ -132,9 +148,10 @@ export function createStateStore(
       try {
         await walSync.settled();
       } catch (error) {
-        throw writeError(database, error);
+        throw disk.failed(databaseWriteError(database.name, error));
       }
     },
+    trouble: () => (refusal === undefined ? disk.trouble() : { code: refusal.code, message: refusal.message }),
     append: (event) => write(() => append(event)),
     conditions: () => conditions,
     setConditions: (changed) => {
@@ -236,15 +253,6 @@ export function createStateStore(
           ...(row.medium !== null && { medium: row.medium }),
         })),
   };
-}
-
-function writeError({ name }: Database, cause: unknown): AppError {
-  return new AppError({
-    code: 'store/write',
-    message: `${name} can't be written: ${reasonOf(cause)}; make room on its filesystem, and see that it is writable`,
-    disposition: 'retry',
-    cause,
-  });
 }
 
 function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, string | number | null> {

@@ -3,6 +3,7 @@ import type { VerifiedBundle } from '../../src/domain/bundle.ts';
 import type { Catalog } from '../../src/domain/catalog.ts';
 import type { ConditionMarks } from '../../src/domain/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/digest.ts';
+import { isDiskTrouble } from '../../src/domain/disk-trouble.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
@@ -355,6 +356,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
     settled: async () => undefined,
+    trouble: () => {
+      const { fail } = fake;
+      return fail instanceof AppError && isDiskTrouble(fail) ? { code: fail.code, message: fail.message } : undefined;
+    },
     setBrought: (reference, isBrought) => {
       if (fake.fail !== undefined) throw fake.fail;
       const others = [...brought].filter((other) => other !== reference);

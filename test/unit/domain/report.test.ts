@@ -25,6 +25,27 @@ const report = (over: Partial<Observed>, bundles: readonly StoredBundle[] = []) 
 };
 
 describe('reportOf', () => {
+  it('lists what is plugged in and cannot be recorded, with the reason, and nothing twice', () => {
+    const obstacle = { code: 'store/read-only', message: '/var/lib/stickpin is read-only' };
+    const media = [medium('sdb1', [found(bundle)]), medium('sdc1', [found(bundle)])];
+    expect(report({ media, obstacle }).bundles).toEqual([
+      {
+        bundleId: bundle.bundleId,
+        name: 'ocp',
+        version: '4.13.7',
+        sequence: 7,
+        phase: 'detected',
+        reason: obstacle,
+        signedBy: ['factory-2026'],
+        media: ['sdb1', 'sdc1'],
+        images: { total: 2, present: 0, pinned: 0 },
+        sizeBytes: bundle.payload.totals.sizeBytes,
+      },
+    ]);
+    expect(report({ media, obstacle }, [stored(bundle)]).bundles).toHaveLength(1);
+    expect(report({ media, obstacle: { code: 'media/read', message: 'bad' } }).bundles).toEqual([]);
+  });
+
   it('counts images, and tells times, media and phase', () => {
     const images = [listed(referenceOf('etcd'), false)];
     const runtime = reachable({ images });

@@ -257,6 +257,19 @@ describe('statusLine: the wording of the design', () => {
       bundles: [adopted],
       reads: 'Rendering the pins failed: /etc/crio/crio.conf is broken. It is tried again by itself.',
     },
+    {
+      when: 'nothing can be recorded',
+      over: { obstacle: { code: 'store/no-space', message: '/var/lib/stickpin is full. Make room on it' } },
+      reads: '/var/lib/stickpin is full. Make room on it. stickpin goes on by itself.',
+    },
+    {
+      when: 'a bundle waits for that',
+      over: {
+        media: [stick],
+        obstacle: { code: 'store/read-only', message: '/var/lib/stickpin is read-only. Remount it' },
+      },
+      reads: '/var/lib/stickpin is read-only. Remount it. ocp 4.13.7 on sdb1 waits for it. stickpin goes on by itself.',
+    },
   ])('$when', ({ over, bundles, progress, reads }) => {
     expect(line(over, bundles, progress)).toBe(reads);
     expect(reads.length).toBeLessThanOrEqual(300);

@@ -38,6 +38,24 @@ describe('media jobs', () => {
     }
   });
 
+  it('pauses for 5 s at most while our own disk takes no writes', async () => {
+    const clock = createVirtualClock();
+    const jobs = createMediaJobs(clock, () => undefined);
+    const fail = () =>
+      jobs.start(
+        '1-sda1',
+        () => Promise.reject(new Error('full')),
+        () => ({ code: 'store/no-space', message: 'full' }),
+      );
+    for (const pauseMs of [1_000, 2_000, 4_000, 5_000, 5_000]) {
+      fail();
+      await clock.advance(pauseMs - 1);
+      expect(jobs.busy().has('1-sda1')).toBe(true);
+      await clock.advance(1);
+      expect(jobs.busy().size).toBe(0);
+    }
+  });
+
   it('stops at once, also in a pause, and starts nothing more', async () => {
     const clock = createVirtualClock();
     const jobs = createMediaJobs(clock, () => undefined);

@@ -19,6 +19,7 @@ function make() {
     cancel: () => undefined,
     setSigners: () => undefined,
     setVerdict: () => undefined,
+    trouble: () => undefined,
     mark: () => undefined,
     setSoak: () => undefined,
     retire: () => undefined,

@@ -1,0 +1,100 @@
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { isDiskTrouble } from '../domain/disk-trouble.ts';
+import type { StateStore } from '../engine/ports.ts';
+import { AppError } from '../platform/app-error.ts';
+import { probeDisk } from '../platform/disk-fault.ts';
+import type { Log } from '../platform/log.ts';
+import { openDatabase } from './database.ts';
+import { type BundleReviver, createStateStore } from './state-store.ts';
+
+/** The state, as long as it is not closed. */
+export interface OpenState {
+  readonly store: StateStore;
+  close(): void;
+}
+
+/** What {@link openState} needs. */
+export interface OpenStateOptions {
+  /** The database. */
+  readonly path: string;
+  readonly revive: BundleReviver;
+  /** Where a copy may lie for a while: on another filesystem, which takes writes. */
+  readonly standbyDirectory: string;
+  readonly log: Log;
+}
+
+/**
+ * Opens the state. Where its filesystem is full or read-only, what was recorded is read from a copy, and every change throws `store/no-space` or
+ * `store/read-only`, until the database itself can be opened: the daemon then goes on with that one, without a restart.
+ *
+ * @throws AppError as `openDatabase` and `createStateStore` for anything else
+ */
+export function openState(options: OpenStateOptions): OpenState {
+  try {
+    return openReal(options);
+  } catch (error) {
+    if (!(error instanceof AppError) || !isDiskTrouble(error)) throw error;
+    options.log.error(
+      { err: error },
+      `${error.message}. Until then nothing is recorded, and no new bundle is taken up`,
+    );
+    return openStandby(options, error);
+  }
+}
+
+function openReal({ path, revive }: OpenStateOptions): OpenState {
+  const database = openDatabase(path);
+  try {
+    return { store: createStateStore(database, revive), close: () => void database.close() };
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
+  const { path, standbyDirectory, revive, log } = options;
+  const copied = openCopy(path, standbyDirectory);
+  const standby = createStateStore(copied.database, revive, { refusal });
+  const dropCopy = () => {
+    copied.database.close();
+    rmSync(standbyDirectory, { recursive: true, force: true });
+  };
+  let real: OpenState | undefined;
+  const current = (): StateStore => {
+    if (real !== undefined) return real.store;
+    if (probeDisk(dirname(path)) !== undefined) return standby;
+    try {
+      real = openReal(options);
+    } catch {
+      return standby; // what keeps it is told by the refusal
+    }
+    dropCopy();
+    log.info({}, `${path} can be written again: what happens is recorded from now on`);
+    return real.store;
+  };
+  return { store: delegate(standby, current), close: () => (real === undefined ? dropCopy() : real.close()) };
+}
+
+/** The database with its write-ahead log, copied as it is: SQLite puts them together. */
+function openCopy(path: string, directory: string) {
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const copy = join(directory, basename(path));
+  for (const suffix of ['', '-wal']) {
+    if (existsSync(`${path}${suffix}`)) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
+  }
+  return { database: openDatabase(copy) };
+}
+
+/** Calls the same method of what `current` gives at that time. */
+function delegate(shape: StateStore, current: () => StateStore): StateStore {
+  const call =
+    (name: keyof StateStore) =>
+    (...args: readonly unknown[]): unknown =>
+      Reflect.apply(current()[name], undefined, args);
+  return Object.fromEntries(
+    Object.keys(shape).map((name) => [name, call(name as keyof StateStore)]),
+  ) as unknown as StateStore;
+}
