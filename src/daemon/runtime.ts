@@ -35,6 +35,7 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       unit: crio.unit,
       units,
       mirror,
+      clock,
       log,
       paths: crioPathsOf({ crio, paths }),
     });
@@ -46,6 +47,7 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       ...certs,
       units,
       mirror,
+      clock,
     });
   switch (runtime.kind) {
     case 'cri-o':
@@ -107,7 +109,7 @@ export function createDetectedRuntime(
     },
     observe: async (signal) => {
       const observation = await current?.adapter.observe(signal);
-      if (observation?.kind === 'reachable') return observation;
+      if (observation !== undefined && observation.kind !== 'unreachable') return observation;
       const candidate = await detect(signal);
       if (candidate === undefined) return observation ?? { kind: 'unreachable', reason: NONE_FOUND };
       if (observation !== undefined && current?.candidate.socketPath === candidate.socketPath) return observation;

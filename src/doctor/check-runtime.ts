@@ -1,9 +1,11 @@
 import { stat } from 'node:fs/promises';
 import { type Finding, findingsOn } from '../domain/finding.ts';
 import { reasonOf } from '../platform/app-error.ts';
+import { systemClock } from '../platform/clock.ts';
 import { formatBytes } from '../platform/sizes.ts';
+import { callAgain } from '../runtime/call-again.ts';
 import { registryConfigPath } from '../runtime/containerd/registry-config-path.ts';
-import { createCriClient } from '../runtime/cri-client.ts';
+import { type CriClient, createCriClient } from '../runtime/cri-client.ts';
 import type { RuntimeCandidate } from '../runtime/detect.ts';
 import { filesystemAt } from '../runtime/observe.ts';
 import type { Check } from './run-checks.ts';
@@ -36,12 +38,13 @@ export function checkRuntime({ detect, minFreePercent }: RuntimeCheckOptions): C
       const { kind, title, socketPath } = candidate;
       const cri = createCriClient({ socketPath });
       try {
-        const name = await cri.version(signal);
+        await callAgain(cri.status, systemClock, signal);
+        const name = await callAgain(cri.version, systemClock, signal);
         const mirrors = kind === 'containerd' ? await lookAtConfigPath(await cri.statusInfo(signal)) : [];
         return [
           ok(`${name} answers on ${socketPath}`),
           ...mirrors,
-          ...(await lookAtSpace(await cri.imageFilesystemPath(signal), minFreePercent)),
+          ...(await lookAtSpace(cri, minFreePercent, signal)),
         ];
       } catch (error) {
         signal.throwIfAborted();
@@ -70,8 +73,20 @@ async function lookAtConfigPath(info: Readonly<Record<string, string>>): Promise
   ];
 }
 
-async function lookAtSpace(path: string | undefined, minFreePercent: number): Promise<readonly Finding[]> {
+async function lookAtSpace(
+  cri: Pick<CriClient, 'imageFilesystemPath'>,
+  minFreePercent: number,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
   const { ok, warning } = findingsOn('space');
+  let path: string | undefined;
+  try {
+    path = await callAgain(cri.imageFilesystemPath, systemClock, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    const message = `the runtime runs, but it was not found out where it keeps images: ${reasonOf(error)}`;
+    return [warning(message, "run stickpin doctor again; if it goes on, the runtime's own journal tells why")];
+  }
   const filesystem = path === undefined ? undefined : await filesystemAt(path);
   if (filesystem === undefined)
     return [

@@ -203,7 +203,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     disk,
     badBlobs,
   };
-  const lost = isRetired(bundle) || observed.runtime.kind === 'unreachable' ? undefined : lostImages(facts);
+  const lost = isRetired(bundle) || observed.runtime.kind !== 'reachable' ? undefined : lostImages(facts);
   const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed));
   return {
     bundle,
@@ -302,12 +302,12 @@ function activationDue(bundle: StoredBundle, stored: Stored): boolean {
 }
 
 function mirrorsIn({ runtime }: Observed): RenderedMirrors {
-  if (runtime.kind === 'unreachable') return { repositories: [], takeEffect: 'at-once' };
+  if (runtime.kind !== 'reachable') return { repositories: [], takeEffect: 'at-once' };
   return { repositories: runtime.renderedMirrors, takeEffect: runtime.mirrorsTakeEffect ?? 'at-once' };
 }
 
 function imagesByName(observed: Observed): ReadonlyMap<string, RuntimeImage> | undefined {
-  if (observed.runtime.kind === 'unreachable') return undefined;
+  if (observed.runtime.kind !== 'reachable') return undefined;
   return new Map(
     observed.runtime.images.flatMap((image) =>
       [...image.repoDigests, ...image.repoTags].map((name) => [name, image] as const),

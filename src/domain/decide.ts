@@ -23,7 +23,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
   const media = mediaEffects(observed);
   const adoptions = adoptionEffects(observed, assessment);
   const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
-  if (observed.runtime.kind === 'unreachable') {
+  if (observed.runtime.kind !== 'reachable') {
     return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
   }
   const pins = pinEffects(observed, assessment);

@@ -1,6 +1,7 @@
 import { type BundleFacts, baseHold, cancelHold, imagesMissing, mediaHold, pinReason, runtimeHold } from './hold.ts';
 import { isRolledBack, type ReachedPhase, reachedPhase } from './life.ts';
 import type { PhaseOf } from './phase.ts';
+import { runtimeAway } from './runtime-away.ts';
 import { spaceHold } from './space.ts';
 import type { Withdrawal } from './standing.ts';
 import type { Observed, Stored, StoredBundle } from './state.ts';
@@ -25,8 +26,8 @@ function phaseOf(facts: BundleFacts, { observed, stored }: PhaseContext): PhaseO
   const { bundle, absentImages, unpinnedImages } = facts;
   const reached = reachedPhase(bundle, stored.bundles);
   if (reached === 'retired') return { phase: 'retired' };
-  if (observed.runtime.kind === 'unreachable') {
-    const reason = { code: 'runtime/unreachable', message: observed.runtime.reason };
+  if (observed.runtime.kind !== 'reachable') {
+    const reason = { code: runtimeAway(observed.runtime).code, message: observed.runtime.reason };
     return reached === undefined ? { phase: 'held', hold: 'runtime', reason } : { phase: reached, reason };
   }
   if (absentImages.length > 0) return incomplete(facts, reached, observed);

@@ -4,6 +4,7 @@ import { bundleTitle, trustedBy } from './bundle.ts';
 import { type ConditionStatus, type ConditionType, type ConditionVerdict, reasonWord } from './condition.ts';
 import { currentIds, isProven, isRetired, isRolledBack } from './life.ts';
 import type { Reason } from './medium.ts';
+import { runtimeAway } from './runtime-away.ts';
 import { spaceHold } from './space.ts';
 import type { Observed } from './state.ts';
 
@@ -50,11 +51,11 @@ function judgement(status: ConditionStatus, reason: string, message: string): Ju
   return { status, reason, message };
 }
 
-/** What can't be said while the runtime does not answer. */
+/** What can't be said while the runtime's images are not known. */
 function away({ observed: { runtime } }: Look): Judgement | undefined {
-  return runtime.kind === 'unreachable'
-    ? judgement('Unknown', 'RuntimeUnreachable', `the runtime does not answer: ${runtime.reason}`)
-    : undefined;
+  if (runtime.kind === 'reachable') return undefined;
+  const { word, what } = runtimeAway(runtime);
+  return judgement('Unknown', word, what);
 }
 
 function retired({ entry: { bundle } }: Look, status: ConditionStatus): Judgement | undefined {

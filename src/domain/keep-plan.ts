@@ -19,7 +19,7 @@ export interface KeepPlan {
  * @returns undefined while the runtime does not answer: nobody knows then what it lacks.
  */
 export function keepPlan(observed: Observed, assessment: Assessment, policy: Policy): KeepPlan | undefined {
-  if (observed.runtime.kind === 'unreachable') return undefined;
+  if (observed.runtime.kind !== 'reachable') return undefined;
   const layers = new Map<Digest, Layer>();
   for (const entry of assessment.bundles) {
     if (entry.phase === 'retired' || entry.withdrawn !== undefined) continue;

@@ -60,7 +60,7 @@ export function needsContainers(
   policy: Policy,
   { isShort, sinceLookMs }: BeforeLook,
 ): boolean {
-  if (runtime.kind === 'unreachable') return false;
+  if (runtime.kind !== 'reachable') return false;
   if (isLookDue(stored.bundles, sinceLookMs, policy.lifecycle)) return true;
   if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
   if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
@@ -94,7 +94,7 @@ export function assessLife(
   const foreign = foreignDigests(runtime, stored);
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
   const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
-  if (runtime.kind === 'unreachable') return nothing;
+  if (runtime.kind !== 'reachable') return nothing;
   const takeOvers = takeOverEffects(stored, policy);
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
   if (containers === undefined) return nothing;
@@ -128,7 +128,7 @@ export function assessLife(
 
 /** Whether a release was retired just now whose images are to be removed, and the runtime still reports some of them as pinned. */
 function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
-  if (runtime.kind === 'unreachable') return false;
+  if (runtime.kind !== 'reachable') return false;
   const needed = new Set(
     keptBundles(bundles).flatMap(({ contents }) => contents.images.map((image) => image.reference)),
   );
@@ -255,7 +255,7 @@ function isAnyRunning(
 }
 
 function withRemovals(bundle: StoredBundle, { observed: { runtime }, stored, containers, ids }: ContainerLook) {
-  if (runtime.kind === 'unreachable') return [];
+  if (runtime.kind !== 'reachable') return [];
   return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored }), containers, ids);
 }
 

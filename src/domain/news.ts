@@ -6,6 +6,7 @@ import { degradedNews } from './degraded-news.ts';
 import type { News } from './event.ts';
 import { isFolder, unmountedMessage } from './last-carrier.ts';
 import type { Medium, Reason } from './medium.ts';
+import { runtimeAway } from './runtime-away.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
 
@@ -35,10 +36,10 @@ export function newsBetween(before: Snapshot | undefined, after: Snapshot): News
 function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
   const was = before?.observed.runtime;
   const is = observed.runtime;
-  if (is.kind === 'unreachable') {
-    if (was?.kind === 'unreachable') return [];
-    const message = `The container runtime does not answer: ${is.reason}. Preloads wait for it.`;
-    return [{ kind: 'runtimeUnreachable', level: 'warn', message }];
+  if (is.kind !== 'reachable') {
+    if (was?.kind === is.kind) return [];
+    const kind = is.kind === 'unlisted' ? 'imagesUnlisted' : 'runtimeUnreachable';
+    return [{ kind, level: 'warn', message: `${runtimeAway(is).what} Preloads wait for it.` }];
   }
   if (was?.kind === 'reachable') return [];
   return [{ kind: 'runtimeBack', level: 'info', message: `The container runtime answers: ${is.name}` }];
@@ -49,7 +50,7 @@ function pinNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
   const faultOf = (seen: Observed | undefined) =>
     seen?.runtime.kind === 'reachable' ? seen.runtime.pinFault?.message : undefined;
   const [was, is] = [faultOf(before?.observed), faultOf(observed)];
-  if (was === is || observed.runtime.kind === 'unreachable') return [];
+  if (was === is || observed.runtime.kind !== 'reachable') return [];
   if (is !== undefined) return [{ kind: 'pinsNotTaken', level: 'warn', message: is }];
   return [{ kind: 'pinsHold', level: 'info', message: 'Nothing takes the pins of bundles away any more' }];
 }
@@ -194,6 +195,7 @@ function completionNews({ bundle }: BundleAssessment): News[] {
 /** A runtime that is away is told once for all bundles, what it does not allow where it was tried; pins that come late are no news. */
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/unreachable',
+  'runtime/unlisted',
   'runtime/config',
   'runtime/write',
   'runtime/pins-pending',

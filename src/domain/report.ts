@@ -45,6 +45,7 @@ export interface BundleReport {
 export interface StatusReport {
   readonly status: string;
   readonly operation: 'idle' | 'verifying' | 'preloading' | 'activating';
+  /** `reason`: why its images are not known. It may be reachable all the same. */
   readonly runtime: { readonly reachable: boolean; readonly name?: string; readonly reason?: string };
   readonly media: readonly { readonly medium: string; readonly state: string; readonly bundles: number }[];
   readonly bundles: readonly BundleReport[];
@@ -85,10 +86,11 @@ export function reportOf(
   return {
     status: statusLine(observed, assessment, progress),
     operation: operationOf(observed, assessment),
-    runtime:
-      runtime.kind === 'reachable'
-        ? { reachable: true, name: runtime.name }
-        : { reachable: false, reason: runtime.reason },
+    runtime: {
+      reachable: runtime.kind !== 'unreachable',
+      ...(runtime.kind !== 'unreachable' && { name: runtime.name }),
+      ...(runtime.kind !== 'reachable' && { reason: runtime.reason }),
+    },
     media: observed.media.map(({ label, state, isBusy }) => ({
       medium: label,
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,

@@ -61,4 +61,19 @@ export type RuntimeObservation =
       /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */
       readonly renderedMirrors: readonly string[];
     }
-  | { readonly kind: 'unreachable'; readonly reason: string };
+  | UnlistedRuntime
+  | UnreachableRuntime;
+
+/** A runtime that answers CRI's `Status` and can't say which images it has, so that nothing is decided about them. */
+export interface UnlistedRuntime {
+  readonly kind: 'unlisted';
+  /** As the runtime names itself. */
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** A runtime that does not answer CRI's `Status`. */
+export interface UnreachableRuntime {
+  readonly kind: 'unreachable';
+  readonly reason: string;
+}

@@ -11,6 +11,7 @@ import type { Medium, MediumId } from './medium.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { isRelease, noticeEffect, noticeTitle } from './notice.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
+import { runtimeAway } from './runtime-away.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
 import type { Rejection } from './unknown-bundles.ts';
@@ -110,10 +111,11 @@ function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
 
 /** What keeps every bundle from going on. */
 function blockedLine({ runtime, obstacle }: Observed, { bundles, adoptions }: Assessment): string | undefined {
-  if (runtime.kind === 'unreachable') {
+  if (runtime.kind !== 'reachable') {
     const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
-    const what = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
-    return `The container runtime does not answer: ${sentence(runtime.reason)}${what} Start it; stickpin goes on by itself.`;
+    const waits = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
+    const { what, next } = runtimeAway(runtime);
+    return `${what}${waits} ${next}`;
   }
   if (obstacle === undefined) return undefined;
   if (!isDiskTrouble(obstacle)) return `${sentence(obstacle.message)} It is tried again by itself.`;

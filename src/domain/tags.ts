@@ -91,7 +91,7 @@ export function tagOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string,
 /** Compares the tags of the releases that hold them with what the runtime says. An image that is absent is pulled first. */
 export function assessTags(holders: readonly TagHolder[], observed: Observed): TagAssessment {
   const { runtime, running, tagsGiven, failures, now } = observed;
-  if (runtime.kind === 'unreachable') return NO_TAGS;
+  if (runtime.kind !== 'reachable') return NO_TAGS;
   // While tags move, what was observed of them is no longer true.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) return NO_TAGS;
   const { stray, met, owned } = compare(holders, runtime);

@@ -57,7 +57,7 @@ export async function giveTags(
 
 async function observed(runtime: ActivationDependencies['runtime'], signal: AbortSignal) {
   const observation = await runtime.observe(signal);
-  if (observation.kind === 'unreachable') {
+  if (observation.kind !== 'reachable') {
     throw new AppError({ code: 'runtime/unreachable', message: observation.reason, disposition: 'retry' });
   }
   const { images, mirrorsTakeEffect } = observation;

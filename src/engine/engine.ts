@@ -184,7 +184,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     status.publish();
     obstacle = await act(decision.effects, assessment, signal);
     goOn(succession.decided(obstacle === undefined ? decision.lineUp : undefined));
-    const latest = observed.runtime.kind === 'unreachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS;
+    const latest = observed.runtime.kind !== 'reachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS;
     const wasRunning = observed.running.length > 0;
     return pace(decision, { failed: obstacle !== undefined, wasRunning, latestMs: latest, now: clock.now() });
   }

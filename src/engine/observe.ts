@@ -95,7 +95,7 @@ export async function lookAtContainers(
   signal: AbortSignal,
 ): Promise<ContainersSeen | undefined> {
   const [seen, all] = await Promise.all([observeRuntime(runtime, signal), observeContainers(containers, signal)]);
-  return seen.kind === 'unreachable' || all === undefined ? undefined : { images: seen.images, containers: all };
+  return seen.kind !== 'reachable' || all === undefined ? undefined : { images: seen.images, containers: all };
 }
 
 async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promise<RuntimeObservation> {

@@ -19,6 +19,8 @@ export interface CriClient {
   imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /** Where the runtime keeps its images (`ImageFsInfo`, the first filesystem), or undefined when it doesn't say. */
   imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
+  /** `Status`: resolves when the runtime is alive. */
+  status(signal: AbortSignal): Promise<void>;
   /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
   statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
   /** No deadline: slow is not failed. Resolves with the image's id or name as the runtime answers. */
@@ -105,6 +107,9 @@ export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: C
       }
       const { imageFilesystems } = await call<{ imageFilesystems: Usage[] }>('ImageFsInfo', {}, signal);
       return imageFilesystems[0]?.fsId?.mountpoint || undefined;
+    },
+    status: async (signal) => {
+      await call('Status', {}, signal, { service: RUNTIME_SERVICE });
     },
     statusInfo: async (signal) => {
       const asked = { service: RUNTIME_SERVICE };

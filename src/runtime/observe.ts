@@ -4,11 +4,14 @@ import type {
   ImageFilesystem,
   LayerStorage,
   MirrorEffect,
+  RuntimeImage,
   RuntimeObservation,
   StagingPlace,
 } from '../domain/runtime-image.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Clock } from '../platform/clock.ts';
+import { type Call, callAgain } from './call-again.ts';
 import type { CriClient } from './cri-client.ts';
 
 /** The part of an observation that a runtime's own adapter adds. */
@@ -21,45 +24,97 @@ export interface Rendered {
 
 /** How a runtime works, as far as its version does not change it. */
 export interface RuntimeTraits {
+  /** For people, while it does not say its own name. */
+  readonly title: string;
   readonly layerStorage: LayerStorage;
   readonly mirrorsTakeEffect: MirrorEffect;
   /** Where blobs lie while they are pulled, if that is not the runtime's own storage. */
   readonly stagingPath?: string;
 }
 
+/** What a {@link CriObserver} works with. */
+export interface CriObserverOptions {
+  readonly cri: Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
+  readonly traits: RuntimeTraits;
+  /** Deadline of one observation. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  /** What is rendered for this runtime now. */
+  readonly rendered: (signal: AbortSignal) => Promise<Rendered>;
+}
+
+/** One observation. Only an abort of `signal` is thrown. */
+export type CriObserver = (signal: AbortSignal) => Promise<RuntimeObservation>;
+
+/** What the last observations found, for calls that fail while the runtime is alive. */
+interface Remembered {
+  readonly name?: string | undefined;
+  readonly imagesPath?: string | undefined;
+  readonly rendered?: Rendered | undefined;
+}
+
+const NOTHING_RENDERED: Rendered = { renderedPins: [], renderedMirrors: [] };
+
 /**
- * One observation over CRI: name, images, filesystem, and what `rendered` finds. Whatever fails, or takes longer than `timeoutMs`, makes it
- * `unreachable`; only an abort of `signal` is thrown.
+ * Observes a runtime over CRI. `Status` alone says whether the runtime is alive. A call that fails is tried again; what it means when
+ * it goes on failing:
+ *
+ * - `Status`: the runtime is `unreachable`;
+ * - `ListImages`: it is `unlisted`, since nothing can be decided without its images;
+ * - `Version`: its name is that of the last observation, or says that the version is not known;
+ * - `ImageFsInfo`: the path is that of the last observation (its sizes are our own statfs), or the filesystem is not known. CRI-O
+ *   fails here for a moment whenever a commit takes a file away that it is about to count;
+ * - what is rendered: it is that of the last observation, or nothing, so that it is rendered again.
  */
-export async function observeOverCri(
-  cri: CriClient,
-  { layerStorage, mirrorsTakeEffect, stagingPath }: RuntimeTraits,
-  timeoutMs: number,
-  signal: AbortSignal,
-  rendered: (signal: AbortSignal) => Promise<Rendered>,
-): Promise<RuntimeObservation> {
-  try {
-    return await withDeadline(
-      'The container runtime',
-      timeoutMs,
-      signal,
-      async (inner): Promise<RuntimeObservation> => {
-        const [name, images, filesystem, ours] = await Promise.all([
-          cri.version(inner),
-          cri.listImages(inner),
-          imageFilesystem(cri, inner),
-          rendered(inner),
+export function createCriObserver({ cri, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {
+  let last: Remembered = {};
+  const nameOf = (name: string | undefined) => name ?? last.name ?? `${traits.title} (version unknown)`;
+  return async (signal) => {
+    let isAlive = false;
+    try {
+      return await withDeadline('The container runtime', timeoutMs, signal, async (inner) => {
+        const again = <T>(call: Call<T>) => callAgain(call, clock, inner);
+        const [alive, name, images, path, ours] = await Promise.allSettled([
+          again(cri.status).then(() => {
+            isAlive = true;
+          }),
+          again(cri.version),
+          again(cri.listImages),
+          last.imagesPath === undefined ? again(cri.imageFilesystemPath) : cri.imageFilesystemPath(inner),
+          again(rendered),
         ]);
-        const staging = await stagingPlace(filesystem, stagingPath);
-        const traits = { layerStorage, mirrorsTakeEffect };
-        return { kind: 'reachable', name, images, filesystem, ...traits, staging, ...ours };
-      },
-    );
-  } catch (error) {
-    signal.throwIfAborted();
-    const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
-    return { kind: 'unreachable', reason: isAway ? `nothing answers on ${cri.socketPath}` : reasonOf(error) };
-  }
+        inner.throwIfAborted();
+        if (alive.status === 'rejected') throw alive.reason;
+        last = {
+          name: nameOf(foundBy(name)),
+          imagesPath: path.status === 'fulfilled' ? path.value : last.imagesPath,
+          rendered: foundBy(ours) ?? last.rendered ?? NOTHING_RENDERED,
+        };
+        if (images.status === 'rejected') throw images.reason;
+        return await reachable(images.value, last, traits);
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isAlive) return { kind: 'unlisted', name: nameOf(undefined), reason: reasonOf(error) };
+      last = {};
+      const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
+      return { kind: 'unreachable', reason: isAway ? `nothing answers on ${cri.socketPath}` : reasonOf(error) };
+    }
+  };
+}
+
+function foundBy<T>(settled: PromiseSettledResult<T>): T | undefined {
+  return settled.status === 'fulfilled' ? settled.value : undefined;
+}
+
+async function reachable(
+  images: readonly RuntimeImage[],
+  { name = '', imagesPath, rendered = NOTHING_RENDERED }: Remembered,
+  { layerStorage, mirrorsTakeEffect, stagingPath }: RuntimeTraits,
+): Promise<RuntimeObservation> {
+  const filesystem = imagesPath === undefined ? undefined : await filesystemAt(imagesPath);
+  const staging = await stagingPlace(filesystem, stagingPath);
+  return { kind: 'reachable', name, images, filesystem, layerStorage, mirrorsTakeEffect, staging, ...rendered };
 }
 
 /** Size and free bytes of the filesystem at `path`; undefined when it can't be asked. */
@@ -85,9 +140,4 @@ async function stagingPlace(
   } catch {
     return undefined;
   }
-}
-
-async function imageFilesystem(cri: CriClient, signal: AbortSignal): Promise<ImageFilesystem | undefined> {
-  const path = await cri.imageFilesystemPath(signal);
-  return path === undefined ? undefined : filesystemAt(path);
 }

@@ -99,7 +99,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
     },
     images: async () => {
       const seen = await harness.daemon().observeRuntime(new AbortController().signal);
-      if (seen.kind === 'unreachable') throw new Error(seen.reason);
+      if (seen.kind !== 'reachable') throw new Error(seen.reason);
       return seen.images;
     },
     start: async () => {

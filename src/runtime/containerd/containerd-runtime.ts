@@ -1,9 +1,10 @@
 import type { UnitControl } from '../../engine/ports.ts';
+import { type Clock, systemClock } from '../../platform/clock.ts';
 import { createContainers } from '../containers.ts';
 import { createCriClient } from '../cri-client.ts';
 import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
-import { observeOverCri, type RuntimeTraits } from '../observe.ts';
+import { createCriObserver, type RuntimeTraits } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { configError } from '../runtime-error.ts';
 import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
@@ -24,10 +25,12 @@ export interface ContainerdRuntimeOptions {
   /** Deadline of an observation, default 15 s. */
   readonly observeTimeoutMs?: number;
   readonly protoRoot?: string;
+  /** Default: the machine's own. */
+  readonly clock?: Clock;
 }
 
 /** Blobs are kept beside what was unpacked of them (fact 22); `hosts.toml` is read at each pull (fact 21). */
-const TRAITS: RuntimeTraits = { layerStorage: 'both', mirrorsTakeEffect: 'at-once' };
+const TRAITS: RuntimeTraits = { title: 'containerd', layerStorage: 'both', mirrorsTakeEffect: 'at-once' };
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 
 /**
@@ -65,11 +68,16 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       images.close();
     },
     onChange: listeners.add,
-    observe: (signal) =>
-      observeOverCri(cri, TRAITS, options.observeTimeoutMs ?? 15_000, signal, async (inner) => ({
-        renderedPins: labelledPins(await images.list(inner, MARK_LABEL)),
-        renderedMirrors: (await (await hosts(inner))?.rendered()) ?? [],
-      })),
+    observe: createCriObserver({
+      cri,
+      traits: TRAITS,
+      timeoutMs: options.observeTimeoutMs ?? 15_000,
+      clock: options.clock ?? systemClock,
+      rendered: async (signal) => ({
+        renderedPins: labelledPins(await images.list(signal, MARK_LABEL)),
+        renderedMirrors: (await (await hosts(signal))?.rendered()) ?? [],
+      }),
+    }),
     applyPins: async (references, _options, signal) => {
       pinned = new Set(references);
       for (const change of labelChanges(await images.list(signal), references))

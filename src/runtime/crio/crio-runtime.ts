@@ -1,15 +1,17 @@
 import type { UnitControl } from '../../engine/ports.ts';
 import { withDeadline } from '../../platform/abort.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { watchConfig } from '../config-watch.ts';
 import { createContainers } from '../containers.ts';
 import { type CriClient, createCriClient } from '../cri-client.ts';
 import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
-import { observeOverCri, type RuntimeTraits } from '../observe.ts';
+import { createCriObserver, type RuntimeTraits } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
-import { createCrioFiles } from './crio-files.ts';
+import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
 
 /** What the CRI-O adapter is made of. */
@@ -28,10 +30,17 @@ export interface CrioRuntimeOptions {
   /** Deadline of a reload's job, default 30 s. It waits behind a start that is under way, and that may take for ever. */
   readonly reloadTimeoutMs?: number;
   readonly protoRoot?: string;
+  /** Default: the machine's own. */
+  readonly clock?: Clock;
 }
 
 /** Layers are unpacked from blobs in /var/tmp (fact 18), which lie there until their image is stored. Mirrors wait for a reload (fact 5). */
-const TRAITS: RuntimeTraits = { layerStorage: 'unpacked', stagingPath: '/var/tmp', mirrorsTakeEffect: 'late' };
+const TRAITS: RuntimeTraits = {
+  title: 'CRI-O',
+  layerStorage: 'unpacked',
+  stagingPath: '/var/tmp',
+  mirrorsTakeEffect: 'late',
+};
 
 /**
  * CRI-O: pins and mirrors by drop-ins, images over CRI.
@@ -62,11 +71,16 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     ...createContainers(cri),
     close: cri.close,
     onChange: listeners.add,
-    observe: (signal) =>
-      observeOverCri(cri, TRAITS, options.observeTimeoutMs ?? 15_000, signal, async (inner) => {
-        const { rendered, fault } = await files.inspectPins(inner);
+    observe: createCriObserver({
+      cri,
+      traits: TRAITS,
+      timeoutMs: options.observeTimeoutMs ?? 15_000,
+      clock: options.clock ?? systemClock,
+      rendered: async (signal) => {
+        const { rendered, fault } = await inspectPins(files, paths, signal);
         return { renderedPins: rendered, pinFault: fault, renderedMirrors: await files.renderedMirrors() };
-      }),
+      },
+    }),
     applyPins: async (references, { force }, signal) => {
       const { changed, shadowing } = await files.writePins(references, signal);
       await reload.run(changed || force, references.length > 0, signal);
@@ -87,6 +101,17 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     image: cri.imageStatus,
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
   };
+}
+
+/** Files that can't be read say nothing about the runtime itself: it is told which, and the pins count as not rendered. */
+async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: AbortSignal) {
+  try {
+    return await files.inspectPins(signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    const message = `It can't be seen whether the pins in ${pinsFile} hold: ${reasonOf(error)}. Make the files of CRI-O's configuration readable for the service`;
+    return { rendered: [], fault: { code: 'runtime/config', message } };
+  }
 }
 
 /** Reloads when something changed, and when an earlier one failed or may never have been asked for (the daemon died in between). */

@@ -35,7 +35,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     });
   const observed = async () => {
     const seen = await runtime.observe(signal);
-    if (seen.kind === 'unreachable') throw new Error(seen.reason);
+    if (seen.kind !== 'reachable') throw new Error(seen.reason);
     return seen;
   };
   const imageOf = async (reference: string) =>

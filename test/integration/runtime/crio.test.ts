@@ -70,7 +70,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     });
   const observed = async () => {
     const seen: RuntimeObservation = await runtime.observe(signal);
-    if (seen.kind === 'unreachable') throw new Error(seen.reason);
+    if (seen.kind !== 'reachable') throw new Error(seen.reason);
     return seen;
   };
   const publish = (image: SampleImage, tags: readonly string[] = []) => {

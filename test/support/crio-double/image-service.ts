@@ -9,7 +9,7 @@ import { removeImageName } from './image-names.ts';
 import { createImageReader, imagesDirectory, type StoredImage } from './image-store.ts';
 import type { Log } from './log.ts';
 import type { DoubleOptions } from './options.ts';
-import { createPulls } from './pulls.ts';
+import { createPulls, type Pulls } from './pulls.ts';
 import type { Skopeo } from './skopeo.ts';
 
 /** Messages of the CRI as `@grpc/proto-loader` gives and takes them: snake case, 64-bit numbers as strings. */
@@ -40,6 +40,7 @@ export interface ImageServiceDeps {
 export function createImageService(deps: ImageServiceDeps): ImageService {
   const { options, state } = deps;
   const { images } = createImageReader(options);
+  const pulls = createPulls(deps);
   return {
     ListImages: async ({ filter }) => {
       const wanted = filter?.image?.image ?? '';
@@ -53,17 +54,32 @@ export function createImageService(deps: ImageServiceDeps): ImageService {
       const spec = { annotations: found.annotations };
       return { image: { ...criImage(found, state), spec }, ...(verbose && { info }) };
     },
-    PullImage: createPullHandler(deps, images),
+    PullImage: createPullHandler(deps, pulls, images),
     RemoveImage: createRemoveHandler(deps, images),
-    ImageFsInfo: async () => {
-      const usage = filesystemUsage(imagesDirectory(options));
-      return { image_filesystems: [usage], container_filesystems: [usage] };
-    },
+    ImageFsInfo: createFilesystemHandler(deps, pulls),
   };
 }
 
-function createPullHandler(deps: ImageServiceDeps, images: () => Promise<StoredImage[]>): Handler {
-  const pulls = createPulls(deps);
+/**
+ * The sizes of all files of the storage. CRI-O fails when one of them goes away while it counts, as the staged `images.json` does when an image is
+ * committed. Here every so-many-th call while a pull runs fails, so that each test of a preload meets it.
+ */
+function createFilesystemHandler({ options, log }: ImageServiceDeps, pulls: Pulls): Handler {
+  let callsBesidePulls = 0;
+  return async () => {
+    const directory = imagesDirectory(options);
+    if (pulls.areRunning()) callsBesidePulls += 1;
+    if (pulls.areRunning() && options.lostFileEvery > 0 && callsBesidePulls % options.lostFileEvery === 0) {
+      const message = `lstat ${join(directory, `.tmp-images.json${callsBesidePulls}`)}: no such file or directory`;
+      log.warn(`ImageFsInfo: ${message}`);
+      throw new Error(message);
+    }
+    const usage = filesystemUsage(directory);
+    return { image_filesystems: [usage], container_filesystems: [usage] };
+  };
+}
+
+function createPullHandler(deps: ImageServiceDeps, pulls: Pulls, images: () => Promise<StoredImage[]>): Handler {
   return async ({ image, auth }, signal) => {
     deps.log.info(`Pulling image: ${image?.image ?? ''}`);
     const name = parseImageName(image?.image ?? '', deps.options.registriesFile);

@@ -36,6 +36,8 @@ export interface DoubleOptions {
   readonly containersFile?: string;
   /** From SIGHUP to the moment when the configuration is read again. */
   readonly reloadDelayMs: number;
+  /** While a pull runs, each so-many-th `ImageFsInfo` fails for a file that an image's commit took away; 0 means none. */
+  readonly lostFileEvery: number;
   /** What `Version` answers. */
   readonly version: string;
 }
@@ -59,6 +61,7 @@ const flags = {
   proto: { type: 'string' },
   containers: { type: 'string' },
   'reload-delay-ms': { type: 'string', default: '150' },
+  'lost-file-every': { type: 'string', default: '2' },
   version: { type: 'string', default: '1.36.3' },
 } as const;
 
@@ -76,6 +79,8 @@ export function parseOptions(args: readonly string[], environment: NodeJS.Proces
   if (protoFile === undefined) throw new Error('name the CRI proto file with --proto or CRIO_DOUBLE_PROTO');
   const reloadDelayMs = Number(values['reload-delay-ms']);
   if (!(reloadDelayMs >= 0)) throw new Error(`--reload-delay-ms takes a number, not "${values['reload-delay-ms']}"`);
+  const lostFileEvery = Number(values['lost-file-every']);
+  if (!(lostFileEvery >= 0)) throw new Error(`--lost-file-every takes a number, not "${values['lost-file-every']}"`);
   const [program = 'skopeo', ...rest] = values.skopeo ?? [];
   const cleanShutdownFile = values['clean-shutdown-file'];
   return {
@@ -98,6 +103,7 @@ export function parseOptions(args: readonly string[], environment: NodeJS.Proces
     protoFile,
     ...(values.containers !== undefined && { containersFile: values.containers }),
     reloadDelayMs,
+    lostFileEvery,
     version: values.version,
   };
 }

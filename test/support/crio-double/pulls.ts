@@ -7,6 +7,8 @@ export type PullFailure = { readonly text: string; readonly isCancelled: boolean
 /** Runs pulls. Equal requests at the same time are one pull, which ends with the first caller's cancellation, as in CRI-O. */
 export interface Pulls {
   pull(name: string, credentials: string | undefined, signal: AbortSignal): Promise<PullFailure>;
+  /** Whether any runs now. */
+  areRunning(): boolean;
 }
 
 /** Every pull is one process of skopeo on the registries configuration of the last reload. */
@@ -14,6 +16,7 @@ export function createPulls(deps: { state: CrioState; skopeo: Skopeo }): Pulls {
   const { state, skopeo } = deps;
   const running = new Map<string, Promise<PullFailure>>();
   return {
+    areRunning: () => running.size > 0,
     pull: (name, credentials, signal) => {
       const key = JSON.stringify([name, credentials]);
       const present = running.get(key);

@@ -173,7 +173,7 @@ export async function createDaemonStage(
 
   async function came(): Promise<Came> {
     const seen = await harness.daemon().observeRuntime(new AbortController().signal);
-    if (seen.kind === 'unreachable') throw new Error(seen.reason);
+    if (seen.kind !== 'reachable') throw new Error(seen.reason);
     const spoken = (images: typeof seen.images) => speaker.references(images.flatMap(({ repoDigests }) => repoDigests));
     const ofStick = effects.filter((effect) => !('mediumId' in effect) || effect.mediumId === stick);
     return {
@@ -230,7 +230,7 @@ function withRoom(
   room: readonly Letter[],
   releases: ReadonlyMap<Letter, SampleBundle>,
 ): RuntimeObservation {
-  if (seen.kind === 'unreachable') return seen;
+  if (seen.kind !== 'reachable') return seen;
   const { staging: _elsewhere, ...rest } = seen;
   return {
     ...rest,

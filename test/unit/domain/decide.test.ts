@@ -197,8 +197,10 @@ describe('decide: what is there is left alone', () => {
     ).toEqual(['read-medium 7-sdb1', 'apply-mirrors']);
   });
 
-  it('does nothing to an unreachable runtime, and reads media all the same', () => {
-    const runtime = { kind: 'unreachable', reason: 'connection refused' } as const;
+  it.each([
+    { kind: 'unreachable', reason: 'connection refused' },
+    { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' },
+  ] as const)('does nothing to a runtime that is $kind, and reads media all the same', (runtime) => {
     const media = [stick, medium('sdc1', { kind: 'attached' })];
     expect(effects(observation({ runtime, media }), [adopted])).toEqual(['mount-medium 7-sdc1']);
     expect(effects(observation({ runtime, media: [stick] }), [])).toEqual(['keep-documents']);

@@ -30,6 +30,11 @@ describe('the phase of a release', () => {
       is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
     },
     {
+      when: 'the runtime answers and lists no images',
+      over: { media: [stick], runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } },
+      is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unlisted', message: 'database is locked' } },
+    },
+    {
       when: 'the runtime is away after activation',
       over: { runtime: { kind: 'unreachable', reason: 'connection refused' } },
       entry: active,

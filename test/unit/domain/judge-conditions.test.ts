@@ -33,6 +33,7 @@ const ready = stored(bundle, { readyAt: NOON });
 const activated = stored(bundle, { readyAt: NOON, activatedAt: NOON });
 const complete = { runtime: reachable({ images: allListed(bundle) }) };
 const away: Partial<Observed> = { runtime: { kind: 'unreachable', reason: 'no socket' } };
+const unlisted: Partial<Observed> = { runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'locked' } };
 const stick = { media: [medium('sdb1', [found(bundle)])] };
 const newer = stored(verified({ version: '4.13.8', sequence: 8 }), { readyAt: NOON, activatedAt: NOON + 1 });
 
@@ -184,7 +185,7 @@ describe('judgeConditions (architecture, "Phases, conditions, activation")', () 
 
   it('of a retired release ask for nothing', () => {
     const retired = stored(bundle, { ...activated, provenAt: NOON, retiredAt: NOON + 1 });
-    for (const over of [{}, away]) {
+    for (const over of [{}, away, unlisted]) {
       expect(look(over, [retired, newer]).all).toEqual({
         Verified: 'True SignedByTrustedKeys',
         SpaceAvailable: 'True Retired',

@@ -54,6 +54,17 @@ describe('newsBetween', () => {
     expect(told(snapshot({ runtime: away }), snapshot())).toHaveLength(1);
   });
 
+  it('tells a runtime that lists no images from one that is dead', () => {
+    const unlisted = snapshot({ runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } });
+    expect(told(snapshot(), unlisted)).toEqual([
+      'imagesUnlisted: cri-o 1.36.3 answers, but does not list its images: database is locked. Preloads wait for it.',
+    ]);
+    expect(told(unlisted, unlisted)).toEqual([]);
+    expect(told(unlisted, snapshot({ runtime: away })).map((line) => line.split(':')[0])).toEqual([
+      'runtimeUnreachable',
+    ]);
+  });
+
   it('tells of a file that takes pins away when it comes and when it goes, and not while the runtime is away', () => {
     const faulty = snapshot({ runtime: reachable({ pinFault: { code: 'runtime/config', message: '99-z.conf' } }) });
     expect(told(snapshot(), faulty)).toEqual(['pinsNotTaken: 99-z.conf']);

@@ -75,6 +75,12 @@ describe('reportOf', () => {
     const media = [medium('sdb1', [refused('bad signature')])];
     const down = report({ media, runtime: { kind: 'unreachable', reason: 'no socket' } }, [stored(bundle)]);
     expect(down.runtime).toEqual({ reachable: false, reason: 'no socket' });
+    const unlisted = { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } as const;
+    expect(report({ media, runtime: unlisted }, [stored(bundle)]).runtime).toEqual({
+      reachable: true,
+      name: 'cri-o 1.36.3',
+      reason: 'database is locked',
+    });
     expect(down.bundles[0]).not.toHaveProperty('sources');
     expect(down.bundles[0]).toMatchObject({ phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable' } });
     expect(down.rejected).toEqual([

@@ -227,6 +227,13 @@ describe('statusLine: the wording of the design', () => {
         'The container runtime does not answer: connect ENOENT /run/crio/crio.sock. ocp 4.13.7 waits for it. Start it; stickpin goes on by itself.',
     },
     {
+      when: 'the runtime answers and lists no images',
+      over: { media: [stick], runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } },
+      bundles: [adopted],
+      reads:
+        "cri-o 1.36.3 answers, but does not list its images: database is locked. ocp 4.13.7 waits for it. It is asked again by itself; the runtime's own journal tells more.",
+    },
+    {
       when: 'the stick is empty',
       over: { media: [medium('sdb1', [])] },
       reads:
