@@ -6,7 +6,9 @@ import {
   BusErrorReply,
   type BusReply,
   busCall,
+  type CallCheck,
   type CallHandler,
+  type CallHeader,
   type IncomingCall,
   type OutgoingSignal,
   variant,
@@ -18,7 +20,7 @@ import { errorNameOf, INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
 /** The bus, as far as the service needs it; host/ implements it. */
 interface ApiBus {
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
-  serve(handler: CallHandler): void;
+  serve(handler: CallHandler, check: CallCheck): void;
   emit(signal: OutgoingSignal): void;
   /** Calls `listener` after each connection, since a name is lost with the connection that owned it. */
   onConnected(listener: () => void): Unsubscribe;
@@ -38,6 +40,7 @@ export interface ApiService {
 }
 
 const PROPERTIES = 'org.freedesktop.DBus.Properties';
+const INTROSPECT = 'org.freedesktop.DBus.Introspectable.Introspect()';
 const DO_NOT_QUEUE = 4;
 const nothing: BusReply = { signature: '', body: [] };
 
@@ -57,7 +60,7 @@ export function createApiService({ bus, backend, log }: ApiServiceDeps): ApiServ
       },
     );
   };
-  bus.serve((call) => answer(call, backend, stop.signal));
+  bus.serve((call) => answer(call, backend, stop.signal), refusalOf);
   const stops = [bus.onConnected(own), announceChanges(bus, backend)];
   own();
   return {
@@ -109,67 +112,96 @@ function encode(properties: ApiProperties): Record<string, unknown> {
   };
 }
 
-async function answer(call: IncomingCall, backend: ApiBackend, signal: AbortSignal): Promise<BusReply> {
-  try {
-    const reply = await dispatch(call, backend, signal);
-    if (reply !== undefined) return reply;
-  } catch (error) {
-    if (error instanceof BusErrorReply) throw error;
-    throw new BusErrorReply(errorNameOf(error instanceof AppError ? error.code : ''), reasonOf(error));
+/** The error for a call that is not answered, whatever its arguments: undefined when there is such a method. */
+function refusalOf(call: CallHeader): BusErrorReply | undefined {
+  if (methodOf(call) !== undefined) return undefined;
+  if (call.path === OBJECT_PATH && keyOf(call) === `${PROPERTIES}.Set(ssv)`) {
+    return new BusErrorReply('org.freedesktop.DBus.Error.PropertyReadOnly', 'No property here can be set');
   }
-  throw new BusErrorReply(
+  return new BusErrorReply(
     'org.freedesktop.DBus.Error.UnknownMethod',
     `There is no method ${call.member}(${call.signature}) at ${call.path}`,
   );
 }
 
-async function dispatch(call: IncomingCall, backend: ApiBackend, signal: AbortSignal): Promise<BusReply | undefined> {
-  const [first, second] = call.body.map(String);
-  if (call.path !== OBJECT_PATH) return call.member === 'Introspect' ? introspectParent(call.path) : undefined;
-  switch (`${call.interface}.${call.member}(${call.signature})`) {
-    case `${INTERFACE}.GetStatus()`:
-      return json(await backend.status(signal));
-    case `${INTERFACE}.ListBundles()`:
-      return json(await backend.list(signal));
-    case `${INTERFACE}.Activate(s)`:
-      await backend.activate(String(first), signal);
-      return nothing;
-    case `${INTERFACE}.Rollback(s)`:
-      return { signature: 's', body: [await backend.rollback(String(first), signal)] };
-    case `${INTERFACE}.Unpin(sbb)`:
-      await backend.unpin(String(first), { removeImages: call.body[1] === true, force: call.body[2] === true }, signal);
-      return nothing;
-    case `${INTERFACE}.Cancel()`:
-      await backend.cancel(signal);
-      return nothing;
-    case `${INTERFACE}.GetHistory(s)`:
-      return json(await backend.history(String(first), signal));
-    case `${INTERFACE}.Approve(s)`:
-      return { signature: 's', body: [await backend.approve(String(first), signal)] };
-    case `${INTERFACE}.Reject(s)`:
-      return { signature: 's', body: [await backend.reject(String(first), signal)] };
-    case `${INTERFACE}.Rescan()`:
-      await backend.rescan(signal);
-      return nothing;
-    case `${INTERFACE}.Load(s)`:
-      return { signature: 's', body: [await backend.load(String(first), signal)] };
-    case `${PROPERTIES}.Get(ss)`:
-      return { signature: 'v', body: [propertyOf(backend, String(first), String(second))] };
-    case `${PROPERTIES}.GetAll(s)`:
-      return { signature: 'a{sv}', body: [first === INTERFACE || first === '' ? encode(backend.properties()) : {}] };
-    case `${PROPERTIES}.Set(ssv)`:
-      throw new BusErrorReply('org.freedesktop.DBus.Error.PropertyReadOnly', `${second} can't be set`);
-    case 'org.freedesktop.DBus.Introspectable.Introspect()':
-      return { signature: 's', body: [introspectionXml] };
-    case 'org.freedesktop.DBus.Peer.Ping()':
-      return nothing;
-    default:
-      return undefined;
+async function answer(call: IncomingCall, backend: ApiBackend, signal: AbortSignal): Promise<BusReply> {
+  const method = methodOf(call);
+  if (method === undefined) throw refusalOf(call);
+  try {
+    return await method({ backend, body: call.body, signal });
+  } catch (error) {
+    if (error instanceof BusErrorReply) throw error;
+    throw new BusErrorReply(errorNameOf(error instanceof AppError ? error.code : ''), reasonOf(error));
   }
 }
 
+/** What a method works on. `body` has the types that the method is listed with. */
+interface MethodCall {
+  readonly backend: ApiBackend;
+  readonly body: readonly unknown[];
+  readonly signal: AbortSignal;
+}
+
+type Method = (call: MethodCall) => Promise<BusReply> | BusReply;
+
+/** Every method of the object by interface, name and signature. A call of any other is refused before its arguments are read. */
+const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
+  [`${INTERFACE}.GetStatus()`, async ({ backend, signal }) => json(await backend.status(signal))],
+  [`${INTERFACE}.ListBundles()`, async ({ backend, signal }) => json(await backend.list(signal))],
+  [`${INTERFACE}.GetHistory(s)`, async ({ backend, body, signal }) => json(await backend.history(first(body), signal))],
+  [`${INTERFACE}.Activate(s)`, ({ backend, body, signal }) => done(backend.activate(first(body), signal))],
+  [`${INTERFACE}.Rollback(s)`, async ({ backend, body, signal }) => text(await backend.rollback(first(body), signal))],
+  [`${INTERFACE}.Unpin(sbb)`, unpin],
+  [`${INTERFACE}.Cancel()`, ({ backend, signal }) => done(backend.cancel(signal))],
+  [`${INTERFACE}.Approve(s)`, async ({ backend, body, signal }) => text(await backend.approve(first(body), signal))],
+  [`${INTERFACE}.Reject(s)`, async ({ backend, body, signal }) => text(await backend.reject(first(body), signal))],
+  [`${INTERFACE}.Rescan()`, ({ backend, signal }) => done(backend.rescan(signal))],
+  [`${INTERFACE}.Load(s)`, async ({ backend, body, signal }) => text(await backend.load(first(body), signal))],
+  [`${PROPERTIES}.Get(ss)`, getProperty],
+  [`${PROPERTIES}.GetAll(s)`, getAllProperties],
+  [INTROSPECT, () => text(introspectionXml)],
+  ['org.freedesktop.DBus.Peer.Ping()', () => nothing],
+]);
+
+function keyOf({ interface: iface, member, signature }: CallHeader): string {
+  return `${iface}.${member}(${signature})`;
+}
+
+function methodOf(call: CallHeader): Method | undefined {
+  if (call.path === OBJECT_PATH) return METHODS.get(keyOf(call));
+  const parent = keyOf(call) === INTROSPECT ? introspectionOfParent(call.path) : undefined;
+  return parent === undefined ? undefined : () => text(parent);
+}
+
+async function unpin({ backend, body, signal }: MethodCall): Promise<BusReply> {
+  await backend.unpin(first(body), { removeImages: body[1] === true, force: body[2] === true }, signal);
+  return nothing;
+}
+
+function getProperty({ backend, body }: MethodCall): BusReply {
+  return { signature: 'v', body: [propertyOf(backend, first(body), String(body[1]))] };
+}
+
+function getAllProperties({ backend, body }: MethodCall): BusReply {
+  const isOurs = first(body) === INTERFACE || first(body) === '';
+  return { signature: 'a{sv}', body: [isOurs ? encode(backend.properties()) : {}] };
+}
+
+function first(body: readonly unknown[]): string {
+  return String(body[0]);
+}
+
+async function done(work: Promise<void>): Promise<BusReply> {
+  await work;
+  return nothing;
+}
+
+function text(value: string): BusReply {
+  return { signature: 's', body: [value] };
+}
+
 function json(document: unknown): BusReply {
-  return { signature: 's', body: [JSON.stringify(document)] };
+  return text(JSON.stringify(document));
 }
 
 function propertyOf(backend: ApiBackend, iface: string, name: string): unknown {
@@ -178,10 +210,10 @@ function propertyOf(backend: ApiBackend, iface: string, name: string): unknown {
   throw new BusErrorReply('org.freedesktop.DBus.Error.UnknownProperty', `There is no property ${iface}.${name}`);
 }
 
-/** Tells tools that walk the tree from `/` where the object is. */
-function introspectParent(path: string): BusReply | undefined {
+/** Tells tools that walk the tree from `/` where the object is; undefined for a path that does not lead to it. */
+function introspectionOfParent(path: string): string | undefined {
   const prefix = path === '/' ? '/' : `${path}/`;
   if (!OBJECT_PATH.startsWith(prefix)) return undefined;
   const [child] = OBJECT_PATH.slice(prefix.length).split('/');
-  return { signature: 's', body: [`<node><node name="${child}"/></node>`] };
+  return `<node><node name="${child}"/></node>`;
 }

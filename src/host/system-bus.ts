@@ -7,10 +7,12 @@ import {
   type BusCall,
   type BusSignal,
   busCall,
+  type CallCheck,
   type CallHandler,
   connectMessageBus,
   type MessageBus,
   type OutgoingSignal,
+  type SignalHeader,
 } from '../platform/message-bus.ts';
 import { messageIds } from '../platform/message-ids.ts';
 
@@ -31,8 +33,8 @@ export interface SystemBus {
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   /** Hands over matching signals that the present owner of `match.sender` sent, across reconnections. */
   onSignal(match: SignalMatch, listener: (signal: BusSignal) => void): Unsubscribe;
-  /** Answers incoming calls, across reconnections. */
-  serve(handler: CallHandler): void;
+  /** Answers incoming calls, across reconnections; see {@link MessageBus.serve}. */
+  serve(handler: CallHandler, check?: CallCheck): void;
   /** Sends a signal; lost without a word while there is no connection. */
   emit(signal: OutgoingSignal): void;
   /**
@@ -75,6 +77,7 @@ export function createSystemBus(deps: SystemBusDeps): SystemBus {
   const stop = new AbortController();
   let bus: MessageBus | undefined;
   let handler: CallHandler | undefined;
+  let check: CallCheck | undefined;
 
   const announce = (): void => {
     for (const listener of [...connectedListeners]) listener();
@@ -91,11 +94,15 @@ export function createSystemBus(deps: SystemBusDeps): SystemBus {
     }
   };
 
+  const isExpected = (header: SignalHeader): boolean =>
+    header.sender === BUS_NAME ||
+    [...subscriptions].some(({ match }) => fitsHeader(match, header) && owners.get(match.sender) === header.sender);
+
   const connect = async (signal: AbortSignal): Promise<void> => {
     const next = await connectMessageBus(address, signal);
     owners.clear();
-    next.onSignal(dispatch);
-    next.serve(handler);
+    next.onSignal(dispatch, isExpected);
+    next.serve(handler, check);
     try {
       for (const { match } of subscriptions) await watch(next, match, owners, signal);
     } catch (error) {
@@ -151,9 +158,10 @@ export function createSystemBus(deps: SystemBusDeps): SystemBus {
         bus?.call(busCall('RemoveMatch', 's', [ruleOf(match)]), stop.signal).catch(() => undefined);
       };
     },
-    serve: (next) => {
+    serve: (next, nextCheck) => {
       handler = next;
-      bus?.serve(next);
+      check = nextCheck;
+      bus?.serve(next, nextCheck);
     },
     emit: (signal) => bus?.emit(signal),
     onConnected: (listener) => {
@@ -202,13 +210,16 @@ function ruleOf(match: SignalMatch): string {
   return ["type='signal'", ...terms].join(',');
 }
 
-function fits(match: SignalMatch, signal: BusSignal): boolean {
+function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
   return (
     match.interface === signal.interface &&
     match.member === signal.member &&
-    (match.path === undefined || match.path === signal.path) &&
-    (match.arg0 === undefined || match.arg0 === signal.body[0])
+    (match.path === undefined || match.path === signal.path)
   );
+}
+
+function fits(match: SignalMatch, signal: BusSignal): boolean {
+  return fitsHeader(match, signal) && (match.arg0 === undefined || match.arg0 === signal.body[0]);
 }
 
 function unreachable(address: string): AppError {

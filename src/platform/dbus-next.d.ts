@@ -1,16 +1,20 @@
 /** The parts of dbus-next that are imported one by one: the package's index also loads XML parsing, which costs memory and start-up time. */
-declare module 'dbus-next/lib/connection.js' {
-  import type { EventEmitter } from 'node:events';
-  import type { Duplex } from 'node:stream';
+declare module 'dbus-next/lib/dbus-buffer.js' {
+  /** Reads values from the body of a message, in the marshaller's own form. `endian` is the first byte of the message. */
+  class DBusBuffer {
+    constructor(bytes: Buffer, startPos: number, endian: number, fds: undefined, options: object);
+    read(signature: string): unknown[];
+  }
+  export = DBusBuffer;
+}
+
+declare module 'dbus-next/lib/marshall-compat.js' {
   import type { Message } from 'dbus-next/lib/message-type.js';
 
-  /** Emits `connect`, `message` (a {@link Message}), `error` and `end`; messages before `connect` are kept and sent then. */
-  interface Connection extends EventEmitter {
-    readonly stream: Duplex;
-    message(message: Message): void;
-  }
-  function createConnection(options: { readonly busAddress: string }): Connection;
-  export = createConnection;
+  /** The bytes of a message, and the file descriptors that go with it. It changes `message`. @throws Error when the body does not fit the signature */
+  export function marshallMessage(message: Message): [bytes: Buffer, fds: unknown[]];
+  /** Turns a body from the marshaller's own form into plain values, in place. */
+  export function messageToJsFmt(message: { signature: string; body: unknown[] }): { body: unknown[] };
 }
 
 declare module 'dbus-next/lib/message-type.js' {
@@ -23,22 +27,18 @@ declare module 'dbus-next/lib/message-type.js' {
     readonly signature?: string;
     readonly body?: unknown[];
   }
-  /** One message. `type`: 1 call, 2 return, 3 error, 4 signal. `flags` bit 0: no reply expected. */
-  export class Message {
-    readonly type: number;
-    serial: number | null;
-    readonly replySerial: number | undefined;
-    readonly path: string;
-    readonly interface: string;
-    readonly member: string;
-    readonly errorName: string;
+  /** What an answer takes from its call. */
+  interface Answered {
+    readonly serial: number;
     readonly sender: string;
-    readonly signature: string;
-    readonly body: unknown[];
-    readonly flags: number;
+  }
+  /** One message to send. `type`: 1 call, 2 return, 3 error, 4 signal. */
+  export class Message {
+    serial: number | null;
     constructor(init: MessageInit);
-    static newError(call: Message, errorName: string, text: string): Message;
-    static newMethodReturn(call: Message, signature: string, body: unknown[]): Message;
+    /** @throws Error when the sender of the call or the name of the error is no valid one */
+    static newError(call: Answered, errorName: string, text: string): Message;
+    static newMethodReturn(call: Answered, signature: string, body: unknown[]): Message;
   }
 }
 

@@ -1,7 +1,24 @@
-import createConnection from 'dbus-next/lib/connection.js';
 import { Message } from 'dbus-next/lib/message-type.js';
 import { Variant } from 'dbus-next/lib/variant.js';
 import { AppError, reasonOf } from './app-error.ts';
+import { type BusConnection, openBusConnection } from './bus/connection.ts';
+import { MESSAGE_TYPE } from './bus/header.ts';
+import { deliver, type Incoming, isWanted } from './bus/incoming.ts';
+import { createPendingCalls } from './bus/pending-calls.ts';
+import type { BusCall, BusSignal, CallCheck, CallHandler, OutgoingSignal, SignalHeader } from './bus/types.ts';
+
+export {
+  type BusCall,
+  BusErrorReply,
+  type BusReply,
+  type BusSignal,
+  type CallCheck,
+  type CallHandler,
+  type CallHeader,
+  type IncomingCall,
+  type OutgoingSignal,
+  type SignalHeader,
+} from './bus/types.ts';
 
 /** A value of D-Bus type `v`: a signature and a value that matches it. */
 export function variant(signature: string, value: unknown): unknown {
@@ -11,67 +28,6 @@ export function variant(signature: string, value: unknown): unknown {
 /** The value inside a D-Bus variant, or the value itself when it is none. */
 export function unwrapVariant(value: unknown): unknown {
   return value instanceof Variant ? value.value : value;
-}
-
-/** A method call. `body` matches `signature` (D-Bus specification, "Type System"); both default to empty. */
-export interface BusCall {
-  readonly destination: string;
-  readonly path: string;
-  readonly interface: string;
-  readonly member: string;
-  readonly signature?: string;
-  readonly body?: readonly unknown[];
-}
-
-/** A signal. `sender` is the unique name of who sent it. */
-export interface BusSignal {
-  readonly sender: string;
-  readonly path: string;
-  readonly interface: string;
-  readonly member: string;
-  readonly body: readonly unknown[];
-}
-
-/** A signal to send. */
-export interface OutgoingSignal {
-  readonly path: string;
-  readonly interface: string;
-  readonly member: string;
-  readonly signature: string;
-  readonly body: readonly unknown[];
-}
-
-/** A method call that came in for a name of ours. */
-export interface IncomingCall {
-  readonly sender: string;
-  readonly path: string;
-  readonly interface: string | undefined;
-  readonly member: string;
-  readonly signature: string;
-  readonly body: readonly unknown[];
-}
-
-/** What a handler answers: the signature and body of the method return. */
-export interface BusReply {
-  readonly signature: string;
-  readonly body: readonly unknown[];
-}
-
-/**
- * Answers incoming calls. Throw {@link BusErrorReply} for a D-Bus error of that name; anything else thrown becomes
- * `org.freedesktop.DBus.Error.Failed`.
- */
-export type CallHandler = (call: IncomingCall) => Promise<BusReply>;
-
-/** An error reply of D-Bus: the peer was reached and said no. `errorName` as `org.freedesktop.systemd1.NoSuchUnit`. */
-export class BusErrorReply extends Error {
-  override readonly name = 'BusErrorReply';
-  readonly errorName: string;
-
-  constructor(errorName: string, message: string) {
-    super(message);
-    this.errorName = errorName;
-  }
 }
 
 /** Code of errors of {@link MessageBus}: the bus or the connection to it is not there. */
@@ -87,10 +43,19 @@ export interface MessageBus {
    * @throws BusErrorReply when the peer answered with an error; AppError `platform/bus-unreachable` when the connection is gone.
    */
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
-  /** Hands every signal that the bus delivers to `listener`; match rules are the caller's (`AddMatch`). */
-  onSignal(listener: (signal: BusSignal) => void): () => void;
-  /** Answers incoming method calls; without a handler they are answered `UnknownMethod`. */
-  serve(handler: CallHandler | undefined): void;
+  /**
+   * Hands the signals that the bus delivers to `listener`; match rules are the caller's (`AddMatch`). Any user may send us any signal.
+   *
+   * @param isExpected decides by its header whether a signal is read at all; default every one. One of more than 1 MiB never is.
+   */
+  onSignal(listener: (signal: BusSignal) => void, isExpected?: (header: SignalHeader) => boolean): () => void;
+  /**
+   * Answers incoming method calls; without a handler they are answered `UnknownMethod`. A call whose body is longer than 8 KiB, and a call of a sender
+   * that has 16 unanswered, is answered `LimitsExceeded`; its body is not read.
+   *
+   * @param check default: no error
+   */
+  serve(handler: CallHandler | undefined, check?: CallCheck): void;
   /** Sends a signal to whoever listens. */
   emit(signal: OutgoingSignal): void;
   /** Calls `listener` once when the connection ends, also by {@link close}. */
@@ -103,11 +68,6 @@ const BUS = {
   path: '/org/freedesktop/DBus',
   interface: 'org.freedesktop.DBus',
 };
-const MESSAGE_TYPE = { call: 1, return: 2, error: 3, signal: 4 } as const;
-const NO_REPLY_EXPECTED = 1;
-const FAILED = 'org.freedesktop.DBus.Error.Failed';
-const UNKNOWN_METHOD = 'org.freedesktop.DBus.Error.UnknownMethod';
-
 /** A call to the bus itself, as `AddMatch` or `RequestName` (D-Bus specification, "Message Bus Messages"). */
 export function busCall(member: string, signature: string, body: readonly unknown[]): BusCall {
   return { ...BUS, member, signature, body };
@@ -131,119 +91,79 @@ export async function connectMessageBus(address: string, signal: AbortSignal): P
   }
 }
 
-type Connection = ReturnType<typeof createConnection>;
-
-/** Calls that wait for their reply, by serial. */
-interface PendingCalls {
-  add(serial: number, signal: AbortSignal): Promise<readonly unknown[]>;
-  settle(reply: Message): void;
-  failAll(error: AppError): void;
+/** One connection, as the functions below work on it. */
+interface Wire extends Incoming {
+  readonly address: string;
+  readonly closeListeners: Set<(reason: string) => void>;
+  connection: BusConnection | undefined;
+  uniqueName: string;
+  nextSerial: number;
+  closedReason: string | undefined;
 }
 
-function createPendingCalls(): PendingCalls {
-  const calls = new Map<number, { resolve(body: readonly unknown[]): void; reject(reason: unknown): void }>();
+function createWire(address: string): { bus: MessageBus; setUniqueName: (name: string) => void } {
+  const wire: Wire = {
+    address,
+    pending: createPendingCalls(),
+    signals: new Set(),
+    closeListeners: new Set(),
+    unanswered: new Map(),
+    connection: undefined,
+    uniqueName: '',
+    nextSerial: 1,
+    handler: undefined,
+    check: () => undefined,
+    send: (message) => void send(message, wire),
+    closedReason: undefined,
+  };
+  try {
+    wire.connection = openBusConnection(address, {
+      onHeader: (header) => isWanted(header, wire),
+      onMessage: (header, body) => deliver(header, body, wire),
+      onEnd: (reason) => {
+        wire.closedReason = reason;
+        wire.pending.failAll(unreachable(address, reason));
+        for (const listener of wire.closeListeners) listener(reason);
+      },
+    });
+  } catch (error) {
+    throw unreachable(address, reasonOf(error));
+  }
   return {
-    add: (serial, signal) =>
-      new Promise((resolve, reject) => {
-        const onAbort = (): void => {
-          calls.delete(serial);
-          reject(signal.reason);
-        };
-        signal.addEventListener('abort', onAbort, { once: true });
-        const settled = (): void => signal.removeEventListener('abort', onAbort);
-        calls.set(serial, {
-          resolve: (body) => {
-            settled();
-            resolve(body);
-          },
-          reject: (reason) => {
-            settled();
-            reject(reason);
-          },
-        });
-      }),
-    settle: (reply) => {
-      const call = calls.get(Number(reply.replySerial));
-      calls.delete(Number(reply.replySerial));
-      if (reply.type === MESSAGE_TYPE.return) call?.resolve(reply.body);
-      else call?.reject(new BusErrorReply(reply.errorName, String(reply.body[0] ?? reply.errorName)));
-    },
-    failAll: (error) => {
-      for (const call of calls.values()) call.reject(error);
-      calls.clear();
+    bus: busOn(wire),
+    setUniqueName: (name) => {
+      wire.uniqueName = name;
     },
   };
 }
 
-function createWire(address: string): {
-  bus: MessageBus;
-  setUniqueName: (name: string) => void;
-} {
-  const pending = createPendingCalls();
-  const signalListeners = new Set<(signal: BusSignal) => void>();
-  const closeListeners = new Set<(reason: string) => void>();
-  let uniqueName = '';
-  let nextSerial = 1;
-  let handler: CallHandler | undefined;
-  let closedReason: string | undefined;
-  const connection = open(address);
-
-  const send = (message: Message): number => {
-    const serial = nextSerial++;
-    message.serial = serial;
-    connection.message(message);
-    return serial;
-  };
-  const end = (reason: string): void => {
-    if (closedReason !== undefined) return;
-    closedReason = reason;
-    connection.stream.destroy();
-    pending.failAll(unreachable(address, reason));
-    for (const listener of closeListeners) listener(reason);
-  };
-  connection.on('error', (error: unknown) => end(reasonOf(error)));
-  connection.on('end', () => end('the bus closed the connection'));
-  connection.stream.on('close', () => end('the connection was closed'));
-  connection.on('message', (message: Message) => {
-    if (message.type === MESSAGE_TYPE.signal) {
-      for (const listener of [...signalListeners]) listener(message);
-    } else if (message.type === MESSAGE_TYPE.call) {
-      void answer(message, handler, send);
-    } else pending.settle(message);
-  });
-
-  const bus: MessageBus = {
+function busOn(wire: Wire): MessageBus {
+  return {
     get uniqueName() {
-      return uniqueName;
+      return wire.uniqueName;
     },
     call: async (request, signal) => {
       signal.throwIfAborted();
-      if (closedReason !== undefined) throw unreachable(address, closedReason);
-      return pending.add(send(new Message({ ...request, body: [...(request.body ?? [])] })), signal);
+      if (wire.closedReason !== undefined) throw unreachable(wire.address, wire.closedReason);
+      return wire.pending.add(send(new Message({ ...request, body: [...(request.body ?? [])] }), wire), signal);
     },
-    onSignal: (listener) => subscribe(signalListeners, listener),
-    serve: (next) => {
-      handler = next;
+    onSignal: (listener, isExpected = () => true) => subscribe(wire.signals, { listener, isExpected }),
+    serve: (handler, check = () => undefined) => {
+      wire.handler = handler;
+      wire.check = check;
     },
-    emit: (signal) => {
-      if (closedReason === undefined)
-        send(
-          new Message({
-            ...signal,
-            type: MESSAGE_TYPE.signal,
-            body: [...signal.body],
-          }),
-        );
-    },
-    onClose: (listener) => subscribe(closeListeners, listener),
-    close: () => end('closed by this program'),
+    emit: (signal) => void send(new Message({ ...signal, type: MESSAGE_TYPE.signal, body: [...signal.body] }), wire),
+    onClose: (listener) => subscribe(wire.closeListeners, listener),
+    close: () => wire.connection?.close(),
   };
-  return {
-    bus,
-    setUniqueName: (name) => {
-      uniqueName = name;
-    },
-  };
+}
+
+/** Sends a message, or nothing once the connection is over, and returns its serial. @throws Error when its body does not fit its signature */
+function send(message: Message, wire: Wire): number {
+  const serial = wire.nextSerial++;
+  message.serial = serial;
+  if (wire.closedReason === undefined) wire.connection?.send(message);
+  return serial;
 }
 
 function subscribe<T>(listeners: Set<T>, listener: T): () => void {
@@ -251,53 +171,6 @@ function subscribe<T>(listeners: Set<T>, listener: T): () => void {
   return () => {
     listeners.delete(listener);
   };
-}
-
-function open(address: string): Connection {
-  try {
-    return createConnection({ busAddress: withoutNativeSocket(address) });
-  } catch (error) {
-    throw unreachable(address, reasonOf(error));
-  }
-}
-
-/** `path=` and `abstract=` make dbus-next load a native module that can pass file descriptors; with `socket=` it uses Node's own sockets. */
-function withoutNativeSocket(address: string): string {
-  const first = address.split(';')[0] ?? address;
-  return first.replace(/^unix:(?:.*,)?(path|abstract)=([^,]*).*$/, (_all, kind: string, name: string) => {
-    const decoded = decodeURIComponent(name);
-    return `unix:socket=${kind === 'abstract' ? `\0${decoded}` : decoded}`;
-  });
-}
-
-async function answer(call: Message, handler: CallHandler | undefined, send: (reply: Message) => void): Promise<void> {
-  const reply = await replyTo(call, handler);
-  if ((call.flags & NO_REPLY_EXPECTED) !== 0) return;
-  try {
-    send(reply);
-  } catch (error) {
-    // The body did not match its signature, or the connection went away in between.
-    trySend(Message.newError(call, FAILED, reasonOf(error)), send);
-  }
-}
-
-function trySend(message: Message, send: (message: Message) => void): void {
-  try {
-    send(message);
-  } catch {
-    // The connection is gone; its end is reported by onClose.
-  }
-}
-
-async function replyTo(call: Message, handler: CallHandler | undefined): Promise<Message> {
-  try {
-    if (handler === undefined) throw new BusErrorReply(UNKNOWN_METHOD, `No method ${call.member} here`);
-    const { signature, body } = await handler(call);
-    return Message.newMethodReturn(call, signature, [...body]);
-  } catch (error) {
-    const name = error instanceof BusErrorReply ? error.errorName : FAILED;
-    return Message.newError(call, name, reasonOf(error));
-  }
 }
 
 function unreachable(address: string, reason: string): AppError<BusErrorCode> {

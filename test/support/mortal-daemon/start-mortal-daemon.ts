@@ -1,10 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { rename } from 'node:fs/promises';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
 import type { StatusReport } from '../../../src/domain/report.ts';
+import { bundleIntoCache } from '../bundle-program.ts';
 import { eventually } from '../eventually.ts';
 import type { MortalCommand, MortalOrder } from './order.ts';
 
@@ -21,12 +18,11 @@ export interface MortalDaemon {
   stop(): Promise<void>;
 }
 
-const repository = fileURLToPath(new URL('../../../', import.meta.url));
 let bundled: Promise<string> | undefined;
 
 /** Starts one; it is bundled as the product is, once a test process. */
 export async function startMortalDaemon(order: MortalOrder): Promise<MortalDaemon> {
-  bundled ??= bundleIntoCache();
+  bundled ??= bundleIntoCache('test/support/mortal-daemon/main.ts', 'mortal-daemon');
   const child = fork(await bundled, [JSON.stringify(order)], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
   const log: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => log.push(String(chunk)));
@@ -64,22 +60,4 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   const ended = once(child, 'exit');
   child.kill(signal);
   await ended;
-}
-
-async function bundleIntoCache(): Promise<string> {
-  const file = join(repository, '.cache/mortal-daemon/main.mjs');
-  const own = `${file}.${process.pid}.mjs`;
-  await build({
-    absWorkingDir: repository,
-    entryPoints: ['test/support/mortal-daemon/main.ts'],
-    outfile: own,
-    bundle: true,
-    platform: 'node',
-    target: 'node20.19',
-    format: 'esm',
-    packages: 'external',
-    logLevel: 'error',
-  });
-  await rename(own, file);
-  return file;
 }
