@@ -47,6 +47,12 @@ export interface ApiBackend {
   approve(bundle: string, signal: AbortSignal): Promise<string>;
   /** Rejects a bundle; see {@link ApiBackend.approve}. */
   reject(bundle: string, signal: AbortSignal): Promise<string>;
+  /**
+   * Lifts the stored revocation of a key, named by its id. `uid`: who asks, for the history. Gives a sentence about what that does.
+   *
+   * @throws AppError with why not
+   */
+  restoreKey(keyId: string, uid: number | undefined, signal: AbortSignal): Promise<string>;
   /** Breaks off every preload. @throws AppError when there is none */
   cancel(signal: AbortSignal): Promise<void>;
   /** Looks at all media and the runtime again, and goes on with what was cancelled. */

@@ -27,6 +27,8 @@ export interface ApiClient {
   approve(bundle: string, signal: AbortSignal): Promise<string>;
   /** Rejects a bundle. @returns what that does, in a sentence. */
   reject(bundle: string, signal: AbortSignal): Promise<string>;
+  /** Lifts the stored revocation of a key. @returns what that does, in a sentence. */
+  restoreKey(keyId: string, signal: AbortSignal): Promise<string>;
   rescan(signal: AbortSignal): Promise<void>;
   /** Takes the medium at an absolute path; resolves to what it is called. */
   load(path: string, signal: AbortSignal): Promise<string>;
@@ -92,6 +94,7 @@ export async function connectApi(
     history: async (bundle, on) => parse(await ask('GetHistory', on, bundle)),
     approve: async (bundle, on) => String((await ask('Approve', on, bundle))[0]),
     reject: async (bundle, on) => String((await ask('Reject', on, bundle))[0]),
+    restoreKey: async (keyId, on) => String((await ask('RestoreKey', on, keyId))[0]),
     rescan: async (on) => {
       await ask('Rescan', on);
     },

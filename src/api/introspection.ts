@@ -25,6 +25,7 @@ export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BU
     <method name="GetHistory"><arg name="bundle" type="s" direction="in"/><arg name="json" type="s" direction="out"/></method>
     <method name="Approve"><arg name="bundle" type="s" direction="in"/><arg name="consequence" type="s" direction="out"/></method>
     <method name="Reject"><arg name="bundle" type="s" direction="in"/><arg name="consequence" type="s" direction="out"/></method>
+    <method name="RestoreKey"><arg name="keyId" type="s" direction="in"/><arg name="consequence" type="s" direction="out"/></method>
     <method name="Rescan"/>
     <method name="Load">
       <arg name="path" type="s" direction="in"/>

@@ -60,7 +60,7 @@ export function createApiService({ bus, backend, log }: ApiServiceDeps): ApiServ
       },
     );
   };
-  bus.serve((call) => answer(call, backend, stop.signal), refusalOf);
+  bus.serve((call) => answer(call, bus, backend, stop.signal), refusalOf);
   const stops = [bus.onConnected(own), announceChanges(bus, backend)];
   own();
   return {
@@ -124,11 +124,11 @@ function refusalOf(call: CallHeader): BusErrorReply | undefined {
   );
 }
 
-async function answer(call: IncomingCall, backend: ApiBackend, signal: AbortSignal): Promise<BusReply> {
+async function answer(call: IncomingCall, bus: ApiBus, backend: ApiBackend, signal: AbortSignal): Promise<BusReply> {
   const method = methodOf(call);
   if (method === undefined) throw refusalOf(call);
   try {
-    return await method({ backend, body: call.body, signal });
+    return await method({ bus, backend, sender: call.sender, body: call.body, signal });
   } catch (error) {
     if (error instanceof BusErrorReply) throw error;
     throw new BusErrorReply(errorNameOf(error instanceof AppError ? error.code : ''), reasonOf(error));
@@ -137,7 +137,10 @@ async function answer(call: IncomingCall, backend: ApiBackend, signal: AbortSign
 
 /** What a method works on. `body` has the types that the method is listed with. */
 interface MethodCall {
+  readonly bus: ApiBus;
   readonly backend: ApiBackend;
+  /** The unique name of who calls. */
+  readonly sender: string;
   readonly body: readonly unknown[];
   readonly signal: AbortSignal;
 }
@@ -155,6 +158,7 @@ const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   [`${INTERFACE}.Cancel()`, ({ backend, signal }) => done(backend.cancel(signal))],
   [`${INTERFACE}.Approve(s)`, async ({ backend, body, signal }) => text(await backend.approve(first(body), signal))],
   [`${INTERFACE}.Reject(s)`, async ({ backend, body, signal }) => text(await backend.reject(first(body), signal))],
+  [`${INTERFACE}.RestoreKey(s)`, restoreKey],
   [`${INTERFACE}.Rescan()`, ({ backend, signal }) => done(backend.rescan(signal))],
   [`${INTERFACE}.Load(s)`, async ({ backend, body, signal }) => text(await backend.load(first(body), signal))],
   [`${PROPERTIES}.Get(ss)`, getProperty],
@@ -176,6 +180,21 @@ function methodOf(call: CallHeader): Method | undefined {
 async function unpin({ backend, body, signal }: MethodCall): Promise<BusReply> {
   await backend.unpin(first(body), { removeImages: body[1] === true, force: body[2] === true }, signal);
   return nothing;
+}
+
+async function restoreKey({ bus, backend, sender, body, signal }: MethodCall): Promise<BusReply> {
+  return text(await backend.restoreKey(first(body), await uidOf(sender, bus, signal), signal));
+}
+
+/** The user behind a caller, as the bus says; undefined when it can't tell, as when the caller has gone. */
+async function uidOf(sender: string, bus: ApiBus, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    const [uid] = await bus.call(busCall('GetConnectionUnixUser', 's', [sender]), signal);
+    return typeof uid === 'number' ? uid : undefined;
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
 }
 
 function getProperty({ backend, body }: MethodCall): BusReply {

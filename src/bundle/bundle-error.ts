@@ -21,6 +21,8 @@ export type BundleErrorCode =
   | 'bundle/contents'
   | 'bundle/inconsistent'
   | 'bundle/no-key'
+  | 'bundle/revocations-unreadable'
+  | 'bundle/revocation-record'
   | 'bundle/unsigned'
   | 'bundle/unknown-key'
   | 'bundle/bad-signature'

@@ -1,16 +1,12 @@
-import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { reasonOf } from '../platform/app-error.ts';
 import { bundleError } from './bundle-error.ts';
+import { type CanonicalKey, canonicalKey, type SignatureAlgorithm } from './canonical-key.ts';
 
-/** Signature algorithms of bundle format 1; `ecdsa-p256` is with SHA-256 and DER signatures. */
-export type SignatureAlgorithm = 'ed25519' | 'ecdsa-p256';
+export type { SignatureAlgorithm };
 
-/** A public key. `keyId` is the lower-case hex SHA-256 of its DER SubjectPublicKeyInfo. */
-export interface PublicKey {
-  readonly keyId: string;
-  readonly algorithm: SignatureAlgorithm;
-  readonly key: KeyObject;
-}
+/** A public key in the one form that its key id is made of. */
+export type PublicKey = CanonicalKey;
 
 /** A private key with the id of its public half. */
 export interface PrivateKey {
@@ -19,37 +15,46 @@ export interface PrivateKey {
   readonly key: KeyObject;
 }
 
-/**
- * Reads a public key from PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410).
- *
- * @param name the file's name, for errors.
- * @throws AppError `bundle/key-file` (`reject`)
- */
-export function parsePublicKey(pem: string, name: string): PublicKey {
-  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
-    throw badKey(name, 'it holds a private key: take it away from here and use the .pub file that was made with it');
-  }
-  // createPublicKey() would take certificates and PKCS#1 as well; the format knows SPKI only.
-  if (!pem.includes('-----BEGIN PUBLIC KEY-----'))
-    throw badKey(name, 'it is not a public key in PEM (-----BEGIN PUBLIC KEY-----)');
-  const key = attempt(name, () => createPublicKey({ key: pem, format: 'pem', type: 'spki' }));
-  return { keyId: keyIdOf(key), algorithm: algorithmOf(key, name), key };
+/** What a `*.revoked` file says of one key. */
+export interface RevokedId {
+  readonly keyId: string;
+  /** Hashes of other forms of the same key; default none are known. */
+  readonly otherIds?: readonly string[];
 }
 
 /**
- * The key ids that a `*.revoked` file means: that of the public key in PEM that it holds, or those that it names, one a line, with `#` comments.
- * Upper-case digits are taken as well.
+ * Reads a public key from PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Beside it there may be blank lines and `#` comments.
  *
- * @throws AppError `bundle/key-file` (`reject`) when it is neither, or names none.
+ * @param name the file's name, for errors.
+ * @throws AppError `bundle/key-file` (`reject`), also when there is more than one key: a file gives its name to one key.
  */
-export function parseRevocations(text: string, name: string): string[] {
-  if (text.includes('-----BEGIN ')) return [parsePublicKey(text, name).keyId];
-  const lines = text.split(/\r?\n/).map((line) => line.replace(/#.*/, '').trim().toLowerCase());
-  const keyIds = lines.filter((line) => line !== '');
-  const foreign = keyIds.findIndex((line) => !KEY_ID.test(line));
-  if (keyIds.length > 0 && foreign === -1) return keyIds;
-  const why = keyIds.length === 0 ? 'names no key' : `${JSON.stringify(keyIds[foreign]?.slice(0, 80))} is no key id`;
-  throw badKey(name, `${why}: it must hold a public key in PEM, or key ids (64 hex digits), one a line`);
+export function parsePublicKey(text: string, name: string): PublicKey {
+  refusePrivateKey(text, name);
+  const { blocks, others } = pemBlocks(text, name);
+  const [pem, second] = blocks;
+  if (pem === undefined) throw badKey(name, 'it is not a public key in PEM (-----BEGIN PUBLIC KEY-----)');
+  if (second !== undefined)
+    throw badKey(name, `it holds ${blocks.length} public keys: write each into a file of its own`);
+  if (others.length > 0) throw badKey(name, `beside its public key it says ${quote(others[0])}: remove that line`);
+  return readPem(pem, name);
+}
+
+/**
+ * The keys that a `*.revoked` file means: all public keys in PEM that it holds, and all key ids that it names, one a line, with `#` comments.
+ * Upper-case digits are taken as well. Every line must be understood: one that is not may be meant to revoke a key.
+ *
+ * @throws AppError `bundle/key-file` (`reject`) when a line is none of these, or when it names no key.
+ */
+export function parseRevocations(text: string, name: string): RevokedId[] {
+  refusePrivateKey(text, name);
+  const { blocks, others } = pemBlocks(text, name);
+  const foreign = others.find((line) => !KEY_ID.test(line.toLowerCase()));
+  if (foreign === undefined && blocks.length + others.length > 0) {
+    const named = others.map((line) => ({ keyId: line.toLowerCase() }));
+    return [...blocks.map((pem) => readPem(pem, name)).map(({ keyId, otherIds }) => ({ keyId, otherIds })), ...named];
+  }
+  const why = foreign === undefined ? 'names no key' : `${quote(foreign)} is no key id`;
+  throw badKey(name, `${why}: it must hold public keys in PEM, or key ids (64 hex digits), one a line`);
 }
 
 /**
@@ -65,7 +70,8 @@ export function parsePrivateKey(pem: string, name: string): PrivateKey {
     throw badKey(name, 'it is encrypted: decrypt it first with openssl pkey -in FILE -out PLAIN');
   }
   const key = attempt(name, () => createPrivateKey({ key: pem, format: 'pem' }));
-  return { keyId: keyIdOf(createPublicKey(key)), algorithm: algorithmOf(key, name), key };
+  const { keyId, algorithm } = canonical(createPublicKey(key), name);
+  return { keyId, algorithm, key };
 }
 
 const KEY_ID = /^[0-9a-f]{64}$/;
@@ -75,18 +81,51 @@ export function shortKeyId(keyId: string): string {
   return KEY_ID.test(keyId) ? `${keyId.slice(0, 12)}…` : '(none)';
 }
 
-function keyIdOf(key: KeyObject): string {
-  return createHash('sha256')
-    .update(key.export({ type: 'spki', format: 'der' }))
-    .digest('hex');
+const [PEM_BEGIN, PEM_END] = ['-----BEGIN PUBLIC KEY-----', '-----END PUBLIC KEY-----'];
+
+/**
+ * The PEM blocks of a text (RFC 7468), and its other lines without blank ones and `#` comments. Any line ends are taken, and a byte order mark.
+ *
+ * @throws AppError `bundle/key-file` (`reject`) when a block has no end.
+ */
+function pemBlocks(
+  text: string,
+  name: string,
+): { readonly blocks: readonly string[]; readonly others: readonly string[] } {
+  const [blocks, others]: [string[], string[]] = [[], []];
+  let open: string[] | undefined;
+  for (const raw of text.replace(/^\uFEFF/, '').split(/\r\n|\r|\n/)) {
+    const line = raw.trim();
+    if (open !== undefined) {
+      open.push(line);
+      if (line !== PEM_END) continue;
+      blocks.push(`${open.join('\n')}\n`);
+      open = undefined;
+    } else if (line === PEM_BEGIN) open = [line];
+    else if (line.replace(/#.*/, '').trim() !== '') others.push(line.replace(/#.*/, '').trim());
+  }
+  if (open !== undefined) throw badKey(name, `its PEM can't be read: ${PEM_END} is missing`);
+  return { blocks, others };
 }
 
-function algorithmOf(key: KeyObject, name: string): SignatureAlgorithm {
-  const curve = key.asymmetricKeyDetails?.namedCurve;
-  if (key.asymmetricKeyType === 'ed25519') return 'ed25519';
-  if (key.asymmetricKeyType === 'ec' && curve === 'prime256v1') return 'ecdsa-p256';
-  const found = [key.asymmetricKeyType, curve].filter((part) => part !== undefined).join(' ');
-  throw badKey(name, `${found} is not supported: use an Ed25519 or ECDSA P-256 key`);
+function refusePrivateKey(text: string, name: string): void {
+  if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) return;
+  throw badKey(name, 'it holds a private key: take it away from here and use the .pub file that was made with it');
+}
+
+function readPem(pem: string, name: string): PublicKey {
+  const key = attempt(name, () => createPublicKey({ key: pem, format: 'pem', type: 'spki' }));
+  return canonical(key, name);
+}
+
+function canonical(key: KeyObject, name: string): CanonicalKey {
+  const found = canonicalKey(key);
+  if ('why' in found) throw badKey(name, found.why);
+  return found;
+}
+
+function quote(line: string | undefined): string {
+  return JSON.stringify(line?.slice(0, 80));
 }
 
 function attempt(name: string, read: () => KeyObject): KeyObject {

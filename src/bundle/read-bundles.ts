@@ -39,6 +39,7 @@ export async function readBundles(
 /** Signatures that are lacking may be made up for by an approval. One that does not match means a damaged or altered bundle. */
 const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
   'bundle/no-key',
+  'bundle/revocations-unreadable',
   'bundle/unsigned',
   'bundle/unknown-key',
   'bundle/revoked-key',

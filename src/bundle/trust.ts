@@ -1,22 +1,27 @@
 import { createHash } from 'node:crypto';
-import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BundleId } from '../domain/digest.ts';
-import type { KeyRotation } from '../domain/key-rotation.ts';
-import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
-import { bundleError } from './bundle-error.ts';
-import { type PublicKey, parsePublicKey, parseRevocations } from './keys.ts';
-import { limits } from './limits.ts';
+import type { RotatedKey } from '../domain/key-rotation.ts';
+import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { type PublicKey, parsePublicKey, parseRevocations, type RevokedId } from './keys.ts';
+import {
+  type KeyProblem,
+  type KeysFolderRules,
+  listKeysFolder,
+  readGuardedKeyFile,
+  strayFiles,
+} from './keys-folder.ts';
+
+export { readKeyFile } from './keys-folder.ts';
 
 /** A public key that is trusted under a name: its file's name without `.pub`. */
 export interface TrustedKey extends PublicKey {
   readonly name: string;
 }
 
-/** A file of the folder that could not be used. `message` names the file and says why. */
-interface KeyProblem {
+/** A key that a file of the folder revokes. */
+export interface FolderRevocation extends RevokedId {
   readonly file: string;
-  readonly message: string;
 }
 
 /** The keys of one folder. */
@@ -24,9 +29,15 @@ export interface TrustedKeys {
   readonly folder: string;
   /** Sorted by name, each key once, revoked ones left out. */
   readonly keys: readonly TrustedKey[];
-  /** Key ids that never count, sorted, each once. */
+  /** Key ids that never count, sorted, each once. A key that is known has its own id here, whatever form the revocation named. */
   readonly revoked: readonly string[];
-  /** A `.revoked` file can't be read, so that nobody knows which key it means; `keys` is empty then. */
+  /** {@link TrustedKeys.revoked} and the other ids of the same keys. */
+  readonly revokedIds: ReadonlySet<string>;
+  /** What the `*.revoked` files of the folder say, in the order of their names. */
+  readonly byFile: readonly FolderRevocation[];
+  /** The folder is there and was listed. */
+  readonly isListed: boolean;
+  /** A revocation may be hidden, so that nobody knows which key it means; `keys` is empty then. */
   readonly isBlind: boolean;
   readonly problems: readonly KeyProblem[];
   /** Another text whenever keys, names or problems are others; equal for the same. */
@@ -48,106 +59,127 @@ export interface Trust {
 }
 
 /**
- * Loads `*.pub` (a public key in PEM each) and `*.revoked` (a public key in PEM, or key ids, see {@link parseRevocations}) of a folder. Never
- * throws for what lies there: a bad `.pub` is left out and a problem; while a `.revoked` can't be read no key is trusted, since nobody knows
- * which one it revokes; other files are problems, hidden files are ignored. A folder that is not there holds no key.
+ * Loads `*.pub` (a public key in PEM each) and `*.revoked` (public keys in PEM and key ids, see {@link parseRevocations}) of a folder. Never
+ * throws for what lies there: a bad `.pub` is left out and a problem. While the folder or a `.revoked` can't be read no key is trusted, since nobody
+ * knows which one is revoked; other files are problems, hidden files are ignored. A folder that is not there and never was holds no key.
  */
-export async function loadTrustedKeys(folder: string, signal: AbortSignal): Promise<TrustedKeys> {
+export async function loadTrustedKeys(
+  folder: string,
+  signal: AbortSignal,
+  rules: KeysFolderRules = {},
+): Promise<TrustedKeys> {
   signal.throwIfAborted();
-  const problems: KeyProblem[] = [];
-  const names = await listFolder(folder, problems);
-  const published = await readEach(folder, names, '.pub', problems, signal, (pem, path, file) => ({
-    name: file.slice(0, -'.pub'.length),
-    ...parsePublicKey(pem, path),
-  }));
-  const revocations = await readEach(folder, names, '.revoked', problems, signal, parseRevocations);
-  for (const name of names.filter((other) => !/\.(pub|revoked)$/.test(other))) {
-    problems.push({ file: name, message: `${join(folder, name)} is ignored: only *.pub and *.revoked are read here` });
-  }
-  const isBlind = revocations.length < names.filter((name) => name.endsWith('.revoked')).length;
-  return keysInForce({ folder, published, revoked: revocations.flat(), isBlind, problems });
+  const { names, problems: listing, isListed } = await listKeysFolder(folder, rules);
+  const read = { folder, names, ownUid: rules.ownUid, signal, problems: [...listing] };
+  const published = await readEach(read, '.pub', (text, path, file) => [
+    { name: file.slice(0, -'.pub'.length), ...parsePublicKey(text, path) },
+  ]);
+  const byFile = await readEach(read, '.revoked', (text, path, file) =>
+    parseRevocations(text, path).map((revoked) => ({ ...revoked, file })),
+  );
+  const problems = [...read.problems, ...strayFiles(folder, names)];
+  return keysInForce({ folder, published, revoked: byFile, byFile, isListed, problems });
 }
 
 /** What {@link keysInForce} is made of. */
-interface KeySet {
-  readonly folder: string;
+interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListed' | 'problems'> {
   readonly published: readonly TrustedKey[];
-  readonly revoked: readonly string[];
-  readonly isBlind: boolean;
-  readonly problems: readonly KeyProblem[];
+  readonly revoked: readonly RevokedId[];
 }
 
-/** The keys that count: each published key once, under the first name, revoked ones left out; none while a revocation can't be read. */
-function keysInForce({ folder, published, revoked, isBlind, problems }: KeySet): TrustedKeys {
-  const out = new Set(revoked);
+/** The keys that count: each published key once, under the first name, revoked ones left out; none while a revocation may be hidden. */
+function keysInForce({ published, revoked, problems, ...others }: KeySet): TrustedKeys {
+  const isBlind = problems.some(({ hidesRevocations }) => hidesRevocations);
+  const out = new Map(asKnown(revoked, published).map((one) => [one.keyId, one]));
+  const revokedIds = new Set([...out.values()].flatMap(idsOf));
   const kept = new Map<string, TrustedKey>();
-  for (const key of isBlind ? [] : published) if (!out.has(key.keyId) && !kept.has(key.keyId)) kept.set(key.keyId, key);
+  for (const key of isBlind ? [] : published) {
+    if (!revokedIds.has(key.keyId) && !kept.has(key.keyId)) kept.set(key.keyId, key);
+  }
   const keys = [...kept.values()];
-  const state = { keys, revoked: [...out].sort(), isBlind, problems };
-  const content = JSON.stringify({ ...state, keys: keys.map(({ name, keyId }) => [name, keyId]) });
-  return { folder, ...state, revision: createHash('sha256').update(content).digest('hex') };
+  const state = { keys, revoked: [...out.keys()].sort(), isBlind, problems };
+  const content = JSON.stringify({
+    ...state,
+    byFile: others.byFile,
+    keys: keys.map(({ name, keyId }) => [name, keyId]),
+  });
+  return { ...others, ...state, revokedIds, revision: createHash('sha256').update(content).digest('hex') };
+}
+
+/** Revocations that name another form of a known key's point, as revocations of that key. */
+function asKnown(revoked: readonly RevokedId[], known: readonly PublicKey[]): readonly RevokedId[] {
+  const byId = new Map(known.flatMap((key) => idsOf(key).map((id) => [id, key] as const)));
+  return revoked.map((one) => byId.get(one.keyId) ?? one);
+}
+
+function idsOf({ keyId, otherIds = [] }: RevokedId): readonly string[] {
+  return [keyId, ...otherIds];
 }
 
 /**
- * The keys of a folder together with those that came by rotation (bundle format, `trust`). Revocations of both sides add up and are final: a key
- * that either revokes does not count, whoever publishes it.
+ * The keys of a folder together with those that came by rotation (bundle format, `trust`) and with revocations from elsewhere: by rotation, and
+ * those that files named which are gone. Revocations add up: a key that any of them revokes does not count, whoever publishes it.
  */
-export function withRotation(own: TrustedKeys, rotation: KeyRotation): TrustedKeys {
-  const added = rotation.keys.map(({ keyId, pem }) => ({
-    name: keyId.slice(0, 12),
-    ...parsePublicKey(pem, `${keyId.slice(0, 12)} (by rotation)`),
-  }));
+export function withRotation(
+  own: TrustedKeys,
+  rotation: {
+    readonly keys: readonly RotatedKey[];
+    readonly revoked: readonly RevokedId[];
+    /** What keeps earlier revocations from being known. Default none. */
+    readonly problems?: readonly KeyProblem[];
+  },
+): TrustedKeys {
+  const problems = [...own.problems, ...(rotation.problems ?? [])];
+  const added = rotation.keys.flatMap(({ keyId, pem }) => {
+    const name = keyId.slice(0, 12);
+    try {
+      return [{ name, ...parsePublicKey(pem, `${name} (by rotation)`) }];
+    } catch (error) {
+      const remedy = 'have the factory bring another key';
+      problems.push({ file: name, message: reasonOf(error), remedy, hidesRevocations: false });
+      return [];
+    }
+  });
   return keysInForce({
     ...own,
+    problems,
     published: [...own.keys, ...added],
-    revoked: [...own.revoked, ...rotation.revoked.map(({ keyId }) => keyId)],
+    revoked: [...own.byFile, ...rotation.revoked],
   });
 }
 
-async function listFolder(folder: string, problems: KeyProblem[]): Promise<string[]> {
-  try {
-    const names = (await readdir(folder)).filter((name) => !name.startsWith('.')).sort();
-    if (names.length <= limits.keys) return names;
-    problems.push({ file: folder, message: `${folder} holds more than ${limits.keys} files; none is read` });
-  } catch (error) {
-    if (systemCodeOf(error) !== 'ENOENT')
-      problems.push({ file: folder, message: `${folder} can't be read: ${reasonOf(error)}` });
-  }
-  return [];
+/** What {@link readEach} reads; it adds to `problems`. */
+interface FolderReading {
+  readonly folder: string;
+  readonly names: readonly string[];
+  readonly ownUid: number | undefined;
+  readonly signal: AbortSignal;
+  readonly problems: KeyProblem[];
 }
 
 async function readEach<T>(
-  folder: string,
-  names: readonly string[],
-  suffix: string,
-  problems: KeyProblem[],
-  signal: AbortSignal,
-  parse: (text: string, path: string, file: string) => T,
+  { folder, names, ownUid, signal, problems }: FolderReading,
+  suffix: '.pub' | '.revoked',
+  parse: (text: string, path: string, file: string) => readonly T[],
 ): Promise<T[]> {
   const read: T[] = [];
   for (const file of names.filter((name) => name.endsWith(suffix))) {
     const path = join(folder, file);
     try {
-      read.push(parse(await readKeyFile(path, signal), path, file));
+      const { text, fault } = await readGuardedKeyFile(path, ownUid, signal);
+      if (fault !== undefined) problems.push({ ...fault, file });
+      read.push(...parse(text, path, file));
     } catch (error) {
       signal.throwIfAborted();
-      problems.push({ file, message: reasonOf(error) });
+      const hidesRevocations = suffix === '.revoked' || isDiskFault(error);
+      problems.push({ file, message: reasonOf(error), remedy: 'mend the file or move it away', hidesRevocations });
     }
   }
   return read;
 }
 
-/** The text of a key file, at most 16 KiB. @throws AppError `bundle/key-file` (`reject`) */
-export async function readKeyFile(path: string, signal: AbortSignal): Promise<string> {
-  try {
-    const found = await stat(path);
-    if (!found.isFile() || found.size > limits.keyFileBytes) {
-      throw bundleError('bundle/key-file', `key file ${path} is not a file of at most ${limits.keyFileBytes} bytes`);
-    }
-    return await readFile(path, { encoding: 'utf8', signal });
-  } catch (cause) {
-    signal.throwIfAborted();
-    if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
-    throw bundleError('bundle/key-file', `key file ${path} can't be read: ${reasonOf(cause)}`, { cause });
-  }
+/** A file that is there and that the system does not give: what else it does not give is unknown. A link that leads nowhere is as no file. */
+function isDiskFault(error: unknown): boolean {
+  const code = systemCodeOf(error instanceof Error ? error.cause : undefined);
+  return code !== undefined && code !== 'ENOENT' && code !== 'ELOOP';
 }

@@ -3,7 +3,8 @@ import { type BundleId, digestFromHex } from '../domain/digest.ts';
 import { bundleError } from './bundle-error.ts';
 import { type Envelope, type EnvelopeSignature, preAuthenticationEncoding } from './dsse.ts';
 import { type PublicKey, shortKeyId } from './keys.ts';
-import type { Trust, TrustedKey } from './trust.ts';
+import { keyProblemLine } from './keys-folder.ts';
+import type { Trust, TrustedKey, TrustedKeys } from './trust.ts';
 
 /** A payload that enough trusted keys have signed. */
 export interface VerifiedPayload {
@@ -25,7 +26,7 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
  * hints at first; each key counts once. A payload that is vouched for by its digest needs no signature.
  *
  * @throws AppError
- *   `bundle/no-key` (`wait`) nothing is trusted here; `bundle/unsigned` no signature at all;
+ *   `bundle/no-key` (`wait`) nothing is trusted here; `bundle/revocations-unreadable` (`wait`) no key counts now; `bundle/unsigned` no signature at all;
  *   `bundle/bad-signature` a signature of a trusted key does not match; `bundle/unknown-key` signed by others only;
  *   `bundle/revoked-key` signed with a revoked key; `bundle/threshold` signed by too few.
  */
@@ -75,11 +76,23 @@ function signerOf(of: EnvelopeSignature, keys: readonly TrustedKey[], covered: B
 }
 
 function noKey({ keys }: Trust) {
+  if (keys.isBlind) return unreadable(keys);
   const bad = keys.problems.length === 0 ? '' : ` (${keys.problems.map((problem) => problem.message).join('; ')})`;
   return bundleError(
     'bundle/no-key',
     `no trusted key is installed in ${keys.folder}${bad}: copy the factory's .pub file to ${keys.folder}`,
     { disposition: 'wait' },
+  );
+}
+
+function unreadable({ problems }: TrustedKeys) {
+  const why = problems.filter(({ hidesRevocations }) => hidesRevocations).map(keyProblemLine);
+  return bundleError(
+    'bundle/revocations-unreadable',
+    `revocations can't be read, so no key counts: ${why.join('; ')}`,
+    {
+      disposition: 'wait',
+    },
   );
 }
 
@@ -93,7 +106,7 @@ function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonl
       `signature by ${known.name} (${shortKeyId(keyId)}) does not match bundle.dsse.json: it was altered or damaged after signing; copy the bundle again from its origin`,
     );
   }
-  const revoked = claimed.find(({ keyId }) => keys.revoked.includes(keyId));
+  const revoked = claimed.find(({ keyId }) => keys.revokedIds.has(keyId));
   if (revoked !== undefined) {
     return bundleError(
       'bundle/revoked-key',

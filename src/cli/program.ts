@@ -22,6 +22,7 @@ import { registerRescan } from './commands/rescan.ts';
 import { registerRollback } from './commands/rollback.ts';
 import { registerShow } from './commands/show.ts';
 import { registerStatus } from './commands/status.ts';
+import { registerTrust } from './commands/trust.ts';
 import { registerUnpin } from './commands/unpin.ts';
 import { registerVerdicts } from './commands/verdicts.ts';
 import { exitCodeOf, exitCodes } from './exit-code.ts';
@@ -71,6 +72,7 @@ function buildProgram(context: CommandContext, args: readonly string[]): Command
   registerShow(program, context);
   registerHistory(program, context);
   registerVerdicts(program, context);
+  registerTrust(program, context);
   registerRescan(program, context);
   registerLoad(program, context);
   registerDoctor(program, context);

@@ -59,6 +59,12 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
     history: async (bundle) => started().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
     approve: (bundle) => settled((engine) => engine.verdicts.approve(bundle)),
     reject: (bundle) => settled((engine) => engine.verdicts.reject(bundle)),
+    restoreKey: async (keyId, uid) => {
+      const { restoreKey, engine } = started();
+      const message = await restoreKey(keyId, uid);
+      await engine.settled();
+      return message;
+    },
     rescan: async (signal) => {
       await started().media.rescan(signal);
       await settled((engine) => engine.resume());

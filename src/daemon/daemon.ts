@@ -32,6 +32,7 @@ import { createLayerStore } from '../store/layer-store.ts';
 import { openState } from '../store/open-state.ts';
 import { createReleaseFiles } from '../store/release-files.ts';
 import { createPublishedFiles } from './published-files.ts';
+import type { KeyRestorer } from './restore-key.ts';
 import { createRuntime, type RuntimeChoice } from './runtime.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust-keeper.ts';
 
@@ -62,6 +63,10 @@ export interface Daemon {
   readonly media: Media;
   /** Works until `signal` aborts, then stops everything in reverse order. */
   run(signal: AbortSignal): Promise<void>;
+  /** Lifts the stored revocation of a key. */
+  readonly restoreKey: KeyRestorer;
+  /** Has the folder of keys read now, as after a change. */
+  reloadKeys(): void;
   /** What the runtime has now. */
   observeRuntime(signal: AbortSignal): Promise<RuntimeObservation>;
 }
@@ -97,7 +102,18 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       log,
     });
     disposal.defer('the published files', published.settled);
-    const trust = await createTrustKeeper({ settings: settings.trust, store, clock, log }, signal);
+    const trust = await createTrustKeeper(
+      {
+        settings: settings.trust,
+        stateDirectory: settings.paths.state_dir,
+        ownUid: process.getuid?.() ?? 0,
+        store,
+        clock,
+        log,
+      },
+      signal,
+    );
+    disposal.defer('the stored revocations', trust.remember);
     const media = mediaOf(options, trust);
     disposal.defer('the media', media.dispose);
     const documents = createBlobStore(join(settings.paths.state_dir, 'blobs'));
@@ -147,12 +163,21 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
         published.publish({ imagesEnv: imagesEnv(store.load().bundles), report });
         options.onStatus?.(report);
       },
-      afterEffect: options.afterEffect,
+      afterEffect: (effect) => {
+        if (effect.kind === 'adopt-bundle') void trust.remember();
+        options.afterEffect?.(effect);
+      },
     });
-    disposal.defer('the watch on the keys', watchKeys(settings, trust, engine, log));
+    const keys = watchKeys({ settings, trust, engine, clock, log });
+    disposal.defer('the watch on the keys', keys.stop);
     const observeRuntime = (inner: AbortSignal) => runtime.observe(inner);
     const run = (inner: AbortSignal) => runParts({ engine, media, runtime, authority, options }, inner).finally(undo);
-    return { engine, media, observeRuntime, run };
+    const restoreKey: KeyRestorer = async (name, uid) => {
+      const message = await trust.restore(name, uid);
+      engine.kick();
+      return message;
+    };
+    return { engine, media, observeRuntime, restoreKey, reloadKeys: keys.reload, run };
   } catch (error) {
     await undo();
     throw error;
@@ -240,15 +265,44 @@ function listenTarget({ settings, registryFd }: DaemonOptions): ListenTarget {
   return { host, port: Number(settings.registry.listen.slice(colon + 1)) };
 }
 
-function watchKeys(settings: Settings, trust: TrustKeeper, engine: Engine, log: Log): () => void {
+/** How often the folder of keys is read without a sign of a change: permissions and mounts change without one. */
+const REREAD_KEYS_MS = 30_000;
+
+interface WatchedKeys {
+  readonly settings: Settings;
+  readonly trust: TrustKeeper;
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Reads the keys again when their folder changes, and now and then; a round follows when something is other than before. */
+function watchKeys({ settings, trust, engine, clock, log }: WatchedKeys): { reload: () => void; stop: () => void } {
   const stop = new AbortController();
-  const unwatch = watchConfig([settings.trust.keys_dir], { ownPaths: [], log }, () => {
-    trust.reload(stop.signal, engine.kick).catch((error: unknown) => {
+  let seen = trust.revision();
+  const taken = () => {
+    const now = trust.revision();
+    if (now !== seen) engine.kick();
+    seen = now;
+  };
+  const reload = () => {
+    trust.reload(stop.signal, taken).catch((error: unknown) => {
       if (!stop.signal.aborted) log.warn({ err: error }, `The keys could not be read again: ${reasonOf(error)}`);
     });
-  });
-  return () => {
-    stop.abort();
-    unwatch();
+  };
+  const unwatch = watchConfig([settings.trust.keys_dir], { ownPaths: [], log }, reload);
+  const poll = async () => {
+    while (!stop.signal.aborted) {
+      await clock.sleep(REREAD_KEYS_MS, stop.signal);
+      reload();
+    }
+  };
+  poll().catch(() => undefined);
+  return {
+    reload,
+    stop: () => {
+      stop.abort();
+      unwatch();
+    },
   };
 }

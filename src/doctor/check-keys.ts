@@ -1,6 +1,11 @@
+import { realpath, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { readRevocationRecord, revocationRecordPath } from '../bundle/revocation-record.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/trust.ts';
 import { type Finding, findingsOn } from '../domain/finding.ts';
+import { EMPTY_RECORD, type RevocationRecord, revocationsInForce } from '../domain/revocation-record.ts';
 import type { TrustReport } from '../domain/trust-in-force.ts';
+import { reasonOf } from '../platform/app-error.ts';
 import type { Check } from './run-checks.ts';
 
 const { ok, warning, fault } = findingsOn('keys');
@@ -11,29 +16,72 @@ interface NamedKey {
   readonly title: string;
 }
 
+/** Where the keys of this node are, and how many must have signed. */
+interface KeysOfNode {
+  readonly folder: string;
+  /** Distinct keys that must have signed, at least 1. */
+  readonly threshold: number;
+  /** Where the record of revocations is. */
+  readonly stateDirectory: string;
+  /** The user who, beside root, may own the folder. */
+  readonly ownUid: number;
+}
+
 /**
- * The keys that bundles are judged by. `threshold` distinct ones must have signed. `inForce`: what the daemon says, for keys that came by rotation
- * are in its state alone; undefined when it does not answer.
+ * The keys that bundles are judged by. `inForce`: what the daemon says, for keys that came by rotation are in its state alone; undefined when it
+ * does not answer.
  */
-export function checkKeys(folder: string, threshold: number, inForce: TrustReport | undefined): Check {
+export function checkKeys(node: KeysOfNode, inForce: TrustReport | undefined): Check {
+  const { folder, stateDirectory, ownUid } = node;
   return {
     subject: 'keys',
     look: async (signal) => {
-      const own = await loadTrustedKeys(folder, signal);
-      const { trusted, revoked } = keysOf(own, inForce);
-      const troubles = own.problems.map(({ file, message }) =>
-        file.endsWith('.revoked')
-          ? fault(`${message}; while nobody knows which key it revokes, no key counts`, 'mend the file or move it away')
-          : warning(message, 'mend the file or move it away'),
+      const { record, findings } = await recordOf(stateDirectory);
+      const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
+      const { trusted, revoked } = keysOf(own, inForce, record);
+      const troubles = own.problems.map(({ message, remedy, hidesRevocations }) =>
+        hidesRevocations
+          ? fault(`${message}; while nobody knows which keys are revoked, no key counts`, remedy)
+          : warning(message, remedy),
       );
       const gone = revoked.map(({ title }) => title).join(', ');
       return [
+        ...findings,
         ...troubles,
-        ...(own.isBlind ? [] : [enough(trusted, { folder, threshold })]),
+        ...(own.isBlind ? [] : [enough(trusted, node)]),
         ...(gone === '' ? [] : [ok(`revoked: ${gone}`)]),
+        ...(await openParents(folder)),
       ];
     },
   };
+}
+
+async function recordOf(stateDirectory: string): Promise<{ record: RevocationRecord; findings: readonly Finding[] }> {
+  const path = revocationRecordPath(stateDirectory);
+  try {
+    return { record: (await readRevocationRecord(path)) ?? EMPTY_RECORD, findings: [] };
+  } catch (error) {
+    const remedy = `see that a *.revoked file names each key that was ever revoked, then remove ${path} and restart stickpin`;
+    return { record: EMPTY_RECORD, findings: [fault(reasonOf(error), remedy)] };
+  }
+}
+
+/** Folders above in which others could put another folder in this one's place. The daemon sees that by its owner only. */
+async function openParents(folder: string): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  let path = await realpath(folder).catch(() => folder);
+  while (path !== dirname(path)) {
+    path = dirname(path);
+    const mode = await stat(path).then(
+      (found) => found.mode,
+      () => 0,
+    );
+    if ((mode & 0o022) === 0 || (mode & 0o1000) !== 0) continue;
+    findings.push(
+      warning(`${path} can be written by others than its owner, who could take ${folder} away`, `chmod go-w ${path}`),
+    );
+  }
+  return findings;
 }
 
 function enough(
@@ -49,18 +97,24 @@ function enough(
   return fault(message, `copy more .pub files to ${folder}, or lower the threshold`);
 }
 
-/** The keys of the folder, and those that bundles brought and revoked. A revocation of either side is final. */
+/** The keys of the folder, those that bundles brought and revoked, and those whose revocation is remembered. */
 function keysOf(
   own: TrustedKeys,
   inForce: TrustReport | undefined,
+  record: RevocationRecord,
 ): { trusted: readonly NamedKey[]; revoked: readonly NamedKey[] } {
   const byFile = own.revoked.map((keyId) => ({ keyId, title: short(keyId) }));
-  const byBundle = (inForce?.revoked ?? []).flatMap(({ keyId, revokedBy }) =>
-    revokedBy === undefined || own.revoked.includes(keyId)
-      ? []
-      : [{ keyId, title: `${short(keyId)} (by ${revokedBy})` }],
+  const others =
+    inForce?.revoked ?? revocationsInForce(record).map(({ keyId, bundleId }) => ({ keyId, revokedBy: bundleId }));
+  const remembered = new Map(
+    others
+      .filter(({ keyId }) => !own.revokedIds.has(keyId))
+      .map(({ keyId, revokedBy }) => [
+        keyId,
+        { keyId, title: `${short(keyId)} (by ${revokedBy ?? 'a file that is gone'})` },
+      ]),
   );
-  const revoked = [...byFile, ...byBundle];
+  const revoked = [...byFile, ...remembered.values()];
   const brought = (inForce?.keys ?? []).flatMap(({ keyId, broughtBy }) =>
     broughtBy === undefined ? [] : [{ keyId, title: `${short(keyId)} (brought by ${broughtBy})` }],
   );

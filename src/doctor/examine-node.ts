@@ -45,7 +45,15 @@ export async function examineNode(
     );
     signal.throwIfAborted();
     const checks = [
-      checkKeys(settings.trust.keys_dir, settings.trust.threshold, trust),
+      checkKeys(
+        {
+          folder: settings.trust.keys_dir,
+          threshold: settings.trust.threshold,
+          stateDirectory: settings.paths.state_dir,
+          ownUid: process.getuid?.() ?? 0,
+        },
+        trust,
+      ),
       isPresent('udev rules', PLACES.rules, 'no stick is noticed'),
       isPresent('bus policy', PLACES.busPolicy, 'nobody may talk to the daemon'),
       ...(isConnected ? checksOverBus(bus, settings) : [noBus]),

@@ -10,7 +10,7 @@ export interface RotatedKey {
   readonly bundleId: BundleId;
 }
 
-/** A key that a bundle took out of force (bundle format, `trust.revoked`). It stays revoked for good. */
+/** A key that a bundle took out of force (bundle format, `trust.revoked`). Only an administrator brings it back. */
 export interface RevokedKey {
   readonly keyId: string;
   readonly bundleId: BundleId;
@@ -24,10 +24,12 @@ export interface KeyRotation {
 
 /** What is known of revocations in one round. */
 export interface Revocations {
-  /** Key ids that never count: of the administrator's `*.revoked` files and of bundles that rotated keys. */
+  /** Key ids that never count: of the administrator's `*.revoked` files, now or earlier, and of bundles that rotated keys. */
   readonly keyIds: readonly string[];
-  /** A `*.revoked` file can't be read, so that nobody knows which key it means. */
+  /** Revocations can't be read, so that nobody knows which keys are meant. */
   readonly isBlind: boolean;
+  /** Why they can't, and what to do, without full stop; absent when they can. */
+  readonly cause?: string;
 }
 
 /** Nothing came by rotation. */

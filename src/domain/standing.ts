@@ -38,13 +38,13 @@ export function withdrawalOf(
 function lostSignature(
   { signedBy, signerKeyIds }: StoredBundle,
   title: string,
-  { keyIds, isBlind }: Revocations,
+  { keyIds, isBlind, cause }: Revocations,
   threshold: number,
 ): Reason | undefined {
   if (isBlind) {
     return {
       code: 'trust/blind',
-      message: `${title} is not trusted while a *.revoked file can't be read, since it may mean its key; mend or remove that file`,
+      message: `${title} is not trusted while revocations can't be read, since its key may be revoked: ${cause ?? 'see stickpin doctor'}`,
     };
   }
   const revoked = (signerKeyIds ?? []).filter((keyId) => keyIds.includes(keyId));

@@ -110,7 +110,11 @@ function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
 }
 
 /** What keeps every bundle from going on. */
-function blockedLine({ runtime, obstacle }: Observed, { bundles, adoptions }: Assessment): string | undefined {
+function blockedLine({ runtime, obstacle, trust }: Observed, { bundles, adoptions }: Assessment): string | undefined {
+  if (trust.isBlind && trust.require !== 'approval') {
+    const cause = trust.cause ?? "see 'stickpin doctor'";
+    return `Nothing is trusted, since revocations can't be read: ${sentence(cause)} What is pinned stays.`;
+  }
   if (runtime.kind !== 'reachable') {
     const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
     const waits = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;

@@ -9,12 +9,17 @@ export interface TrustInForce {
   readonly threshold: number;
   /** Keys that count, sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key of `trust.keys_dir`. */
   readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: BundleId }[];
-  /** Keys that never count. `revokedBy`: the bundle that revoked it; absent for one that a `*.revoked` file names. */
-  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: BundleId }[];
+  /**
+   * Keys that never count. `file`: the `*.revoked` file that names it; `revokedBy`: the bundle that revoked it, where no file does. Neither: a file
+   * did that is gone.
+   */
+  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: BundleId; readonly file?: string }[];
   /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
   readonly problems: readonly string[];
-  /** A `*.revoked` file can't be read, so that no key counts. */
+  /** Revocations can't be read, so that no key counts. */
   readonly isBlind: boolean;
+  /** Why they can't, and what to do, without full stop; absent when they can. */
+  readonly cause?: string;
 }
 
 /** {@link TrustInForce} for programs: bundles are named as `ocp@4.13.7`, or by their digest where they are not known here. */
@@ -22,9 +27,10 @@ export interface TrustReport {
   readonly require: string;
   readonly threshold: number;
   readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: string }[];
-  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: string }[];
+  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: string; readonly file?: string }[];
   readonly problems: readonly string[];
   readonly isBlind: boolean;
+  readonly cause?: string;
 }
 
 /** Makes the report; `bundles` are those that are adopted. */
@@ -38,8 +44,9 @@ export function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundl
       keyId,
       ...(broughtBy !== undefined && { broughtBy: nameOf(broughtBy) }),
     })),
-    revoked: trust.revoked.map(({ keyId, revokedBy }) => ({
+    revoked: trust.revoked.map(({ keyId, revokedBy, file }) => ({
       keyId,
+      ...(file !== undefined && { file }),
       ...(revokedBy !== undefined && { revokedBy: nameOf(revokedBy) }),
     })),
   };

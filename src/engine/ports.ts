@@ -9,6 +9,7 @@ import type { ConditionMarks } from '../domain/condition.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId, Reason } from '../domain/medium.ts';
+import type { RevocationRecord } from '../domain/revocation-record.ts';
 import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Signers } from '../domain/signers.ts';
@@ -246,6 +247,14 @@ export interface StateStore {
   setTagsGiven(given: readonly TagGiven[]): void;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
+}
+
+/** Where the record of revocations is kept beside the rest of the state. */
+export interface RevocationStore {
+  /** What was stored of revocations; undefined when nothing was yet. @throws AppError `bundle/revocation-record` (`wait`) when it is damaged */
+  revocationRecord(): RevocationRecord | undefined;
+  /** Replaces it, with a line of history where a person did it. */
+  setRevocationRecord(record: RevocationRecord, event?: EventRow): void;
 }
 
 /** Keeps small documents (manifests, indexes, configs) on the node's own disk. */

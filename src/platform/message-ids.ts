@@ -26,6 +26,8 @@ export const messageIds = {
   trustWithdrawn: '9c02ea8617c44eb99d1f15fd2c169d43',
   trustRestored: '15929837c5e442a4b13af1de34254498',
   keysRotated: 'ed746a5c212e488c85cc52152281c051',
+  keyRestored: '3f9c42948b664fbea513bbecaa868d7c',
+  revocationsUnreadable: 'c682d900400e402795fac5bbdd593021',
   keysNotRotated: 'f2cc45cfa1f744d9acab02550ac4d0a5',
   filesLaid: '5672b5683c594b57b2f3052a9786a5ef',
   filesNotLaid: 'b3af2b7ab4c8496eaf7043cf46242db6',

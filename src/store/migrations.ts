@@ -69,4 +69,8 @@ export const MIGRATIONS: readonly string[] = [
    ) STRICT;`,
   // JSON: what was found bad of the bundle on media.
   `ALTER TABLE bundle ADD COLUMN bad_blobs TEXT;`,
+  `CREATE TABLE revocation_record (
+     id INTEGER PRIMARY KEY CHECK (id = 1),
+     document TEXT NOT NULL
+   ) STRICT;`,
 ];

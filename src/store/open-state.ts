@@ -1,16 +1,19 @@
 import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../domain/disk-trouble.ts';
-import type { StateStore } from '../engine/ports.ts';
+import type { RevocationStore, StateStore } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
 import { probeDisk } from '../platform/disk-fault.ts';
 import type { Log } from '../platform/log.ts';
 import { openDatabase } from './database.ts';
 import { type BundleReviver, createStateStore } from './state-store.ts';
 
+/** All that is recorded. */
+type Store = StateStore & RevocationStore;
+
 /** The state, as long as it is not closed. */
 export interface OpenState {
-  readonly store: StateStore;
+  readonly store: Store;
   close(): void;
 }
 
@@ -62,7 +65,7 @@ function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
     rmSync(standbyDirectory, { recursive: true, force: true });
   };
   let real: OpenState | undefined;
-  const current = (): StateStore => {
+  const current = (): Store => {
     if (real !== undefined) return real.store;
     if (probeDisk(dirname(path)) !== undefined) return standby;
     try {
@@ -89,12 +92,10 @@ function openCopy(path: string, directory: string) {
 }
 
 /** Calls the same method of what `current` gives at that time. */
-function delegate(shape: StateStore, current: () => StateStore): StateStore {
+function delegate(shape: Store, current: () => Store): Store {
   const call =
-    (name: keyof StateStore) =>
+    (name: keyof Store) =>
     (...args: readonly unknown[]): unknown =>
       Reflect.apply(current()[name], undefined, args);
-  return Object.fromEntries(
-    Object.keys(shape).map((name) => [name, call(name as keyof StateStore)]),
-  ) as unknown as StateStore;
+  return Object.fromEntries(Object.keys(shape).map((name) => [name, call(name as keyof Store)])) as unknown as Store;
 }

@@ -1,13 +1,14 @@
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
+import { formatRevocationRecord, parseRevocationRecord } from '../bundle/revocation-record.ts';
 import type { BadBlob } from '../domain/bad-blob.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId } from '../domain/digest.ts';
 import { NO_ROTATION } from '../domain/key-rotation.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { StoredBundle } from '../domain/state.ts';
-import type { EventRow, StateStore } from '../engine/ports.ts';
+import type { EventRow, RevocationStore, StateStore } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createConditionRows } from './condition-rows.ts';
 import { createDiskWatch } from './disk-watch.ts';
@@ -80,7 +81,7 @@ export function createStateStore(
   database: Database,
   revive: BundleReviver,
   { keptEvents = KEPT_EVENTS, sync = () => syncLog(database), refusal }: StateStoreOptions = {},
-): StateStore {
+): StateStore & RevocationStore {
   const insertEvent = database.prepare(
     'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
   );
@@ -189,6 +190,15 @@ export function createStateStore(
       });
       trust = trustRows.load();
     },
+    revocationRecord: () => {
+      const text = trustRows.revocationRecord();
+      return text === undefined ? undefined : parseRevocationRecord(text, database.name);
+    },
+    setRevocationRecord: (record, event) =>
+      write(() => {
+        trustRows.setRevocationRecord(formatRevocationRecord(record));
+        if (event !== undefined) append(event);
+      }),
     mark: (bundleId, what, event) => {
       write(() => {
         marks[what].run(event.at, bundleId);

@@ -15,6 +15,9 @@ export interface TrustRows {
   /** Keys and revocations that are known already stay as they are: a revocation is never undone by what comes later. */
   addRotation(rotation: KeyRotation, at: number): void;
   setVerdict(verdict: Verdict): void;
+  /** The text of the record of revocations; undefined when none was stored. */
+  revocationRecord(): string | undefined;
+  setRevocationRecord(document: string): void;
 }
 
 interface KeyRow {
@@ -23,7 +26,7 @@ interface KeyRow {
   readonly bundle_id: string;
 }
 
-/** Prepares the statements over the tables `verdict`, `rotated_key` and `revoked_key`. */
+/** Prepares the statements over the tables `verdict`, `rotated_key`, `revoked_key` and `revocation_record`. */
 export function createTrustRows(database: Database): TrustRows {
   const insertKey = database.prepare(
     'INSERT INTO rotated_key (key_id, pem, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id) DO NOTHING',
@@ -35,6 +38,10 @@ export function createTrustRows(database: Database): TrustRows {
     `INSERT INTO verdict (bundle_id, verdict, at) VALUES (@bundleId, @verdict, @at)
      ON CONFLICT (bundle_id) DO UPDATE SET verdict = excluded.verdict, at = excluded.at`,
   );
+  const upsertRecord = database.prepare(
+    'INSERT INTO revocation_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
+  );
+  const record = database.prepare<[], { document: string }>('SELECT document FROM revocation_record');
   const verdicts = database.prepare<[], { bundle_id: string; verdict: string; at: number }>(
     'SELECT bundle_id, verdict, at FROM verdict ORDER BY at, rowid',
   );
@@ -57,5 +64,7 @@ export function createTrustRows(database: Database): TrustRows {
       for (const { keyId, bundleId } of rotation.revoked) insertRevoked.run(keyId, bundleId, at);
     },
     setVerdict: (verdict) => void upsertVerdict.run(verdict),
+    revocationRecord: () => record.get()?.document,
+    setRevocationRecord: (document) => void upsertRecord.run(document),
   };
 }

@@ -7,11 +7,20 @@ import { isDiskTrouble } from '../../src/domain/disk-trouble.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
+import type { RevocationRecord } from '../../src/domain/revocation-record.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
 import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/runtime-image.ts';
 import type { Policy, StoredBundle, TagGiven } from '../../src/domain/state.ts';
 import { createEngine, type Engine } from '../../src/engine/engine.ts';
-import type { BlobFlow, ContainersPort, EventRow, MediaPort, RuntimePort, StateStore } from '../../src/engine/ports.ts';
+import type {
+  BlobFlow,
+  ContainersPort,
+  EventRow,
+  MediaPort,
+  RevocationStore,
+  RuntimePort,
+  StateStore,
+} from '../../src/engine/ports.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
@@ -576,4 +585,18 @@ export function createFakeNode(
     phase: (version) => node.engine.report()?.bundles.find((bundle) => bundle.version === version)?.phase,
   };
   return node;
+}
+
+/** A store of the record of revocations, in memory. */
+export function createRevocationStore(): RevocationStore & { readonly rows: EventRow[] } {
+  let stored: RevocationRecord | undefined;
+  const rows: EventRow[] = [];
+  return {
+    rows,
+    revocationRecord: () => stored,
+    setRevocationRecord: (record, event) => {
+      stored = record;
+      if (event !== undefined) rows.push(event);
+    },
+  };
 }

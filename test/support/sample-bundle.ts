@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AttachmentRequest } from '../../src/bundle/create/attachments.ts';
@@ -28,10 +28,14 @@ export function sampleKey(name = 'factory-2026', algorithm: SignatureAlgorithm =
   return { name, publicPem, privatePem, privateKey: parsePrivateKey(privatePem, `${name}.key`) };
 }
 
-/** Writes `<name>.pub` of each key into a folder, which is made when it is missing. */
+/** Writes `<name>.pub` of each key into a folder, which is made when it is missing. Only their owner may write them, whatever the umask. */
 export function installKeys(folder: string, keys: readonly SampleKey[]): void {
-  mkdirSync(folder, { recursive: true });
-  for (const key of keys) writeFileSync(join(folder, `${key.name}.pub`), key.publicPem);
+  mkdirSync(folder, { recursive: true, mode: 0o755 });
+  for (const key of keys) {
+    const file = join(folder, `${key.name}.pub`);
+    writeFileSync(file, key.publicPem);
+    chmodSync(file, 0o644);
+  }
 }
 
 /** Trust in exactly these keys, loaded from a folder that is made for it below `folder`. */

@@ -76,11 +76,12 @@ export function findingsOfReport({
 }
 
 /** The keys that the daemon judges by now: those that a bundle brought are known to it alone. */
-function trustFinding({ require, threshold, keys, revoked, isBlind }: TrustReport): Finding {
+function trustFinding({ require, threshold, keys, revoked, isBlind, cause }: TrustReport): Finding {
   const { ok, fault } = findingsOn('trust');
   const policy = `trust.require = "${require}", trust.threshold = ${threshold}`;
   if (isBlind) {
-    return fault(`the daemon trusts no key, since a *.revoked file can't be read (${policy})`, 'mend that file');
+    const why = cause === undefined ? '' : `: ${cause}`;
+    return fault(`the daemon trusts no key, since revocations can't be read (${policy})${why}`, 'mend what it names');
   }
   const trusted = keys.map(({ name, broughtBy }) =>
     broughtBy === undefined ? name : `${name} (brought by ${broughtBy})`,

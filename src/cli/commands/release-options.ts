@@ -64,10 +64,11 @@ export async function readReleaseOptions(
   const advisories = await readAdvisories(options.advisory, signal);
   const keys: string[] = [];
   for (const path of options.trustKey) {
-    const { key, keyId } = parsePublicKey(await readKeyFile(path, signal), path);
-    if (options.revokeKey.includes(keyId)) {
+    const { key, keyId, otherIds } = parsePublicKey(await readKeyFile(path, signal), path);
+    const revoked = [keyId, ...otherIds].find((id) => options.revokeKey.includes(id));
+    if (revoked !== undefined) {
       throw wrong(
-        `--trust-key ${path} is the key that --revoke-key ${keyId} takes out of force: leave one of them out`,
+        `--trust-key ${path} is the key that --revoke-key ${revoked} takes out of force: leave one of them out`,
       );
     }
     keys.push(key.export({ type: 'spki', format: 'pem' }).toString());

@@ -51,6 +51,7 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
       done.push('cancel');
     },
     history: async (bundle) => [{ at: 1, kind: 'bundleReady', message: `${bundle} is ready` }],
+    restoreKey: async (keyId, uid) => `${keyId} for ${uid}`,
     approve: async (bundle) => {
       done.push(`approve ${bundle}`);
       return `${bundle} is approved.`;
@@ -143,6 +144,10 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     expect(await client.approve('ocp@4.13.7', never)).toBe('ocp@4.13.7 is approved.');
     expect(await client.reject('ocp@4.13.7', never)).toBe('ocp@4.13.7 is rejected.');
     expect(done).toEqual(['approve ocp@4.13.7', 'reject ocp@4.13.7']);
+  });
+
+  it('restores a key for the user whom the bus names', async () => {
+    expect(await client.restoreKey('ab', never)).toBe(`ab for ${process.getuid?.()}`);
   });
 
   it('rolls back and unpins, and tells who refuses', async () => {

@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { BundleReport, StatusReport } from '../../../src/domain/report.ts';
 import { createDaemonHarness, type DaemonHarness, type HarnessOptions } from '../../support/daemon-harness.ts';
+import { otherForm } from '../../support/key-forms.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../../support/sample-bundle.ts';
 import { makeNotice, signAnew } from '../../support/signed-payload.ts';
 
@@ -178,5 +179,217 @@ describe('key rotation', () => {
     );
     const report = await node.until(isHeld);
     expect(report.bundles).toMatchObject([{ bundleId: release.bundleId, hold: 'approval', signedBy: [] }]);
+  });
+});
+
+describe('revocations that can not be read', () => {
+  /** The bundle of a key that came by rotation and was revoked by a file, in front of a daemon that has seen all of that. */
+  async function withRevokedKey(text = (keyId: string) => `${keyId}\n`) {
+    const [kept, stolen] = [sampleKey('kept'), sampleKey('stolen')];
+    node = await createDaemonHarness({ keys: [kept] });
+    writeFileSync(join(node.keysFolder, 'stolen.revoked'), text(stolen.privateKey.keyId), { mode: 0o644 });
+    const notice = makeNotice(dir, { trust: { keys: [stolen.publicPem] } }, [kept]);
+    const bundle = await makeSampleBundle({ dir, keys: [stolen] });
+    await node.start();
+    node.plug(notice.path, bundle.path);
+    await node.until(({ rejected, notices }) => notices.length === 1 && isRevoked(rejected));
+    return { kept, stolen, bundle };
+  }
+  const isRevoked = (rejected: StatusReport['rejected']) =>
+    rejected.some(({ reason }) => reason.code === 'bundle/revoked-key');
+  const isUnreadable = ({ rejected, trust }: StatusReport) =>
+    trust.isBlind && rejected.some(({ reason }) => reason.code === 'bundle/revocations-unreadable');
+  /** Nothing of it was ever taken up. */
+  const expectNeverTrusted = () => {
+    expect(node.statuses.filter((line) => line.includes('Preloading'))).toEqual([]);
+    expect(node.report().bundles).toEqual([]);
+  };
+  const loseDatabase = () => {
+    for (const name of ['state.db', 'state.db-wal', 'state.db-shm'])
+      rmSync(join(node.base, 'state', name), { force: true });
+  };
+
+  const attacks: readonly (readonly [string, RegExp, () => void])[] = [
+    [
+      'the folder is gone',
+      /is gone, and it was there before.*install -d -m 0755/,
+      () => rmSync(node.keysFolder, { recursive: true }),
+    ],
+    [
+      'the folder is a file',
+      /can't be read: .*not a directory.*mode 0755/,
+      () => {
+        rmSync(node.keysFolder, { recursive: true });
+        writeFileSync(node.keysFolder, '');
+      },
+    ],
+    [
+      'the folder is a link that leads nowhere',
+      /is a link that leads nowhere; mend the link/,
+      () => {
+        rmSync(node.keysFolder, { recursive: true });
+        symlinkSync('/nowhere', node.keysFolder);
+      },
+    ],
+    [
+      'the folder is a link to itself',
+      /can't be read: ELOOP/,
+      () => {
+        rmSync(node.keysFolder, { recursive: true });
+        symlinkSync(node.keysFolder, node.keysFolder);
+      },
+    ],
+    [
+      'the folder holds 65 files',
+      /holds more than 64 files/,
+      () => {
+        rmSync(join(node.keysFolder, 'stolen.revoked'));
+        for (let i = 0; i < 64; i += 1) writeFileSync(join(node.keysFolder, `note-${i}.txt`), '');
+      },
+    ],
+    [
+      'a *.revoked file leads nowhere',
+      /stolen\.revoked can't be read: ENOENT.*mend the file/,
+      () => {
+        rmSync(join(node.keysFolder, 'stolen.revoked'));
+        symlinkSync('/nowhere', join(node.keysFolder, 'stolen.revoked'));
+      },
+    ],
+    [
+      'a *.revoked file holds a key and a line that is none',
+      /"who\?" is no key id/,
+      () => writeFileSync(join(node.keysFolder, 'stolen.revoked'), `${sampleKey().publicPem}who?\n`),
+    ],
+    [
+      'the folder can be written by its group',
+      /can be written by its group.*chmod go-w/,
+      () => chmodSync(node.keysFolder, 0o775),
+    ],
+    [
+      'a key file can be written by everybody',
+      /kept\.pub can be written by everybody.*chmod go-w/,
+      () => chmodSync(join(node.keysFolder, 'kept.pub'), 0o646),
+    ],
+  ];
+
+  it.each(attacks)(
+    'trust nothing when %s, nor after a restart, nor without the database',
+    async (_name, cause, attack) => {
+      await withRevokedKey();
+      attack();
+      // A change that is seen, since permissions change without a sign.
+      node.daemon().reloadKeys();
+      const report = await node.until(isUnreadable);
+      expect(report.status).toMatch(/^Nothing is trusted, since revocations can't be read/);
+      expect(report.status).toMatch(cause);
+      expect(report.rejected.at(-1)?.reason.message).toMatch(cause);
+      expectNeverTrusted();
+      await node.stop();
+      await node.start();
+      await node.until(isUnreadable);
+      expectNeverTrusted();
+      await node.stop();
+      loseDatabase();
+      await node.start();
+      await node.until(isUnreadable);
+      expectNeverTrusted();
+    },
+  );
+
+  it('remember a revocation whose file is gone, over a restart, without the database and without the file of the record', async () => {
+    const { stolen } = await withRevokedKey();
+    rmSync(join(node.keysFolder, 'stolen.revoked'));
+    const remembered = { keyId: stolen.privateKey.keyId };
+    const isRemembered = ({ trust, rejected }: StatusReport) =>
+      trust.revoked[0]?.file === undefined && isRevoked(rejected);
+    expect((await node.until(isRemembered)).trust.revoked).toEqual([remembered]);
+    await node.stop();
+    loseDatabase();
+    await node.start();
+    expect((await node.until(isRemembered)).trust.revoked).toEqual([remembered]);
+    await node.stop();
+    rmSync(join(node.base, 'state/revocations.json'));
+    await node.start();
+    expect((await node.until(isRemembered)).trust.revoked).toEqual([remembered]);
+    expectNeverTrusted();
+  });
+
+  it('revoke every key of a file, in either form of the point', async () => {
+    const other = sampleKey('other', 'ecdsa-p256');
+    const { stolen } = await withRevokedKey((keyId) => `${otherForm(other.publicPem, 'compressed')}${keyId}\n`);
+    expect(node.report().trust.revoked.map(({ keyId }) => keyId)).toEqual(
+      [other.privateKey.keyId, stolen.privateKey.keyId].sort(),
+    );
+    installKeys(node.keysFolder, [other, sampleKey('new')]);
+    const report = await node.until(({ trust }) => trust.keys.length > 1);
+    expect(report.trust.keys.map(({ name }) => name)).toEqual(['kept', 'new']);
+  });
+
+  it('are not flapped by a folder that is replaced as a whole', async () => {
+    await start();
+    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    node.plug(bundle.path);
+    await node.until(isActivated);
+    renameSync(node.keysFolder, join(node.base, 'keys.d.old'));
+    await node.until(() =>
+      node.log.lines.some(({ message }) => message.includes('it is read again, and the keys hold')),
+    );
+    installKeys(node.keysFolder, [node.key, sampleKey('new')]);
+    const report = await node.until(({ trust }) => trust.keys.length === 2);
+    expect(report.trust.isBlind).toBe(false);
+    expect(node.statuses.some((line) => line.startsWith('Nothing is trusted'))).toBe(false);
+  });
+
+  it('hold no key on a node whose folder never was there', async () => {
+    node = await createDaemonHarness();
+    rmSync(node.keysFolder, { recursive: true });
+    await node.start();
+    node.plug((await makeSampleBundle({ dir, keys: [node.key] })).path);
+    const report = await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/no-key');
+    expect(report.trust.isBlind).toBe(false);
+    installKeys(node.keysFolder, [node.key]);
+    await node.until(isActivated);
+  });
+});
+
+describe('stickpin trust restore', () => {
+  it('lifts a stored revocation once its file is gone, and records who did it', async () => {
+    await start();
+    const { keyId } = node.key.privateKey;
+    revoke(keyId);
+    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    node.plug(bundle.path);
+    await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/no-key');
+    const file = join(node.keysFolder, `${keyId.slice(0, 8)}.revoked`);
+    await expect(node.daemon().restoreKey(keyId, 0)).rejects.toThrow(`revoked by ${file}: remove it`);
+    await expect(node.daemon().restoreKey('ab'.repeat(32), 0)).rejects.toThrow('no revoked key has the id');
+    rmSync(file);
+    expect(await node.daemon().restoreKey(keyId.slice(0, 12), 0)).toContain(`Key ${keyId} was restored by user 0`);
+    await node.until(isActivated);
+    const history = node.daemon().engine.history(undefined, 100);
+    expect(history.find(({ kind }) => kind === 'keyRestored')?.message).toContain('by user 0');
+    await node.stop();
+    await node.start();
+    await node.until(isActivated);
+    expect(node.report().trust.revoked).toEqual([]);
+    revoke(keyId);
+    await node.until((report) => bundleIn(report)?.reason?.code === 'trust/key-revoked');
+  });
+
+  it('has the last word over a bundle that revoked the key', async () => {
+    const [old, next] = [sampleKey('factory-2025'), sampleKey('factory-2027')];
+    node = await createDaemonHarness({ keys: [old, next] });
+    await node.start();
+    const { keyId } = old.privateKey;
+    const notice = makeNotice(dir, { trust: { revoked: [keyId] } }, [next]);
+    const release = await makeSampleBundle({ dir, keys: [old] });
+    node.plug(notice.path, release.path);
+    await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/revoked-key');
+    await node.daemon().restoreKey(keyId, undefined);
+    await node.until(isActivated);
+    await node.stop();
+    await node.start();
+    await node.until(isActivated);
+    expect(node.report().trust.revoked).toEqual([]);
   });
 });

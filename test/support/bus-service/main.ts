@@ -18,6 +18,7 @@ const backend: ApiBackend = {
   unpin: nothing,
   approve: text,
   reject: text,
+  restoreKey: text,
   cancel: nothing,
   rescan: nothing,
   load: text,

@@ -14,7 +14,17 @@ const payload = Buffer.from('{"any":"bytes"}');
 function trust(keys: readonly SampleKey[], threshold = 1): Trust {
   const loaded = keys.map((key) => ({ name: key.name, ...parsePublicKey(key.publicPem, key.name) }));
   return {
-    keys: { folder: '/etc/stickpin/keys.d', keys: loaded, revoked: [], isBlind: false, problems: [], revision: 'r' },
+    keys: {
+      folder: '/etc/stickpin/keys.d',
+      keys: loaded,
+      revoked: [],
+      revokedIds: new Set<string>(),
+      byFile: [],
+      isListed: true,
+      isBlind: false,
+      problems: [],
+      revision: 'r',
+    },
     threshold,
   };
 }
@@ -104,7 +114,7 @@ describe('verifyEnvelope', () => {
 
   it('says that a key is revoked, which is not the same as unknown', () => {
     const revoking = trust([audit]);
-    const trusted = { ...revoking, keys: { ...revoking.keys, revoked: [factory.privateKey.keyId] } };
+    const trusted = { ...revoking, keys: { ...revoking.keys, revokedIds: new Set([factory.privateKey.keyId]) } };
     expect(reasonFor(signed(factory), trusted).code).toBe('bundle/revoked-key');
     expect(reasonFor(signed(stranger), trusted).code).toBe('bundle/unknown-key');
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTrustKeeper, type TrustKeeper } from '../../../src/daemon/trust-keeper.ts';
 import { eventually } from '../../support/eventually.ts';
-import { createVirtualClock, type VirtualClock } from '../../support/fake-ports.ts';
+import { createRevocationStore, createVirtualClock, type VirtualClock } from '../../support/fake-ports.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { installKeys, sampleKey } from '../../support/sample-bundle.ts';
 import { storedState } from '../../support/scenario.ts';
@@ -12,6 +12,7 @@ import { storedState } from '../../support/scenario.ts';
 const key = sampleKey('factory-2026');
 const other = 'ab'.repeat(32);
 let folder: string;
+let state: string;
 let stop: AbortController;
 let clock: VirtualClock;
 let log: RecordingLog;
@@ -20,6 +21,7 @@ let taken: number;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'stickpin-keys-'));
+  state = mkdtempSync(join(tmpdir(), 'stickpin-state-'));
   installKeys(folder, [key]);
   stop = new AbortController();
   clock = createVirtualClock();
@@ -28,12 +30,14 @@ beforeEach(async () => {
 });
 afterEach(() => {
   stop.abort();
-  rmSync(folder, { recursive: true, force: true });
+  for (const path of [folder, state]) rmSync(path, { recursive: true, force: true });
 });
 
 async function open(): Promise<void> {
   const settings = { keys_dir: folder, threshold: 1, require: 'signature' as const, approved: [] };
-  keeper = await createTrustKeeper({ settings, store: { load: () => storedState([]) }, clock, log }, stop.signal);
+  const store = { load: () => storedState([]), ...createRevocationStore() };
+  const dependencies = { settings, stateDirectory: state, ownUid: process.getuid?.() ?? 0, store, clock, log };
+  keeper = await createTrustKeeper(dependencies, stop.signal);
 }
 const revoke = (text: string) => writeFileSync(join(folder, 'old.revoked'), text);
 const names = () => keeper.inForce().keys.map(({ name }) => name);

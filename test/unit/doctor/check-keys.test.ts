@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -19,14 +19,19 @@ const IN_FORCE: TrustReport = {
   isBlind: false,
 };
 let folder: string;
+let state: string;
 beforeEach(() => {
+  state = mkdtempSync(join(tmpdir(), 'stickpin-state-'));
   folder = mkdtempSync(join(tmpdir(), 'stickpin-keys-'));
   installKeys(folder, [key]);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(() => {
+  for (const path of [folder, state]) rmSync(path, { recursive: true, force: true });
+});
 
 const look = async (threshold = 1, inForce?: Partial<TrustReport>) => {
-  const findings = await checkKeys(folder, threshold, inForce && { ...IN_FORCE, ...inForce }).look(signal);
+  const node = { folder, threshold, stateDirectory: state, ownUid: process.getuid?.() ?? 0 };
+  const findings = await checkKeys(node, inForce && { ...IN_FORCE, ...inForce }).look(signal);
   return findings.map(({ verdict, message }) => `${verdict}: ${message}`);
 };
 
@@ -53,5 +58,41 @@ describe('stickpin doctor: keys', () => {
     expect(findings).toHaveLength(2);
     expect(findings[0]).toMatch(/^fault: .*bad\.revoked.*no key counts$/);
     expect(findings[1]).toMatch(/^warning: .*notes\.txt is ignored/);
+  });
+
+  it('makes a fault of a folder that is gone after it was seen, and of a record that is damaged', async () => {
+    writeFileSync(
+      join(state, 'revocations.json'),
+      JSON.stringify({ schemaVersion: 1, folders: [folder], revocations: [] }),
+    );
+    rmSync(folder, { recursive: true });
+    expect(await look()).toEqual([
+      expect.stringMatching(/^fault: .* is gone, and it was there before; .*no key counts$/),
+    ]);
+    writeFileSync(join(state, 'revocations.json'), '{');
+    expect((await look())[0]).toMatch(/^fault: .*revocations\.json, which has the revoked keys, is damaged/);
+  });
+
+  it('makes a fault of a folder that its group can write, and warns of such a folder above', async () => {
+    chmodSync(folder, 0o775);
+    expect((await look())[0]).toMatch(/^fault: .* can be written by its group/);
+    chmodSync(folder, 0o755);
+    const inner = join(folder, 'keys.d');
+    installKeys(inner, [key]);
+    chmodSync(folder, 0o777);
+    folder = inner;
+    expect(await look()).toEqual([
+      'ok: trusted: factory-2026',
+      expect.stringMatching(/^warning: .* by others than its owner/),
+    ]);
+  });
+
+  it('names a key whose revocation is remembered, without the daemon too', async () => {
+    const revocations = [{ keyId: BROUGHT, otherIds: [], at: 1 }];
+    writeFileSync(
+      join(state, 'revocations.json'),
+      JSON.stringify({ schemaVersion: 1, folders: [folder], revocations }),
+    );
+    expect(await look()).toContain('ok: revoked: abababababab… (by a file that is gone)');
   });
 });
