@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { type Finding, findingsOn } from '../domain/finding.ts';
+import { runtimeSupport } from '../domain/runtime-support.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { systemClock } from '../platform/clock.ts';
 import { formatBytes } from '../platform/sizes.ts';
@@ -22,7 +23,7 @@ export interface RuntimeCheckOptions {
 
 /** Whether the runtime answers, reads mirrors, and has room for images. */
 export function checkRuntime({ detect, minFreePercent }: RuntimeCheckOptions): Check {
-  const { ok, fault } = findingsOn('runtime');
+  const { fault } = findingsOn('runtime');
   return {
     subject: 'runtime',
     look: async (signal) => {
@@ -39,13 +40,8 @@ export function checkRuntime({ detect, minFreePercent }: RuntimeCheckOptions): C
       const cri = createCriClient({ socketPath });
       try {
         await callAgain(cri.status, systemClock, signal);
-        const name = await callAgain(cri.version, systemClock, signal);
         const mirrors = kind === 'containerd' ? await lookAtConfigPath(await cri.statusInfo(signal)) : [];
-        return [
-          ok(`${name} answers on ${socketPath}`),
-          ...mirrors,
-          ...(await lookAtSpace(cri, minFreePercent, signal)),
-        ];
+        return [...(await lookAtVersion(cri, signal)), ...mirrors, ...(await lookAtSpace(cri, minFreePercent, signal))];
       } catch (error) {
         signal.throwIfAborted();
         const exists = (await stat(socketPath).catch(() => undefined)) !== undefined;
@@ -62,6 +58,27 @@ export function checkRuntime({ detect, minFreePercent }: RuntimeCheckOptions): C
     },
   };
 }
+
+async function lookAtVersion(
+  cri: Pick<CriClient, 'version' | 'socketPath'>,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { ok, warning, fault } = findingsOn('runtime');
+  let name: string;
+  try {
+    name = await callAgain(cri.version, systemClock, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    const message = `the runtime answers on ${cri.socketPath}, but does not say its version: ${reasonOf(error)}`;
+    return [warning(message, UNKNOWN_VERSION)];
+  }
+  const answers = ok(`${name} answers on ${cri.socketPath}`);
+  const support = runtimeSupport(name);
+  if (support.kind === 'unsupported') return [fault(support.reason.message, 'upgrade the runtime, then restart it')];
+  return support.kind === 'supported' ? [answers] : [answers, warning(support.why, UNKNOWN_VERSION)];
+}
+
+const UNKNOWN_VERSION = 'see to it that it is CRI-O 1.28, containerd 1.7 or newer; stickpin goes on with it';
 
 async function lookAtConfigPath(info: Readonly<Record<string, string>>): Promise<readonly Finding[]> {
   if (registryConfigPath(info).kind !== 'unset') return [];

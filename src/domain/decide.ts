@@ -4,6 +4,7 @@ import type { Decision, Effect } from './effect.ts';
 import { activationTarget, isReadyToActivate } from './focus.ts';
 import { isPreloading, planPulls } from './pull-plan.ts';
 import { parseReference } from './reference.ts';
+import { unsupportedReason } from './runtime-support.ts';
 import { diskFull } from './space.ts';
 import type { Observed, Policy } from './state.ts';
 
@@ -17,7 +18,7 @@ const RUNTIME_RETRY_MS = 3_000;
  * What to do about what was observed. Pure: the same input gives the same effects, in the order in which they are to be done.
  *
  * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors exist only while something is to be pulled;
- * an image that is present is never pulled; nothing is pulled, and what is being pulled is broken off, while the runtime's disk is full.
+ * an image that is present is never pulled; nothing of a runtime that is too old is changed but mirrors of ours, which go; nothing is pulled, and what is being pulled is broken off, while the runtime's disk is full.
  */
 export function decide(observed: Observed, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
@@ -25,6 +26,9 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
   const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
   if (observed.runtime.kind !== 'reachable') {
     return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
+  }
+  if (unsupportedReason(observed.runtime) !== undefined) {
+    return { effects: [...withdrawal(observed), ...media, ...adoptions, ...signers], wakeAt: undefined };
   }
   const pins = pinEffects(observed, assessment);
   const mirrors = mirrorEffects(observed, assessment);
@@ -129,6 +133,15 @@ function notHolding(
     .filter((image) => image.pin && !absent.has(image))
     .filter((image) => unpinned.has(image) || !rendered.has(image.reference))
     .map((image) => image.reference);
+}
+
+/** A runtime that is too old gets nothing from us, and keeps its pins as they are. */
+function withdrawal({ runtime, running }: Observed): Effect[] {
+  const hasMirrors = runtime.kind === 'reachable' && runtime.renderedMirrors.length > 0;
+  return [
+    ...running.map((task): Effect => ({ kind: 'cancel', task })),
+    ...(hasMirrors ? [{ kind: 'apply-mirrors', repositories: [] } as const] : []),
+  ];
 }
 
 function mirrorEffects(observed: Observed, assessment: Assessment): Effect[] {

@@ -2,6 +2,7 @@ import { type BundleFacts, baseHold, cancelHold, imagesMissing, mediaHold, pinRe
 import { isRolledBack, type ReachedPhase, reachedPhase } from './life.ts';
 import type { PhaseOf } from './phase.ts';
 import { runtimeAway } from './runtime-away.ts';
+import { unsupportedReason } from './runtime-support.ts';
 import { spaceHold } from './space.ts';
 import type { Withdrawal } from './standing.ts';
 import type { Observed, Stored, StoredBundle } from './state.ts';
@@ -29,6 +30,12 @@ function phaseOf(facts: BundleFacts, { observed, stored }: PhaseContext): PhaseO
   if (observed.runtime.kind !== 'reachable') {
     const reason = { code: runtimeAway(observed.runtime).code, message: observed.runtime.reason };
     return reached === undefined ? { phase: 'held', hold: 'runtime', reason } : { phase: reached, reason };
+  }
+  const tooOld = unsupportedReason(observed.runtime);
+  if (tooOld !== undefined) {
+    return reached === undefined
+      ? { phase: 'held', hold: 'runtime-version', reason: tooOld }
+      : { phase: reached, reason: tooOld };
   }
   if (absentImages.length > 0) return incomplete(facts, reached, observed);
   return unpinnedImages.length > 0 ? unpinned(facts, reached, observed) : settled(bundle, reached);

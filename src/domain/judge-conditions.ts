@@ -110,6 +110,7 @@ function judgePinned(look: Look): Judgement {
   const lacking = absentImages.filter((image) => image.pin).length + unpinnedImages.length;
   const pinned = `${wanted - lacking} of ${formatCount(wanted, 'image')} reported pinned`;
   if (lacking === 0) return judgement('True', 'AllPinned', pinned);
+  if (reason?.code === 'runtime/version') return judgement('False', 'RuntimeVersion', withReason(pinned, reason));
   const isIgnored = reason?.code === 'runtime/pins-ignored';
   if (unpinnedImages.length === 0) return judgement('False', 'ImagesMissing', pinned);
   return judgement('False', isIgnored ? 'PinsIgnored' : 'PinsPending', isIgnored ? withReason(pinned, reason) : pinned);
@@ -164,6 +165,7 @@ function judgeDegraded(look: Look): Judgement {
   if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), degraded.message);
   const unknown = away(look);
   if (unknown !== undefined) return unknown;
+  if (reason?.code === 'runtime/version') return judgement('True', 'RuntimeVersion', reason.message);
   if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reason.message);
   if (bundle.readyAt !== undefined && absentImages.length > 0) {
     const count = `${absentImages.length} of ${formatCount(bundle.contents.images.length, 'image')} missing`;

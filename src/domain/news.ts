@@ -7,6 +7,7 @@ import type { News } from './event.ts';
 import { isFolder, unmountedMessage } from './last-carrier.ts';
 import type { Medium, Reason } from './medium.ts';
 import { runtimeAway } from './runtime-away.ts';
+import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
 
@@ -41,8 +42,11 @@ function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News
     const kind = is.kind === 'unlisted' ? 'imagesUnlisted' : 'runtimeUnreachable';
     return [{ kind, level: 'warn', message: `${runtimeAway(is).what} Preloads wait for it.` }];
   }
-  if (was?.kind === 'reachable') return [];
-  return [{ kind: 'runtimeBack', level: 'info', message: `The container runtime answers: ${is.name}` }];
+  const message = `The container runtime answers: ${is.name}`;
+  const back: News[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];
+  const tooOld = unsupportedReason(is);
+  const isTold = tooOld === undefined || (was !== undefined && unsupportedReason(was)?.message === tooOld.message);
+  return isTold ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: tooOld.message }];
 }
 
 /** A file that takes pins away is told when it shows up: at that time the runtime may not have read it, so that they still hold. */
@@ -196,6 +200,7 @@ function completionNews({ bundle }: BundleAssessment): News[] {
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/unreachable',
   'runtime/unlisted',
+  'runtime/version',
   'runtime/config',
   'runtime/write',
   'runtime/pins-pending',

@@ -1,7 +1,7 @@
 import type { Reason } from './medium.ts';
 
 /** What a preload waits for. */
-export type Hold = 'approval' | 'base' | 'space' | 'media' | 'runtime' | 'cancelled';
+export type Hold = 'approval' | 'base' | 'space' | 'media' | 'runtime' | 'runtime-version' | 'cancelled';
 
 /** The phase of a bundle, in the words that are shown everywhere. */
 export type Phase =
@@ -39,7 +39,7 @@ export const PHASES: readonly PhaseRow[] = [
   },
   {
     phase: 'held',
-    meaning: 'the preload must wait: approval, base, space, media or runtime, or was cancelled',
+    meaning: 'the preload must wait: approval, base, space, media, runtime or runtime-version, or was cancelled',
     next: ['rejected', 'preloading', 'ready', 'retired'],
   },
   { phase: 'preloading', meaning: 'images are being pulled', next: ['rejected', 'held', 'ready', 'retired'] },

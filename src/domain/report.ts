@@ -5,6 +5,7 @@ import type { Condition } from './condition.ts';
 import type { BundleId } from './digest.ts';
 import { isDiskTrouble } from './disk-trouble.ts';
 import type { Medium } from './medium.ts';
+import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
 import { sourcesOf } from './supply.ts';
@@ -45,7 +46,7 @@ export interface BundleReport {
 export interface StatusReport {
   readonly status: string;
   readonly operation: 'idle' | 'verifying' | 'preloading' | 'activating';
-  /** `reason`: why its images are not known. It may be reachable all the same. */
+  /** `reason`: why its images are not known, or why it can't be used. It may be reachable all the same. */
   readonly runtime: { readonly reachable: boolean; readonly name?: string; readonly reason?: string };
   readonly media: readonly { readonly medium: string; readonly state: string; readonly bundles: number }[];
   readonly bundles: readonly BundleReport[];
@@ -89,7 +90,7 @@ export function reportOf(
     runtime: {
       reachable: runtime.kind !== 'unreachable',
       ...(runtime.kind !== 'unreachable' && { name: runtime.name }),
-      ...(runtime.kind !== 'reachable' && { reason: runtime.reason }),
+      ...runtimeReason(runtime),
     },
     media: observed.media.map(({ label, state, isBusy }) => ({
       medium: label,
@@ -123,6 +124,12 @@ export function reportOf(
       ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
     },
   };
+}
+
+function runtimeReason(runtime: Observed['runtime']): { readonly reason?: string } {
+  if (runtime.kind !== 'reachable') return { reason: runtime.reason };
+  const tooOld = unsupportedReason(runtime);
+  return tooOld === undefined ? {} : { reason: tooOld.message };
 }
 
 function operationOf({ running, media }: Observed, { adoptions, bundles }: Assessment): StatusReport['operation'] {

@@ -12,6 +12,7 @@ import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { isRelease, noticeEffect, noticeTitle } from './notice.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
 import { runtimeAway } from './runtime-away.ts';
+import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
 import type { Rejection } from './unknown-bundles.ts';
@@ -115,17 +116,19 @@ function blockedLine({ runtime, obstacle, trust }: Observed, { bundles, adoption
     const cause = trust.cause ?? "see 'stickpin doctor'";
     return `Nothing is trusted, since revocations can't be read: ${sentence(cause)} What is pinned stays.`;
   }
+  const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
+  const waits = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
   if (runtime.kind !== 'reachable') {
-    const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
-    const waits = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
     const { what, next } = runtimeAway(runtime);
     return `${what}${waits} ${next}`;
   }
+  const tooOld = unsupportedReason(runtime);
+  if (tooOld !== undefined) return `${tooOld.message}${waits}`;
   if (obstacle === undefined) return undefined;
   if (!isDiskTrouble(obstacle)) return `${sentence(obstacle.message)} It is tried again by itself.`;
-  const [waiting] = adoptions;
+  const [awaited] = adoptions;
   const what =
-    waiting === undefined ? '' : ` ${bundleTitle(waiting.found.bundle.payload)} on ${waiting.label} waits for it.`;
+    awaited === undefined ? '' : ` ${bundleTitle(awaited.found.bundle.payload)} on ${awaited.label} waits for it.`;
   return `${sentence(obstacle.message)}${what} stickpin goes on by itself.`;
 }
 

@@ -21,8 +21,8 @@ export interface CrioNode {
   double(): CrioDouble;
   /** Ends CRI-O without warning. */
   killRuntime(): Promise<void>;
-  /** Ends it in order, unless it has ended already, and starts it again with what it has stored. */
-  restartRuntime(): Promise<void>;
+  /** Ends it in order, unless it has ended already, and starts it again with what it has stored, with other `flags` if any are given. */
+  restartRuntime(flags?: readonly string[]): Promise<void>;
   /** Ends CRI-O without warning, boots the node and has `crio-wipe` empty its storage (fact 11), then starts CRI-O. The daemon goes on. */
   powerCutAndWipe(): Promise<void>;
   /** Ends both and removes everything. */
@@ -36,7 +36,8 @@ export async function createCrioNode(
   harnessOptions: Omit<HarnessOptions, 'settings' | 'units'> = {},
 ): Promise<CrioNode> {
   const base = mkdtempSync(join(tmpdir(), 'crio-node-'));
-  const flags = [`--clean-shutdown-file=${join(base, 'var/lib/crio/clean.shutdown')}`];
+  const cleanShutdown = `--clean-shutdown-file=${join(base, 'var/lib/crio/clean.shutdown')}`;
+  let flags = [cleanShutdown, ...(options.flags ?? [])];
   const start = () => startCrioDouble({ skopeo: skopeoArgv(), ...options, base, flags });
   let double = await start();
   const { dirs, socketPath } = double;
@@ -62,8 +63,9 @@ export async function createCrioNode(
     harness,
     double: () => double,
     killRuntime: () => double.kill(),
-    restartRuntime: async () => {
+    restartRuntime: async (other) => {
       await double.stop();
+      if (other !== undefined) flags = [cleanShutdown, ...other];
       double = await start();
     },
     powerCutAndWipe: async () => {

@@ -206,6 +206,20 @@ describe('decide: what is there is left alone', () => {
     expect(effects(observation({ runtime, media: [stick] }), [])).toEqual(['keep-documents']);
   });
 
+  it('changes nothing at a runtime that is too old, but takes its mirrors away and breaks off what runs', () => {
+    const runtime = reachable({ name: 'containerd v1.6.36', renderedMirrors: ['quay.example.com/ocp/etcd'] });
+    const media = [stick, medium('sdc1', { kind: 'attached' })];
+    const running = [pullOf(bundle, 'etcd')];
+    expect(effects(observation({ runtime, media, running }), [adopted])).toEqual([
+      'cancel etcd',
+      'apply-mirrors',
+      'mount-medium 7-sdc1',
+    ]);
+    const retired = { ...adopted, retiredAt: NOON, removeImages: true };
+    const old = reachable({ name: 'containerd v1.6.36', images: allListed(bundle) });
+    expect(effects(observation({ runtime: old, containers: [] }), [retired])).toEqual([]);
+  });
+
   it('leaves more than the allowed number of pulls for later', () => {
     const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'], d: ['d'] } });
     const observed = observation({

@@ -35,6 +35,17 @@ describe('the phase of a release', () => {
       is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unlisted', message: 'database is locked' } },
     },
     {
+      when: 'the runtime is too old to report pins, though all is there',
+      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1', images: allListed(bundle) }) },
+      is: { phase: 'held', hold: 'runtime-version', reason: { code: 'runtime/version' } },
+    },
+    {
+      when: 'the runtime is too old, after activation',
+      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
+      entry: active,
+      is: { phase: 'activated', reason: { code: 'runtime/version' } },
+    },
+    {
       when: 'the runtime is away after activation',
       over: { runtime: { kind: 'unreachable', reason: 'connection refused' } },
       entry: active,

@@ -183,6 +183,17 @@ describe('judgeConditions (architecture, "Phases, conditions, activation")', () 
     expect(look({ ...stick, failures: [failure] }, [adopted]).all.Degraded).toBe('True RuntimePolicy');
   });
 
+  it('name the version of a runtime that is too old', () => {
+    const old = { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) };
+    expect(look({ ...stick, ...old }, [adopted]).all).toMatchObject({
+      Preloaded: 'False HeldRuntimeVersion',
+      Degraded: 'True RuntimeVersion',
+    });
+    const images = allListed(bundle).map((image) => ({ ...image, pinned: false }));
+    const present = { runtime: reachable({ name: 'containerd 1.6.20~ds1', images }) };
+    expect(look(present, [activated]).all.Pinned).toBe('False RuntimeVersion');
+  });
+
   it('of a retired release ask for nothing', () => {
     const retired = stored(bundle, { ...activated, provenAt: NOON, retiredAt: NOON + 1 });
     for (const over of [{}, away, unlisted]) {

@@ -65,6 +65,15 @@ describe('newsBetween', () => {
     ]);
   });
 
+  it('tells once that the runtime is too old', () => {
+    const old = snapshot({ runtime: reachable({ name: 'containerd 1.6.20~ds1' }) });
+    const kinds = (lines: readonly string[]) => lines.map((line) => line.split(':')[0]);
+    expect(kinds(told(undefined, old))).toEqual(['runtimeBack', 'runtimeTooOld']);
+    expect(told(old, snapshot({ runtime: reachable({ name: 'containerd 1.6.20~ds1' }) }))).toEqual([]);
+    expect(kinds(told(snapshot(), old))).toEqual(['runtimeTooOld']);
+    expect(told(old, snapshot())).toEqual([]);
+  });
+
   it('tells of a file that takes pins away when it comes and when it goes, and not while the runtime is away', () => {
     const faulty = snapshot({ runtime: reachable({ pinFault: { code: 'runtime/config', message: '99-z.conf' } }) });
     expect(told(snapshot(), faulty)).toEqual(['pinsNotTaken: 99-z.conf']);

@@ -234,6 +234,12 @@ describe('statusLine: the wording of the design', () => {
         "cri-o 1.36.3 answers, but does not list its images: database is locked. ocp 4.13.7 waits for it. It is asked again by itself; the runtime's own journal tells more.",
     },
     {
+      when: 'the runtime is too old, before the first stick',
+      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
+      reads:
+        "containerd 1.6.20~ds1 is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs containerd 1.7 or newer. Upgrade and restart it; stickpin goes on by itself.",
+    },
+    {
       when: 'the stick is empty',
       over: { media: [medium('sdb1', [])] },
       reads:
