@@ -1,4 +1,4 @@
-import { SHARE_ENV, Worker } from 'node:worker_threads';
+import { startWorkerThread } from '../platform/worker-thread.ts';
 import { type HashMessage, type HashTask, runHashWorker } from './hash-worker.ts';
 
 /** How hashing a part of a file ended. */
@@ -51,32 +51,27 @@ export function createHashPool(threads: number, signal: AbortSignal, onBytes: (b
 /** One worker with the tasks it was given, which it answers in their order. */
 function createSeat(onBytes: (bytes: number) => void) {
   const waiting: Waiting[] = [];
-  // Flags of the host program, as loaders, are none of a worker's business.
-  const worker = new Worker(`(${runHashWorker.toString()})()`, {
-    eval: true,
-    execArgv: [],
-    env: SHARE_ENV,
-    resourceLimits: HEAP,
-  });
   let ended: { readonly reason: unknown } | undefined;
-  const end = (reason: unknown): void => {
-    ended ??= { reason };
-    for (const { reject } of waiting.splice(0)) reject(reason);
-    void worker.terminate();
-  };
-  worker.on('message', (message: HashMessage) => {
-    if (message.kind === 'progress') onBytes(message.bytes);
-    else waiting.shift()?.resolve(message);
+  const worker = startWorkerThread<HashTask, HashMessage>({
+    program: `(${runHashWorker.toString()})()`,
+    heap: HEAP,
+    onMessage: (message) => {
+      if (message.kind === 'progress') onBytes(message.bytes);
+      else waiting.shift()?.resolve(message);
+    },
+    onEnd: (reason) => {
+      ended = { reason };
+      for (const { reject } of waiting.splice(0)) reject(reason);
+    },
   });
-  worker.on('error', end);
   return {
     queued: () => waiting.length,
     hash: (task: HashTask) =>
       new Promise<HashResult>((resolve, reject) => {
         if (ended !== undefined) return reject(ended.reason);
         waiting.push({ resolve, reject });
-        worker.postMessage(task);
+        worker.post(task);
       }),
-    end,
+    end: worker.end,
   };
 }
