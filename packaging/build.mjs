@@ -1,5 +1,6 @@
 /**
- * Bundles the daemon (`dist/main.js`) and the command line (`dist/cli/main.js`) with what they import, so that starting reads a handful of
+ * Bundles the daemon (`dist/main.js`), the thread in which it parses documents (`dist/document-worker.js`) and the command line
+ * (`dist/cli/main.js`) with what they import, so that starting reads a handful of
  * files. Native modules stay in node_modules. `node packaging/build.mjs [OUTDIR]`
  */
 import { rm, writeFile } from 'node:fs/promises';
@@ -17,7 +18,12 @@ const external = ['better-sqlite3', 'unix-dgram', 'usocket', 'event-stream', 'x1
 await rm(outdir, { recursive: true, force: true });
 const { metafile } = await build({
   absWorkingDir: root,
-  entryPoints: { main: 'src/main.ts', 'cli/main': 'src/stickpin.ts' },
+  entryPoints: {
+    main: 'src/main.ts',
+    'cli/main': 'src/stickpin.ts',
+    // Started by the daemon, from beside its own file.
+    'document-worker': 'src/bundle/documents/document-worker.ts',
+  },
   outdir,
   bundle: true,
   splitting: true,

@@ -57,6 +57,7 @@ async function serve(
           boot: () => bootTime(),
         },
         onStatus: backend.published,
+        documentWorker: new URL('./document-worker.js', import.meta.url),
       },
       stop.signal,
     );

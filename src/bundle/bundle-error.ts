@@ -20,6 +20,7 @@ export type BundleErrorCode =
   | 'bundle/layout'
   | 'bundle/contents'
   | 'bundle/inconsistent'
+  | 'bundle/worker'
   | 'bundle/no-key'
   | 'bundle/revocations-unreadable'
   | 'bundle/revocation-record'

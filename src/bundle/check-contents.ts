@@ -2,16 +2,18 @@ import type { Contents, Image, Layer, Payload } from '../domain/bundle.ts';
 import type { Digest } from '../domain/digest.ts';
 import { isCanonicalReference, parseReference } from '../domain/reference.ts';
 import { bundleError } from './bundle-error.ts';
+import { limits } from './limits.ts';
 import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 
 /**
- * Whether `contents.json` agrees with itself and with the payload: each layer and reference once, indexes in range, references
+ * Whether `contents.json` keeps the limits of the format and agrees with itself and with the payload: each layer and reference once, indexes in range, references
  * canonical and by the image's digest, tags in the repository of their image and each naming one image, attached ones too, components unique,
  * totals right.
  *
  * @throws AppError `bundle/contents` (`reject`) that names the image or layer.
  */
 export function checkContents(contents: Contents, payload: Payload): void {
+  checkCounts(contents);
   checkLayers(contents.layers, payload);
   const seen = {
     references: new Set<string>(),
@@ -29,6 +31,23 @@ export function checkContents(contents: Contents, payload: Payload): void {
     if (outside !== undefined) throw wrong(`${image.reference}: there is no layer ${outside}`);
   }
   checkTotals(contents, payload);
+}
+
+/** Each round of a node looks at all of this. */
+function checkCounts({ layers, images }: Contents): void {
+  const sum = (countOf: (image: Image) => number) => images.reduce((total, image) => total + countOf(image), 0);
+  const attached = (image: Image) => (image.attached ?? []).reduce((total, { blobs }) => total + blobs.length, 0);
+  const counts = [
+    ['layers', layers.length, limits.layers],
+    ['layers of images', sum((image) => image.layers.length), limits.layerUses],
+    ['tags', sum((image) => image.tags.length), limits.tags],
+    ['attached blobs', sum(attached), limits.attachedBlobsInAll],
+  ] as const;
+  for (const [what, count, most] of counts) {
+    if (count > most) {
+      throw wrong(`it has ${count} ${what}, and ${most} are allowed; spread the images over several bundles`);
+    }
+  }
 }
 
 function checkLayers(layers: readonly Layer[], { update }: Payload): void {

@@ -1,15 +1,16 @@
-import { createHash } from 'node:crypto';
+import { webcrypto } from 'node:crypto';
 import type { ContentPointer, Contents, Payload, VerifiedBundle } from '../domain/bundle.ts';
 import { digestFromHex } from '../domain/digest.ts';
 import { AppError } from '../platform/app-error.ts';
+import { formatBytes } from '../platform/sizes.ts';
 import { bundleError } from './bundle-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
-import { checkContents } from './check-contents.ts';
+import { type Documents, documentsHere } from './documents/documents.ts';
 import { type Envelope, parseEnvelope } from './dsse.ts';
 import { limits } from './limits.ts';
-import { type ImageIndex, parseIndex } from './oci-schema.ts';
+import type { ImageIndex } from './oci-schema.ts';
 import { readBlob } from './read-blob.ts';
-import { parseContents, parsePayload } from './schema.ts';
+import { parsePayload } from './schema.ts';
 import type { Trust } from './trust.ts';
 import { bundleIdOf, verifyEnvelope } from './verify-envelope.ts';
 import { type WalkedImages, walkImages } from './walk-images.ts';
@@ -29,14 +30,20 @@ export interface JudgedBundle extends WalkedImages {
  * parsed; (4) the digests and sizes of contents.json and index.json; only then (5) these are parsed; (6) documents, each parsed only after
  * its digest. So nothing that is not signed is parsed but the size-limited envelope.
  *
+ * @param documents parses what is large; default {@link documentsHere}.
  * @throws AppError with a `BundleErrorCode`: `reject` when the bundle is bad, `wait` when no key is installed or the medium is gone,
  *   `retry` when the medium can't be read.
  */
-export async function judgeBundle(reader: BundleReader, trust: Trust, signal: AbortSignal): Promise<JudgedBundle> {
+export async function judgeBundle(
+  reader: BundleReader,
+  trust: Trust,
+  signal: AbortSignal,
+  documents: Documents = documentsHere,
+): Promise<JudgedBundle> {
   const verified = verifyEnvelope(await readEnvelope(reader, signal), trust);
   const payload = parsePayload(verified.payload);
-  const tree = await readTree(reader, payload, signal);
-  const walked = await walkImages(reader, { payload, ...tree }, signal);
+  const tree = await readTree(reader, payload, documents, signal);
+  const walked = await walkImages(reader, { payload, ...tree }, documents, signal);
   const { bundleId, signedBy, signerKeyIds } = verified;
   const isEnvelope = tree.isBeside && lacksAllLayers(tree.contents, walked);
   const bundle = { bundleId, payload, contents: tree.contents, signedBy, signerKeyIds };
@@ -54,8 +61,8 @@ export interface UntrustedBundle extends WalkedImages {
 export async function readUntrusted(reader: BundleReader, signal: AbortSignal): Promise<UntrustedBundle> {
   const envelope = await readEnvelope(reader, signal);
   const payload = parsePayload(envelope.payload);
-  const tree = await readTree(reader, payload, signal);
-  const walked = await walkImages(reader, { payload, ...tree }, signal);
+  const tree = await readTree(reader, payload, documentsHere, signal);
+  const walked = await walkImages(reader, { payload, ...tree }, documentsHere, signal);
   const bundleId = bundleIdOf(envelope.payload);
   return {
     envelope,
@@ -74,14 +81,15 @@ export async function readEnvelope(reader: BundleReader, signal: AbortSignal): P
 async function readTree(
   reader: BundleReader,
   payload: Payload,
+  documents: Documents,
   signal: AbortSignal,
 ): Promise<{ contents: Contents; index: ImageIndex; isBeside: boolean }> {
   const { bytes: contentsBytes, isBeside } = await readContents(reader, payload.contents, signal);
   const indexBytes = await reader.readFile('index.json', limits.indexBytes, signal);
-  checkDigest('index.json', indexBytes, payload.index);
-  const contents = parseContents(contentsBytes);
-  checkContents(contents, payload);
-  return { contents, index: parseIndex(indexBytes, 'index.json', 'bundle/index'), isBeside };
+  await checkDigest('index.json', indexBytes, payload.index);
+  const contents = await documents.contents(contentsBytes, payload, signal);
+  const index = await documents.layoutIndex(indexBytes, { what: 'index.json', code: 'bundle/index' }, signal);
+  return { contents, index, isBeside };
 }
 
 /** Where `contents.json` was found: among the blobs, or beside the envelope, which no copy that was cut short can bring about. */
@@ -93,13 +101,20 @@ interface FoundContents {
 /**
  * Reads `contents.json` and checks its digest; it is parsed by nobody here.
  *
- * @throws AppError `bundle/digest` when it is absent or not what was signed; `media/…`
+ * @throws AppError `bundle/contents` when it is larger than allowed; `bundle/digest` when it is absent or not what was signed; `media/…`
  */
 export async function readContents(
   reader: BundleReader,
   pointer: ContentPointer,
   signal: AbortSignal,
 ): Promise<FoundContents> {
+  if (pointer.size > limits.contentsBytes) {
+    const [size, most] = [formatBytes(pointer.size), formatBytes(limits.contentsBytes)];
+    throw bundleError(
+      'bundle/contents',
+      `contents.json is too large to be read: it has ${size}, and ${most} are allowed; make the bundle with fewer images and layers`,
+    );
+  }
   const beside = await readBeside(reader, pointer, signal);
   if (beside !== undefined) return { bytes: beside, isBeside: true };
   return { bytes: await readContentsBlob(reader, pointer, signal), isBeside: false };
@@ -112,7 +127,7 @@ async function readBeside(
 ): Promise<Buffer | undefined> {
   try {
     const bytes = await reader.readFile('contents.json', pointer.size, signal);
-    checkDigest('contents.json', bytes, pointer);
+    await checkDigest('contents.json', bytes, pointer);
     return bytes;
   } catch (error) {
     if (error instanceof AppError && error.code === 'bundle/absent') return undefined;
@@ -140,8 +155,10 @@ async function readContentsBlob(reader: BundleReader, pointer: ContentPointer, s
   );
 }
 
-function checkDigest(what: string, bytes: Buffer, pointer: ContentPointer): void {
-  const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+/** Hashes beside the event loop: such a file has up to 16 MiB. */
+async function checkDigest(what: string, bytes: Buffer, pointer: ContentPointer): Promise<void> {
+  const hash = await webcrypto.subtle.digest('SHA-256', bytes);
+  const found = digestFromHex(Buffer.from(hash).toString('hex'));
   if (bytes.length === pointer.size && found === pointer.digest) return;
   throw bundleError(
     'bundle/digest',

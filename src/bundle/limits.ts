@@ -13,14 +13,30 @@ export const limits = {
   keys: 64,
   /** One key file. */
   keyFileBytes: 16 * KiB,
-  /** `contents.json`. */
-  contentsBytes: 64 * MiB,
+  /** `contents.json`: 2,000 images with ten layers of their own each take 7 MiB. */
+  contentsBytes: 16 * MiB,
+  /** The size of `contents.json` that a payload may name. Larger than what is read, since payloads that were stored before stay readable. */
+  contentsPointerBytes: 64 * MiB,
   /** `index.json` of the layout: one entry for each tag of 2,000 images fits several times. */
   indexBytes: 16 * MiB,
   /** An image manifest, an image index within the layout, or an image config. */
   manifestBytes: 4 * MiB,
+  /** Members and elements in all of `contents.json`, or of `index.json`. Parsed they take at most some 50 MiB of memory. */
+  treeItems: 500_000,
+  /** Members and elements in all of any other JSON document. */
+  documentItems: 100_000,
+  /** Objects and arrays within each other, in any JSON document. */
+  jsonDepth: 64,
   /** Images of a bundle. */
   images: 2000,
+  /** Layers of a bundle, each counted once. */
+  layers: 20_000,
+  /** Layers of all images, each counted for each image that has it. */
+  layerUses: 50_000,
+  /** Tags of all images. */
+  tags: 20_000,
+  /** Blobs of all tags that are attached to images. */
+  attachedBlobsInAll: 20_000,
   /** Layers of one image, as overlay mounts allow. */
   layersPerImage: 127,
   /** Tags attached to one image: three kinds, for an index and for its manifest. */

@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { type Digest, isDigest } from '../domain/digest.ts';
 import type { BundleErrorCode } from './bundle-error.ts';
 import { parseJson } from './json.ts';
+import { limits } from './limits.ts';
 
 /** Media types of the OCI image-spec 1.1 (media-types.md) and of Docker's schema 2, which runtimes treat alike. */
 export const mediaTypes = {
@@ -32,22 +33,25 @@ const digest = v.custom<Digest>(
 );
 const size = v.pipe(v.number(), v.safeInteger('must be an integer'), v.minValue(0, 'must not be negative'));
 const descriptorFields = { mediaType: v.string(), digest, size };
-const descriptor = v.looseObject(descriptorFields);
+const descriptor = v.object(descriptorFields);
 
-// Loose objects throughout: image-spec says that implementations must ignore properties that they do not know.
-const indexEntry = v.looseObject({
+/** image-spec, annotations.md: what an entry of a layout is called. */
+const REF_NAME = 'org.opencontainers.image.ref.name';
+
+// image-spec says that implementations must ignore properties that they do not know; what is not read here is not kept either.
+const indexEntry = v.object({
   ...descriptorFields,
   platform: v.exactOptional(
-    v.looseObject({ architecture: v.string(), os: v.string(), variant: v.exactOptional(v.string()) }),
+    v.object({ architecture: v.string(), os: v.string(), variant: v.exactOptional(v.string()) }),
   ),
-  annotations: v.exactOptional(v.record(v.string(), v.string())),
+  annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(v.string()) })),
 });
-const index = v.looseObject({ schemaVersion: v.literal(2), manifests: v.array(indexEntry) });
-const manifest = v.looseObject({ schemaVersion: v.literal(2), config: descriptor, layers: v.array(descriptor) });
-const config = v.looseObject({
+const index = v.object({ schemaVersion: v.literal(2), manifests: v.array(indexEntry) });
+const manifest = v.object({ schemaVersion: v.literal(2), config: descriptor, layers: v.array(descriptor) });
+const config = v.object({
   architecture: v.exactOptional(v.string()),
   os: v.exactOptional(v.string()),
-  rootfs: v.looseObject({ diff_ids: v.array(digest) }),
+  rootfs: v.object({ diff_ids: v.array(digest) }),
 });
 
 /** An OCI content descriptor (descriptor.md); `size` in bytes. */
@@ -64,6 +68,11 @@ export type ImageConfig = v.InferOutput<typeof config>;
 /** Parses an image index. @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
   return parseJson(bytes, index, what, code);
+}
+
+/** As {@link parseIndex}, for the `index.json` of a bundle, which lists all of its images and tags. */
+export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
+  return parseJson(bytes, index, what, code, limits.treeItems);
 }
 
 /** Parses an image manifest. @throws AppError `code` (`reject`) that names `what` and the member */

@@ -26,20 +26,23 @@ export async function readBlob(reader: BundleReader, expected: ExpectedBlob, sig
   const misfit = await sizeMisfit(reader, expected, signal);
   if (misfit !== undefined) return { kind: 'missing', missing: misfit };
   const chunks: Buffer[] = [];
+  const hash = createHash('sha256');
   let readBytes = 0;
   try {
     for await (const chunk of reader.read(digest, 0, signal)) {
       readBytes += chunk.length;
       if (readBytes > sizeBytes) break;
       chunks.push(chunk);
+      hash.update(chunk);
     }
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'media/read') throw error;
     return { kind: 'missing', missing: { digest, why: 'damaged' } };
   }
-  const bytes = Buffer.concat(chunks);
-  const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
-  return found === digest ? { kind: 'read', bytes } : { kind: 'missing', missing: { digest, why: 'damaged' } };
+  const found = digestFromHex(hash.digest('hex'));
+  return found === digest
+    ? { kind: 'read', bytes: Buffer.concat(chunks) }
+    : { kind: 'missing', missing: { digest, why: 'damaged' } };
 }
 
 /** Looks at the size of a blob only. @returns undefined when it is right. @throws AppError `media/read`, `media/gone` */

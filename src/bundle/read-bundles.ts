@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { FoundBundle } from '../domain/medium.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
+import type { Documents } from './documents/documents.ts';
 import { type BundleLayout, findBundles } from './find-bundles.ts';
 import { judgeBundle, readEnvelope } from './judge-bundle.ts';
 import { openBundle } from './open-bundle.ts';
@@ -21,6 +22,8 @@ export async function readBundles(
     readonly layout: BundleLayout;
     /** Default `openBundle()`. */
     readonly open?: (path: string) => BundleReader;
+    /** Parses what is large; default `documentsHere`. */
+    readonly documents?: Documents;
   },
   signal: AbortSignal,
 ): Promise<FoundBundle[]> {
@@ -29,7 +32,7 @@ export async function readBundles(
     const { path } = candidate;
     found.push(
       candidate.kind === 'bundle'
-        ? await judgeAt((options.open ?? openBundle)(join(root, path)), path, options.trust, signal)
+        ? await judgeAt((options.open ?? openBundle)(join(root, path)), path, options, signal)
         : { kind: 'rejected', path, reason: candidate.reason },
     );
   }
@@ -46,9 +49,14 @@ const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
   'bundle/threshold',
 ]);
 
-async function judgeAt(reader: BundleReader, path: string, trust: Trust, signal: AbortSignal): Promise<FoundBundle> {
+async function judgeAt(
+  reader: BundleReader,
+  path: string,
+  { trust, documents: parsers }: { readonly trust: Trust; readonly documents?: Documents },
+  signal: AbortSignal,
+): Promise<FoundBundle> {
   try {
-    const { bundle, documents, missing, isEnvelope } = await judgeBundle(reader, trust, signal);
+    const { bundle, documents, missing, isEnvelope } = await judgeBundle(reader, trust, signal, parsers);
     return { kind: 'verified', path, bundle, documents, missing, ...(isEnvelope && { isEnvelope }) };
   } catch (error) {
     signal.throwIfAborted();

@@ -123,7 +123,7 @@ const payload = v.strictObject({
   created: time,
   expires: v.exactOptional(time),
   index: v.strictObject({ digest, size: sizeUpTo(limits.indexBytes) }),
-  contents: v.strictObject({ digest, size: sizeUpTo(limits.contentsBytes) }),
+  contents: v.strictObject({ digest, size: sizeUpTo(limits.contentsPointerBytes) }),
   totals: v.strictObject({
     images: v.pipe(count, v.maxValue(limits.images, `must be at most ${limits.images}`)),
     blobs: count,
@@ -236,7 +236,12 @@ export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advis
   return validateJson(value, schema, path, 'bundle/option');
 }
 
-/** Parses `contents.json`, its form only; {@link checkContents} looks at what it says. @throws AppError `bundle/contents` */
-export function parseContents(bytes: Uint8Array): Contents {
-  return parseJson(bytes, contents, 'contents.json', 'bundle/contents');
+/**
+ * Parses `contents.json`, its form only; {@link checkContents} looks at what it says.
+ *
+ * @param maxItems most members and elements that it may have; what was accepted and stored before needs no limit.
+ * @throws AppError `bundle/contents`
+ */
+export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {
+  return parseJson(bytes, contents, 'contents.json', 'bundle/contents', maxItems);
 }

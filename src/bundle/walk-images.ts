@@ -4,6 +4,8 @@ import type { MissingBlob } from '../domain/medium.ts';
 import { inOrder } from '../platform/in-order.ts';
 import { bundleError } from './bundle-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
+import type { DocumentName } from './documents/document-task.ts';
+import type { Documents } from './documents/documents.ts';
 import { limits } from './limits.ts';
 import {
   configMediaTypes,
@@ -13,9 +15,6 @@ import {
   type ImageManifest,
   type IndexEntry,
   indexMediaTypes,
-  parseConfig,
-  parseIndex,
-  parseManifest,
 } from './oci-schema.ts';
 import { type ExpectedBlob, readBlob, sizeMisfit } from './read-blob.ts';
 
@@ -37,16 +36,22 @@ export interface WalkedImages {
  * Walks from `index.json` over every image to its layers, reading and checking manifests, indexes and configs, and looking at the sizes of
  * layers and attachments. A missing document ends the walk below it only.
  *
+ * @param parsers parses the documents.
  * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json` says other than the manifests;
  *   `media/read`, `media/gone`.
  */
-export async function walkImages(reader: BundleReader, bundle: Walkable, signal: AbortSignal): Promise<WalkedImages> {
+export async function walkImages(
+  reader: BundleReader,
+  bundle: Walkable,
+  parsers: Documents,
+  signal: AbortSignal,
+): Promise<WalkedImages> {
   const documents = new Set<Digest>();
   const missing = new Map<Digest, MissingBlob>();
   const blobs = new Map<Digest, number>();
   const { payload, contents } = bundle;
   const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
-  const walkOne = (image: Image) => walkImage(createWalk(reader, signal), image, listed, bundle);
+  const walkOne = (image: Image) => walkImage(createWalk(reader, parsers, signal), image, listed, bundle);
   for await (const walk of inOrder(contents.images, IMAGES_AT_ONCE, walkOne)) {
     for (const { digest, sizeBytes, lacks } of walk) {
       documents.add(digest);
@@ -87,12 +92,16 @@ interface Walk {
   readonly documents: readonly WalkedDocument[];
   /** Reads a document; undefined when it is missing, which has then been noted. */
   document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
+  readonly parsers: Documents;
+  readonly signal: AbortSignal;
 }
 
-function createWalk(reader: BundleReader, signal: AbortSignal): Walk {
+function createWalk(reader: BundleReader, parsers: Documents, signal: AbortSignal): Walk {
   const documents: WalkedDocument[] = [];
   return {
     documents,
+    parsers,
+    signal,
     document: async ({ digest, size: sizeBytes }, what) => {
       if (sizeBytes > limits.manifestBytes) {
         throw bundleError(
@@ -138,13 +147,14 @@ async function walkToManifest(
   const what = `manifest ${entry.digest} of ${image.reference}`;
   const bytes = await walk.document(entry, what);
   if (bytes === undefined) return undefined;
-  if (!indexMediaTypes.has(entry.mediaType)) return parseManifest(bytes, what, 'bundle/inconsistent');
-  const child = entryForPlatform(parseIndex(bytes, what, 'bundle/inconsistent'), arch);
+  if (!indexMediaTypes.has(entry.mediaType)) return walk.parsers.manifest(bytes, inconsistent(what), walk.signal);
+  const child = entryForPlatform(await walk.parsers.index(bytes, inconsistent(what), walk.signal), arch);
   if (child === undefined) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
   subjects.add(child.digest);
   const childName = `manifest ${child.digest} of ${image.reference}`;
   const childBytes = await walk.document(child, childName);
-  return childBytes === undefined ? undefined : parseManifest(childBytes, childName, 'bundle/inconsistent');
+  if (childBytes === undefined) return undefined;
+  return walk.parsers.manifest(childBytes, inconsistent(childName), walk.signal);
 }
 
 /**
@@ -162,7 +172,8 @@ async function walkAttached(
   }
   const bytes = await walk.document({ digest, size }, `manifest ${digest} of ${what}`);
   if (bytes !== undefined) {
-    const { config, layers } = parseManifest(bytes, `manifest ${digest} of ${what}`, 'bundle/inconsistent');
+    const name = inconsistent(`manifest ${digest} of ${what}`);
+    const { config, layers } = await walk.parsers.manifest(bytes, name, walk.signal);
     const named = new Map([config, ...layers].map((blob) => [blob.digest, blob.size]));
     if (blobs.length !== named.size || blobs.some((blob) => named.get(blob.digest) !== blob.size)) {
       throw disagrees(image, `other blobs for ${tag} than its manifest`);
@@ -196,7 +207,8 @@ async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, con
   }
   const bytes = await walk.document(manifest.config, what);
   if (bytes === undefined) return;
-  const { diff_ids: diffIds } = parseConfig(bytes, what, 'bundle/inconsistent').rootfs;
+  const { rootfs } = await walk.parsers.config(bytes, inconsistent(what), walk.signal);
+  const { diff_ids: diffIds } = rootfs;
   const said = image.layers.map((at) => contents.layers[at]?.diffId);
   if (diffIds.length !== said.length || diffIds.some((diffId, at) => diffId !== said[at])) {
     throw disagrees(image, 'other diffIds than its config');
@@ -216,6 +228,10 @@ function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, atta
       `the payload says totals of ${totals.blobs} blobs with ${totals.sizeBytes} bytes, the images make ${sizes.length} with ${sizeBytes}`,
     );
   }
+}
+
+function inconsistent(what: string): DocumentName {
+  return { what, code: 'bundle/inconsistent' };
 }
 
 function disagrees(image: Image, how: string) {

@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BundleReader } from '../bundle/bundle-reader.ts';
+import { type Documents, documentsHere } from '../bundle/documents/documents.ts';
+import { createWorkerDocuments } from '../bundle/documents/worker-documents.ts';
 import { openBundle } from '../bundle/open-bundle.ts';
 import { readBundles } from '../bundle/read-bundles.ts';
 import { parseContents, parsePayload } from '../bundle/schema.ts';
@@ -51,6 +53,8 @@ export interface DaemonOptions {
   readonly onStatus?: (report: StatusReport) => void;
   /** How bundles on media are opened; default `openBundle()`. */
   readonly openBundle?: (path: string) => BundleReader;
+  /** The built file of `document-worker.ts`, in which large documents are parsed. Without one they are parsed in this thread, which does nothing else then. */
+  readonly documentWorker?: URL;
   /** Stands between the daemon and its runtime, for who wants to watch; default nothing does. */
   readonly watchRuntime?: (runtime: RuntimeAdapter) => RuntimeAdapter;
   /** Called when the engine has done an effect; a long one has been started then. Default nothing is. */
@@ -88,7 +92,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       standbyDirectory: join(settings.paths.run_dir, 'state'),
       revive: ({ payload, contents }) => ({
         payload: parsePayload(Buffer.from(payload)),
-        contents: parseContents(Buffer.from(contents)),
+        contents: parseContents(Buffer.from(contents), Number.POSITIVE_INFINITY),
       }),
       log,
     });
@@ -114,7 +118,9 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       signal,
     );
     disposal.defer('the stored revocations', trust.remember);
-    const media = mediaOf(options, trust);
+    const documentWorker = options.documentWorker && createWorkerDocuments({ program: options.documentWorker });
+    disposal.defer('the thread for documents', () => documentWorker?.close());
+    const media = mediaOf(options, trust, documentWorker);
     disposal.defer('the media', media.dispose);
     const documents = createBlobStore(join(settings.paths.state_dir, 'blobs'));
     const layers = createLayerStore({
@@ -241,7 +247,7 @@ async function withdrawMirrors(runtime: RuntimeAdapter, log: Log): Promise<void>
 
 const WITHDRAW_MS = 5_000;
 
-function mediaOf(options: DaemonOptions, trust: TrustKeeper): Media {
+function mediaOf(options: DaemonOptions, trust: TrustKeeper, documents: Documents = documentsHere): Media {
   const { settings, clock, log, providers, openBundle: open = openBundle } = options;
   const directories = [
     ...settings.media.directories.map((path) => ({ path, layout: 'medium' as const })),
@@ -253,7 +259,10 @@ function mediaOf(options: DaemonOptions, trust: TrustKeeper): Media {
     openBundle: open,
     judge: async (root, layout, signal) => {
       const trustRevision = trust.revision();
-      return { bundles: await readBundles(root, { trust: trust.trust(), layout, open }, signal), trustRevision };
+      return {
+        bundles: await readBundles(root, { trust: trust.trust(), layout, open, documents }, signal),
+        trustRevision,
+      };
     },
   });
 }

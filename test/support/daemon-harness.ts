@@ -18,7 +18,8 @@ import { hostArch, installKeys, type SampleKey, sampleKey } from './sample-bundl
 export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial<Settings[Section]> };
 
 /** How a daemon under test is set up. */
-export interface HarnessOptions extends Pick<DaemonOptions, 'openBundle' | 'watchRuntime' | 'afterEffect'> {
+export interface HarnessOptions
+  extends Pick<DaemonOptions, 'openBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker'> {
   readonly settings?: SettingsOverrides;
   /** Default: no systemd, reloads do nothing. */
   readonly units?: UnitControl;
@@ -76,6 +77,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
   const { clock = systemClock, boot = bootTime, units = noUnits, openBundle, watchRuntime, afterEffect } = options;
+  const { documentWorker } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
@@ -116,6 +118,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           ...(openBundle !== undefined && { openBundle }),
           ...(watchRuntime !== undefined && { watchRuntime }),
           ...(afterEffect !== undefined && { afterEffect }),
+          ...(documentWorker !== undefined && { documentWorker }),
           onStatus: (report) => {
             if (report.status !== statuses.at(-1)) statuses.push(report.status);
             latest = report;

@@ -5,7 +5,7 @@ import { type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
-import { type Descriptor, type IndexEntry, manifestMediaTypes, parseIndex } from '../oci-schema.ts';
+import { type Descriptor, type IndexEntry, manifestMediaTypes, parseLayoutIndex } from '../oci-schema.ts';
 import type { LayoutSelector } from './image-request.ts';
 
 /** image-spec, annotations.md: what an entry of a layout is called. */
@@ -19,7 +19,7 @@ export function layoutBlobPath(directory: string, digest: Digest): string {
 /** All entries of a layout's `index.json`. @throws AppError `bundle/source` (`reject`) */
 export async function readLayoutIndex(directory: string, signal: AbortSignal): Promise<readonly IndexEntry[]> {
   const path = join(directory, 'index.json');
-  return parseIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source').manifests;
+  return parseLayoutIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source').manifests;
 }
 
 /** What an entry of a layout is called (`org.opencontainers.image.ref.name`), if anything. */

@@ -3,12 +3,15 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createWorkerDocuments } from '../../../src/bundle/documents/worker-documents.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../support/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
+const layer = { mediaType: 'a', digest: `sha256:${'0'.repeat(64)}`, size: 1 };
 const ownMounts = {
   name: 'mount namespaces',
   isMet: () => spawnSync('unshare', ['--mount', 'true']).status === 0,
@@ -49,6 +52,21 @@ describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as { msg: string; level: string });
     expect(lines.map(({ msg }) => msg).join('\n')).toMatch(/system bus|D-Bus/);
+  });
+
+  it('has the program of the thread for large documents beside it', async () => {
+    const documents = createWorkerDocuments({
+      program: pathToFileURL(join(directory, 'dist/document-worker.js')),
+      inlineBytes: 0,
+    });
+    const manifest = { schemaVersion: 2, config: layer, layers: [layer] };
+    const name = { what: 'manifest', code: 'bundle/inconsistent' } as const;
+    const bytes = Buffer.from(JSON.stringify(manifest));
+    try {
+      expect(await documents.manifest(bytes, name, new AbortController().signal)).toEqual(manifest);
+    } finally {
+      documents.close();
+    }
   });
 
   it('ends in order when it is told to', async () => {

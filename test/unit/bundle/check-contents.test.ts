@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkContents } from '../../../src/bundle/check-contents.ts';
+import { limits } from '../../../src/bundle/limits.ts';
 import { mediaTypes } from '../../../src/bundle/oci-schema.ts';
 import type { Contents, Image, Layer, Payload } from '../../../src/domain/bundle.ts';
 import { digestFromHex } from '../../../src/domain/digest.ts';
@@ -51,6 +52,32 @@ function check(contents: Contents, totals = { images: contents.images.length, di
 describe('checkContents', () => {
   it('takes contents that agree', () => {
     expect(() => check({ layers: [layer], images: [etcd, other] })).not.toThrow();
+  });
+
+  const blob = { digest: digest('ef'), size: 9 };
+  const tags = Array.from({ length: limits.tags }, (_none, at) => `quay.io/coreos/etcd:${at}`);
+  const full = Array.from({ length: 128 }, () => blob);
+  it.each([
+    ['20001 layers, and 20000', { layers: Array.from({ length: limits.layers + 1 }, () => layer), images: [] }],
+    [
+      '50038 layers of images, and 50000',
+      { layers: [layer], images: Array.from({ length: 394 }, () => ({ ...etcd, layers: Array(127).fill(0) })) },
+    ],
+    ['20001 tags, and 20000', { layers: [layer], images: [other, { ...etcd, tags }] }],
+    [
+      '20096 attached blobs, and 20000',
+      {
+        layers: [layer],
+        images: Array.from({ length: 157 }, () => ({ ...etcd, attached: [{ ...signature, blobs: full }] })),
+      },
+    ],
+  ])('%s are allowed', (words, contents) => {
+    expect(() => check(contents)).toThrow(
+      expect.objectContaining({
+        code: 'bundle/contents',
+        message: `contents.json: it has ${words} are allowed; spread the images over several bundles`,
+      }),
+    );
   });
 
   it('takes what is attached, also to an index and its manifest', () => {

@@ -1,0 +1,60 @@
+import type { Contents, Payload } from '../../domain/bundle.ts';
+import type { BundleErrorCode } from '../bundle-error.ts';
+import { checkContents } from '../check-contents.ts';
+import {
+  type ImageConfig,
+  type ImageIndex,
+  type ImageManifest,
+  parseConfig,
+  parseIndex,
+  parseLayoutIndex,
+  parseManifest,
+} from '../oci-schema.ts';
+import { parseContents } from '../schema.ts';
+
+/** What an error says of a document of the image-spec. */
+export interface DocumentName {
+  /** As `manifest sha256:… of quay.io/…`. */
+  readonly what: string;
+  readonly code: BundleErrorCode;
+}
+
+/** A JSON document of a bundle that is to be parsed and validated. All of it survives a structured clone. */
+export type DocumentTask =
+  | { readonly kind: 'contents'; readonly bytes: Uint8Array; readonly payload: Payload }
+  | {
+      readonly kind: 'layout-index' | 'index' | 'manifest' | 'config';
+      readonly bytes: Uint8Array;
+      readonly name: DocumentName;
+    };
+
+/** What a task ends with. */
+export type ParsedDocument = Contents | ImageIndex | ImageManifest | ImageConfig;
+
+/** What an error says of the document of a task. */
+export function nameOf(task: DocumentTask): DocumentName {
+  return task.kind === 'contents' ? { what: 'contents.json', code: 'bundle/contents' } : task.name;
+}
+
+/**
+ * Parses a document and looks whether it is valid; `contents.json` also whether it agrees with itself and its payload. Its digest was checked before.
+ *
+ * @throws AppError `reject`: the code of the name; `bundle/contents`
+ */
+export function parseDocument(task: DocumentTask): ParsedDocument {
+  switch (task.kind) {
+    case 'contents': {
+      const contents = parseContents(task.bytes);
+      checkContents(contents, task.payload);
+      return contents;
+    }
+    case 'layout-index':
+      return parseLayoutIndex(task.bytes, task.name.what, task.name.code);
+    case 'index':
+      return parseIndex(task.bytes, task.name.what, task.name.code);
+    case 'manifest':
+      return parseManifest(task.bytes, task.name.what, task.name.code);
+    case 'config':
+      return parseConfig(task.bytes, task.name.what, task.name.code);
+  }
+}

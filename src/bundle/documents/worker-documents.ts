@@ -1,0 +1,148 @@
+import { untilAborted, withDeadline } from '../../platform/abort.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import { OUT_OF_MEMORY, startWorkerThread, type WorkerThread } from '../../platform/worker-thread.ts';
+import { bundleError } from '../bundle-error.ts';
+import type { FromWorker, ToWorker } from './document-messages.ts';
+import { type DocumentTask, nameOf, type ParsedDocument, parseDocument } from './document-task.ts';
+import { type Documents, documentsBy } from './documents.ts';
+
+/** How {@link createWorkerDocuments} works. */
+export interface WorkerDocumentsOptions {
+  /** The built file of `document-worker.ts`. */
+  readonly program: URL;
+  /** Documents of at most so many bytes are parsed in the calling thread. Default 64 KiB, which takes a few milliseconds. */
+  readonly inlineBytes?: number;
+  /** Memory of the thread for what it parses, in MiB. Default 256, more than twice of what the limits of documents allow. */
+  readonly heapMb?: number;
+  /** Longest time for one document. Default two minutes: the largest take seconds, and a node may be busy. */
+  readonly deadlineMs?: number;
+  /** How long the thread waits for another document before it ends. Default 5 s. */
+  readonly idleMs?: number;
+}
+
+/** {@link Documents} that are parsed in a thread of their own. */
+export interface WorkerDocuments extends Documents {
+  /** Ends the thread. What waits for it is rejected. */
+  close(): void;
+}
+
+/** The thread and the document that it is at. */
+interface Seat {
+  readonly options: Required<WorkerDocumentsOptions>;
+  thread: WorkerThread<ToWorker> | undefined;
+  current: { readonly take: (message: FromWorker) => void; readonly fail: (reason: unknown) => void } | undefined;
+  idle: NodeJS.Timeout | undefined;
+}
+
+/**
+ * Parses large documents in one thread, one after the other, so that the calling thread stays free; it takes in the results part by part. The
+ * thread starts with the first document and ends when it had nothing to do for a while. An abort, the deadline and a full heap end it too; the
+ * next document starts another.
+ */
+export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDocuments {
+  const defaults = { inlineBytes: 64 * 1024, heapMb: 256, deadlineMs: 2 * 60_000, idleMs: 5_000 };
+  const seat: Seat = { options: { ...defaults, ...options }, thread: undefined, current: undefined, idle: undefined };
+  let turn: Promise<unknown> = Promise.resolve();
+  const inTurn = (task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> => {
+    const parsed = turn.then(() => parseInThread(seat, task, signal));
+    turn = parsed.catch(() => undefined);
+    return untilAborted(parsed, signal);
+  };
+  return {
+    ...documentsBy(async (task, signal) => {
+      signal.throwIfAborted();
+      return task.bytes.length <= seat.options.inlineBytes ? parseDocument(task) : inTurn(task, signal);
+    }),
+    close: () => {
+      clearTimeout(seat.idle);
+      seat.thread?.end(new Error('documents are not read any more'));
+    },
+  };
+}
+
+/** @throws AppError as {@link parseDocument}, and when the document takes more memory or time than it may; `bundle/worker` (`retry`) */
+async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
+  const { what } = nameOf(task);
+  const { options } = seat;
+  // Looked up now, since a buffer that was handed over is empty.
+  const size = formatBytes(task.bytes.length);
+  clearTimeout(seat.idle);
+  try {
+    return await withDeadline(what, options.deadlineMs, signal, (inner) => converse(seat, task, inner));
+  } catch (error) {
+    signal.throwIfAborted();
+    throw explained(error, task, size, options);
+  } finally {
+    seat.idle = setTimeout(() => seat.thread?.end(new Error('idle')), options.idleMs).unref();
+  }
+}
+
+/** Hands a document to the thread and takes in its parts. An abort ends the thread, which can't be told to stop in the midst of a parse. */
+function converse(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
+  seat.thread ??= startThread(seat);
+  const { thread } = seat;
+  const onAbort = (): void => thread.end(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  const parsed = new Promise<ParsedDocument>((resolve, reject) => {
+    let document: Record<string, unknown> = {};
+    const take = (message: FromWorker): void => {
+      if (message.kind === 'done') resolve(document as unknown as ParsedDocument);
+      else if (message.kind === 'failed') {
+        reject(bundleError(message.code, message.message, { disposition: message.disposition }));
+      } else {
+        if (message.kind === 'head') document = message.head;
+        else (document[message.member] as unknown[]).push(...message.items);
+        thread.post({ kind: 'next' });
+      }
+    };
+    seat.current = { take, fail: reject };
+    const bytes = ownBytes(task.bytes);
+    thread.post({ kind: 'parse', task: { ...task, bytes } }, [bytes.buffer]);
+  });
+  return parsed.finally(() => {
+    seat.current = undefined;
+    signal.removeEventListener('abort', onAbort);
+  });
+}
+
+function startThread(seat: Seat): WorkerThread<ToWorker> {
+  const { program, heapMb } = seat.options;
+  return startWorkerThread<ToWorker, FromWorker>({
+    program,
+    heap: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: 16 },
+    onMessage: (message) => seat.current?.take(message),
+    onEnd: (reason) => {
+      seat.thread = undefined;
+      seat.current?.fail(reason);
+    },
+  });
+}
+
+/** Bytes whose buffer holds nothing else, so that it can be handed over. */
+function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { buffer, byteLength } = bytes;
+  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? new Uint8Array(buffer) : bytes.slice();
+}
+
+function explained(
+  error: unknown,
+  task: DocumentTask,
+  size: string,
+  options: Required<WorkerDocumentsOptions>,
+): unknown {
+  const { what, code } = nameOf(task);
+  const { heapMb, deadlineMs } = options;
+  const advice = 'make the bundle again, or spread its images over several bundles';
+  if (systemCodeOf(error) === OUT_OF_MEMORY) {
+    const message = `${what} (${size}) is too large to be read: it takes more than ${heapMb} MiB of memory; ${advice}`;
+    return bundleError(code, message, { cause: error });
+  }
+  if (error instanceof AppError && error.code === 'platform/deadline') {
+    const message = `${what} (${size}) could not be read within ${deadlineMs / 1000} s; ${advice}`;
+    return bundleError(code, message, { cause: error });
+  }
+  if (error instanceof AppError) return error;
+  const message = `${what} could not be read: ${reasonOf(error)}; plug the medium in again, and report this when it comes back`;
+  return bundleError('bundle/worker', message, { disposition: 'retry', cause: error });
+}
