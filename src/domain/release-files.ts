@@ -5,7 +5,7 @@ import type { StoredBundle } from './state.ts';
 
 /** A folder of attached files that is to be there. */
 export interface ReleaseFolder {
-  /** `<name>-<version>`, a plain file name: both parts were checked against their patterns with the payload. */
+  /** `<name>/<version>`: both were checked against their patterns with the payload, so that neither holds a slash or begins with a dot. */
   readonly folder: string;
   readonly bundle: StoredBundle;
   readonly files: readonly Attachment[];
@@ -14,18 +14,25 @@ export interface ReleaseFolder {
 /** What is to be done with the folders of attached files. */
 export interface ReleaseFilesPlan {
   readonly lay: readonly ReleaseFolder[];
-  /** Folders of bundles that are gone. */
+  /** Folders of bundles that are gone. They are removed before any is moved. */
   readonly remove: readonly string[];
+  /** Folders where an earlier version of stickpin made them, in the order in which they are to be moved, before any is laid. */
+  readonly move: readonly { readonly from: string; readonly to: string }[];
 }
 
 /** The folder of a bundle's attached files. */
 function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name}/${version}`;
+}
+
+/** Its folder as earlier versions called it; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker in it tells whose files it holds. */
+function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name}-${version}`;
 }
 
 /**
  * Attached files lie there from when the bundle is ready (one without images: adopted) until it is retired. Of two bundles with the same folder, as a
- * release that was made again or `a-1@2` and `a@1-2`, the one that was adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not
+ * release that was made again, the one that was adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not
  * laid anew.
  *
  * @param laid the bundle of each folder that is there and ours.
@@ -45,13 +52,24 @@ export function releaseFilesPlan(
   const owners = new Map<string, (typeof entitled)[number]>();
   for (const entry of entitled) {
     const folder = releaseFolderOf(entry.bundle.payload);
-    if (entry.isTrusted || laid.get(folder) === entry.bundle.bundleId) owners.set(folder, entry);
+    const isLaid = [folder, formerFolderOf(entry.bundle.payload)].some(
+      (one) => laid.get(one) === entry.bundle.bundleId,
+    );
+    if (entry.isTrusted || isLaid) owners.set(folder, entry);
   }
+  const lacking = [...owners].filter(([folder, { bundle }]) => laid.get(folder) !== bundle.bundleId);
+  const movable = lacking.filter(([, { bundle }]) => laid.get(formerFolderOf(bundle.payload)) === bundle.bundleId);
+  const move = movable
+    .map(([to, { bundle }]) => ({ from: formerFolderOf(bundle.payload), to }))
+    // The former folder `ocp-4` of ocp@4 stands where ocp-4/1 is to be: the shorter one goes first.
+    .sort((a, b) => a.from.length - b.from.length);
+  const moved = new Set(move.map(({ from }) => from));
   return {
-    lay: [...owners].flatMap(([folder, { bundle }]) =>
-      laid.get(folder) === bundle.bundleId ? [] : [{ folder, bundle, files: bundle.payload.attachments ?? [] }],
-    ),
-    remove: [...laid.keys()].filter((folder) => !owners.has(folder)),
+    lay: lacking
+      .filter((entry) => !movable.includes(entry))
+      .map(([folder, { bundle }]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
+    remove: [...laid.keys()].filter((folder) => !owners.has(folder) && !moved.has(folder)),
+    move,
   };
 }
 

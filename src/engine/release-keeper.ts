@@ -78,6 +78,9 @@ export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKee
         for (const folder of plan.remove) {
           await attempt(`Files in releases/${folder} stay`, () => releaseFiles.remove(folder, signal));
         }
+        for (const { from, to } of plan.move) {
+          await attempt(`Files in releases/${from} stay there`, () => releaseFiles.move(from, to, signal));
+        }
         for (const entry of plan.lay) {
           alive();
           const what = `Files of ${bundleTitle(entry.bundle.payload)}`;

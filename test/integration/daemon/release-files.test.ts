@@ -25,7 +25,7 @@ async function bundleWithNotes() {
   const attachments = [{ path, name: 'notes.txt', mediaType: 'text/plain' }];
   return makeSampleBundle({ dir, keys: [node.key], attachments });
 }
-const folder = () => join(node.base, 'state/releases/ocp-4.13.7');
+const folder = () => join(node.base, 'state/releases/ocp/4.13.7');
 
 it('lays attached files when the release is ready, and again when they are lost, without the stick', async () => {
   node.plug((await bundleWithNotes()).path);

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { digestFromHex } from '../../../src/domain/digest.ts';
+import { type BundleId, digestFromHex } from '../../../src/domain/digest.ts';
 import type { ReleaseFile, ReleaseFiles } from '../../../src/engine/ports.ts';
 import { createReleaseFiles } from '../../../src/store/release-files.ts';
 import { digestOf } from '../../support/scenario.ts';
@@ -29,44 +29,93 @@ function file(name: string, content: string, digestOfContent = content): Release
 describe('createReleaseFiles', () => {
   it('lays files, says whose they are, and takes them away', async () => {
     expect(await files.list(never)).toEqual(new Map());
-    await files.lay('ocp-4.13.7', first, [file('a.txt', 'a'), file('b.yaml', 'b')], never);
-    expect(readFileSync(join(root, 'ocp-4.13.7/a.txt'), 'utf8')).toBe('a');
-    expect(await createReleaseFiles(root).list(never)).toEqual(new Map([['ocp-4.13.7', first]]));
-    await files.remove('ocp-4.13.7', never);
-    await files.remove('ocp-4.13.7', never);
+    await files.lay('ocp/4.13.7', first, [file('a.txt', 'a'), file('b.yaml', 'b')], never);
+    expect(readFileSync(join(root, 'ocp/4.13.7/a.txt'), 'utf8')).toBe('a');
+    expect(await createReleaseFiles(root).list(never)).toEqual(new Map([['ocp/4.13.7', first]]));
+    await files.remove('ocp/4.13.7', never);
+    await files.remove('ocp/4.13.7', never);
     expect(readdirSync(root)).toEqual([]);
   });
 
   it('replaces the files of another bundle as a whole', async () => {
-    await files.lay('x-1', first, [file('old.txt', 'old')], never);
-    await files.lay('x-1', second, [file('new.txt', 'new')], never);
-    expect(readdirSync(join(root, 'x-1')).sort()).toEqual(['.bundle', 'new.txt']);
-    expect(readdirSync(root)).toEqual(['x-1']);
+    await files.lay('x/1', first, [file('old.txt', 'old')], never);
+    await files.lay('x/1', second, [file('new.txt', 'new')], never);
+    expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'new.txt']);
+    expect([readdirSync(root), readdirSync(join(root, 'x'))]).toEqual([['x'], ['1']]);
   });
 
   it('leaves nothing of what is damaged, and what was there before as it was', async () => {
-    await files.lay('x-1', first, [file('old.txt', 'old')], never);
+    await files.lay('x/1', first, [file('old.txt', 'old')], never);
     const damaged = [file('good.txt', 'good'), file('bad.txt', 'bad', 'other')];
-    await expect(files.lay('x-1', second, damaged, never)).rejects.toMatchObject({ code: 'store/attachment' });
-    expect(readdirSync(root)).toEqual(['x-1']);
-    expect(readdirSync(join(root, 'x-1')).sort()).toEqual(['.bundle', 'old.txt']);
+    await expect(files.lay('x/1', second, damaged, never)).rejects.toMatchObject({ code: 'store/attachment' });
+    expect([readdirSync(root), readdirSync(join(root, 'x'))]).toEqual([['x'], ['1']]);
+    expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'old.txt']);
   });
 
   it('sweeps up what a crash left behind', async () => {
-    mkdirSync(join(root, '.staged-x-1'), { recursive: true });
-    writeFileSync(join(root, '.staged-x-1/half'), 'h');
-    await files.lay('x-1', first, [file('a.txt', 'a')], never);
-    expect(readdirSync(join(root, 'x-1')).sort()).toEqual(['.bundle', 'a.txt']);
+    mkdirSync(join(root, '.staged-x@1'), { recursive: true });
+    writeFileSync(join(root, '.staged-x@1/half'), 'h');
+    await files.lay('x/1', first, [file('a.txt', 'a')], never);
+    expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);
   });
 
   it('does not touch a folder that is not ours', async () => {
-    mkdirSync(join(root, 'x-1'), { recursive: true });
-    writeFileSync(join(root, 'x-1/mine'), 'm');
+    mkdirSync(join(root, 'x/1'), { recursive: true });
+    writeFileSync(join(root, 'x/1/mine'), 'm');
     expect(await files.list(never)).toEqual(new Map());
-    await expect(files.lay('x-1', first, [file('a.txt', 'a')], never)).rejects.toMatchObject({
+    await expect(files.lay('x/1', first, [file('a.txt', 'a')], never)).rejects.toMatchObject({
       code: 'store/release-files',
     });
-    await files.remove('x-1', never);
-    expect(readdirSync(join(root, 'x-1'))).toEqual(['mine']);
+    await files.remove('x/1', never);
+    expect(readdirSync(join(root, 'x/1'))).toEqual(['mine']);
+  });
+
+  describe('a folder of an earlier version, <name>-<version>', () => {
+    /** As earlier versions made it. */
+    const layFormerly = (folder: string, bundleId: BundleId, name: string) => {
+      mkdirSync(join(root, folder), { recursive: true });
+      writeFileSync(join(root, folder, name), name);
+      writeFileSync(join(root, folder, '.bundle'), `${bundleId}\n`);
+    };
+
+    it('is moved with what is in it, and moving it again does nothing', async () => {
+      layFormerly('x-1', first, 'a.txt');
+      expect(await files.list(never)).toEqual(new Map([['x-1', first]]));
+      for (let times = 0; times < 2; times += 1) {
+        await files.move('x-1', 'x/1', never);
+        expect(await files.list(never)).toEqual(new Map([['x/1', first]]));
+        expect([readdirSync(root), readdirSync(join(root, 'x/1')).sort()]).toEqual([['x'], ['.bundle', 'a.txt']]);
+      }
+    });
+
+    it('may have the name of a stream, whose folders are made when it has been moved', async () => {
+      layFormerly('x-1', first, 'a.txt');
+      layFormerly('x-1-2', second, 'b.txt');
+      await expect(files.move('x-1-2', 'x-1/2', never)).rejects.toMatchObject({ code: 'store/release-files' });
+      await expect(files.lay('x-1/2', second, [file('b.txt', 'b')], never)).rejects.toMatchObject({
+        code: 'store/release-files',
+      });
+      await files.move('x-1', 'x/1', never);
+      await files.move('x-1-2', 'x-1/2', never);
+      expect(await files.list(never)).toEqual(
+        new Map([
+          ['x/1', first],
+          ['x-1/2', second],
+        ]),
+      );
+    });
+
+    it('takes the place of what was laid for another bundle', async () => {
+      await files.lay('x/1', second, [file('new.txt', 'new')], never);
+      layFormerly('x-1', first, 'a.txt');
+      await files.move('x-1', 'x/1', never);
+      expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);
+    });
+
+    it('is taken away like any other', async () => {
+      layFormerly('x-1', first, 'a.txt');
+      await files.remove('x-1', never);
+      expect(readdirSync(root)).toEqual([]);
+    });
   });
 });
