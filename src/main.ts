@@ -41,7 +41,12 @@ async function serve(
   });
   const backend = createApiBackend(() => daemon);
   try {
-    const devices = createDeviceMedia({ units: manager, log, mountDirectory: join(settings.paths.run_dir, 'media') });
+    const devices = createDeviceMedia({
+      units: manager,
+      log,
+      mountDirectory: join(settings.paths.run_dir, 'media'),
+      filesystems: settings.media.filesystems,
+    });
     daemon = await createDaemon(
       {
         settings,

@@ -13,13 +13,15 @@ export function renderStatus(report: StatusReport): string {
     ...progressLine(report),
     `Runtime: ${runtime}`,
     `Media:   ${media.length === 0 ? 'none' : media.join(', ')}`,
+    ...unreadableMedia(report),
   ].join('\n')}\n`;
 }
 
 /** What `stickpin list` prints: a line for each known bundle and one for each that was rejected, reasons below. */
 export function renderList(report: StatusReport): string {
+  const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
   if (report.bundles.length + report.rejected.length + report.notices.length === 0)
-    return 'No bundle is known and none is plugged in.\n';
+    return ['No bundle is known and none is plugged in.\n', ...unreadable].join('');
   const rows = [
     ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
       shownName(bundle),
@@ -52,7 +54,11 @@ export function renderList(report: StatusReport): string {
     ),
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];
-  return reasons.length === 0 ? table : `${table}\n${reasons.map(oneLine).join('\n')}\n`;
+  return [table, ...(reasons.length === 0 ? [] : [`\n${reasons.map(oneLine).join('\n')}\n`]), ...unreadable].join('');
+}
+
+function unreadableMedia({ media }: StatusReport): string[] {
+  return media.flatMap(({ medium, reason }) => (reason ? [oneLine(`Can't read ${medium}: ${reason.message}`)] : []));
 }
 
 function adviceOf({ deadend, barrier, reason, from }: NonNullable<BundleReport['advisory']>): string {

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../domain/digest.ts';
+import { defaultFilesystems, knownFilesystems } from '../domain/filesystems.ts';
 
 const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)?$/;
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -25,6 +26,18 @@ const bundleDigest = v.custom<BundleId>(
 );
 const count = v.pipe(v.number(), v.integer(), v.minValue(1));
 const release = v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'));
+const filesystem = v.pipe(
+  v.string(),
+  v.check(
+    (value) => knownFilesystems.includes(value),
+    `must be a filesystem that stickpin can mount safely, one of ${knownFilesystems.join(', ')}`,
+  ),
+);
+const filesystems = v.pipe(
+  v.array(filesystem),
+  v.minLength(1, 'must name at least one filesystem; media.detect = false takes no stick at all'),
+  v.check((names) => new Set(names).size === names.length, 'must name each filesystem once'),
+);
 const percent = v.pipe(v.number(), v.minValue(0), v.maxValue(90));
 
 function isLoopbackWithPort(text: string): boolean {
@@ -52,6 +65,7 @@ export const settingsSchema = v.strictObject({
       directories: v.optional(v.array(absolutePath), []),
       incoming: v.optional(absolutePath, '/var/lib/stickpin/incoming'),
       grace: v.optional(duration, '60 s'),
+      filesystems: v.optional(filesystems, [...defaultFilesystems]),
     }),
     {},
   ),

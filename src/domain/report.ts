@@ -48,7 +48,13 @@ export interface StatusReport {
   readonly operation: 'idle' | 'verifying' | 'preloading' | 'activating';
   /** `reason`: why its images are not known, or why it can't be used. It may be reachable all the same. */
   readonly runtime: { readonly reachable: boolean; readonly name?: string; readonly reason?: string };
-  readonly media: readonly { readonly medium: string; readonly state: string; readonly bundles: number }[];
+  readonly media: readonly {
+    readonly medium: string;
+    readonly state: string;
+    readonly bundles: number;
+    /** Why it can't be read, of one that is `failed`. */
+    readonly reason?: { readonly code: string; readonly message: string };
+  }[];
   readonly bundles: readonly BundleReport[];
   readonly rejected: readonly {
     readonly medium: string;
@@ -96,6 +102,7 @@ export function reportOf(
       medium: label,
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
       bundles: state.kind === 'read' ? state.bundles.length : 0,
+      ...(state.kind === 'failed' && { reason: state.reason }),
     })),
     bundles: [
       ...releaseReports(assessment, conditions),

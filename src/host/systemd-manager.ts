@@ -99,6 +99,8 @@ function mountProperties(request: MountRequest): readonly unknown[] {
     ['Type', variant('s', request.type)],
     ['Options', variant('s', request.options)],
     ['LazyUnmount', variant('b', true)],
+    // Of folders that systemd makes on the way: only root reads what others plugged in.
+    ['DirectoryMode', variant('u', 0o700)],
     ['CollectMode', variant('s', 'inactive-or-failed')],
   ];
 }

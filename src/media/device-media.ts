@@ -1,5 +1,6 @@
 import type { MediumId } from '../domain/medium.ts';
 import type { Unsubscribe } from '../engine/ports.ts';
+import { reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { type Device, judgeDevice, type MachinePaths, machinePaths } from './device.ts';
@@ -7,6 +8,7 @@ import type { DeviceUnitEvent, DeviceUnits } from './device-units.ts';
 import { loadError } from './load-error.ts';
 import type { MediaProvider, MediaSink } from './media-provider.ts';
 import { createPluggedDevice } from './plugged-device.ts';
+import { makePrivateFolder } from './private-folder.ts';
 import { queryUdev, type UdevQuery } from './udev.ts';
 import { unitNameOfPath } from './unit-name.ts';
 
@@ -16,6 +18,8 @@ export interface DeviceMediaDeps {
   readonly log: Log;
   /** Directory of our mount points: `/run/stickpin/media`. */
   readonly mountDirectory: string;
+  /** What may be mounted, by udev's `ID_FS_TYPE`: the setting `media.filesystems`. */
+  readonly filesystems: readonly string[];
   /** Default: `udevadm info`. */
   readonly query?: UdevQuery;
   /** Default: the real places. */
@@ -138,6 +142,10 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   return {
     start: async (to) => {
       sink = to;
+      // An earlier version may have made it for everybody to enter.
+      await makePrivateFolder(deps.mountDirectory).catch((err: unknown) => {
+        log.warn({ err }, `${deps.mountDirectory} can't be made: ${reasonOf(err)}; no medium is mounted without it`);
+      });
       unsubscribe = units.onDeviceUnit(onEvent);
     },
     rescan: lookAtAll,

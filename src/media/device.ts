@@ -31,10 +31,17 @@ export interface MachinePaths {
   readonly sysRoot: string;
   readonly mountinfo: string;
   readonly fstab: string;
+  /** Folder with a file `<device>/options` for each ext4 that is mounted, all its options a line each. */
+  readonly ext4: string;
 }
 
 /** The real places. */
-export const machinePaths: MachinePaths = { sysRoot: '/sys', mountinfo: '/proc/self/mountinfo', fstab: '/etc/fstab' };
+export const machinePaths: MachinePaths = {
+  sysRoot: '/sys',
+  mountinfo: '/proc/self/mountinfo',
+  fstab: '/etc/fstab',
+  ext4: '/proc/fs/ext4',
+};
 
 /**
  * Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and what lies on top of it.

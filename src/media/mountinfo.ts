@@ -8,6 +8,8 @@ export interface MountEntry {
   readonly type: string;
   /** As `/dev/sdb1`, or a name without meaning for filesystems without a device. */
   readonly source: string;
+  /** Of the filesystem itself, whoever mounted it: `rw`, `errors=remount-ro`. */
+  readonly superOptions: readonly string[];
 }
 
 /** The mounts in the text of `/proc/self/mountinfo`, later ones above earlier ones. Lines that can't be understood are left out. */
@@ -16,7 +18,7 @@ export function parseMountinfo(text: string): readonly MountEntry[] {
     const words = line.split(' ');
     const separator = words.indexOf('-', 6);
     const [device, root, mountPoint] = words.slice(2, 5);
-    const [type, source] = words.slice(separator + 1);
+    const [type, source, superOptions = ''] = words.slice(separator + 1);
     if (separator < 0 || device === undefined || root === undefined || mountPoint === undefined) return [];
     if (type === undefined || source === undefined) return [];
     return [
@@ -26,6 +28,7 @@ export function parseMountinfo(text: string): readonly MountEntry[] {
         mountPoint: undoOctalEscapes(mountPoint),
         type,
         source: undoOctalEscapes(source),
+        superOptions: superOptions.split(','),
       },
     ];
   });

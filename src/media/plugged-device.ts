@@ -1,12 +1,14 @@
 import { access, readdir, readFile, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { filesystemMount, filesystemRefusal } from '../domain/filesystems.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { type Device, type MachinePaths, readMounts } from './device.ts';
 import type { DeviceUnits } from './device-units.ts';
-import { filesystemMount, readableFilesystems } from './filesystems.ts';
 import type { MediaErrorCode, PluggedMedium } from './media-provider.ts';
 import type { MountEntry } from './mountinfo.ts';
+import { panicsOnError } from './panic-option.ts';
+import { makePrivateFolder } from './private-folder.ts';
 import { unitNameOfPath } from './unit-name.ts';
 
 /** What {@link createPluggedDevice} needs. */
@@ -14,6 +16,8 @@ export interface PluggedDeviceDeps {
   readonly units: DeviceUnits;
   /** Directory of our mount points: `/run/stickpin/media`. */
   readonly mountDirectory: string;
+  /** What may be mounted, by udev's `ID_FS_TYPE`. */
+  readonly filesystems: readonly string[];
   readonly paths: MachinePaths;
 }
 
@@ -29,7 +33,7 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
     label: device.name,
     layout: 'medium',
     mount: async (signal) => {
-      const present = await mountPointOf(device, where, deps.paths);
+      const present = await usableMount(device, unit, where, deps, signal);
       isOurs = present === undefined || present === where;
       if (present === undefined) await mount(device, unit, where, deps, signal);
       // Between the look at the device and the mount it may have been swapped for another one of the same name.
@@ -37,7 +41,7 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
       return present ?? where;
     },
     isThere: () => isSame(device),
-    mountPoints: (mounts) => mountPointsOf(device, mounts),
+    mountPoints: (mounts) => wholeMountsOf(device, mounts).map(({ mountPoint }) => mountPoint),
     release: async () => {
       if (!isOurs) return;
       await deps.units.stopUnit(unit, AbortSignal.timeout(RELEASE_TIMEOUT_MS)).catch(() => undefined);
@@ -46,40 +50,70 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
   };
 }
 
-/** Where the whole filesystem can be read now; ours before others'. */
-async function mountPointOf(device: Device, where: string, paths: MachinePaths): Promise<string | undefined> {
-  const mountPoints = mountPointsOf(device, await readMounts(paths));
-  if (mountPoints.includes(where)) return where;
-  for (const mountPoint of [...mountPoints].reverse()) {
-    if (await isReadable(mountPoint)) return mountPoint;
+/**
+ * Where it is mounted already and may be read. A mount of ours that an earlier version or other settings made, and that would not be made now, is
+ * taken away.
+ *
+ * @throws AppError `media/in-use` (`reject`) when somebody else has mounted it such that reading it may stop this machine
+ */
+async function usableMount(
+  device: Device,
+  unit: string,
+  where: string,
+  { units, paths, filesystems }: PluggedDeviceDeps,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const present = await mountOf(device, where, paths);
+  if (present === undefined) return undefined;
+  const isOurs = present.mountPoint === where;
+  const panics = await panicsOnError(present, device.name, paths.ext4);
+  if (panics && !isOurs) throw panicking(device, present.mountPoint);
+  if (!panics && !(isOurs && filesystemRefusal(device.filesystem, filesystems) !== undefined))
+    return present.mountPoint;
+  await units.stopUnit(unit, signal);
+  return undefined;
+}
+
+/** The mount by which the whole filesystem can be read now; ours before others'. */
+async function mountOf(device: Device, where: string, paths: MachinePaths): Promise<MountEntry | undefined> {
+  const mounts = wholeMountsOf(device, await readMounts(paths));
+  const ours = mounts.find(({ mountPoint }) => mountPoint === where);
+  if (ours !== undefined) return ours;
+  for (const mount of [...mounts].reverse()) {
+    if (await isReadable(mount.mountPoint)) return mount;
   }
   return undefined;
 }
 
-function mountPointsOf({ number, node }: Device, mounts: readonly MountEntry[]): readonly string[] {
-  return mounts
-    .filter(({ root, device, source }) => root === '/' && (device === number || source === node))
-    .map(({ mountPoint }) => mountPoint);
+function wholeMountsOf({ number, node }: Device, mounts: readonly MountEntry[]): readonly MountEntry[] {
+  return mounts.filter(({ root, device, source }) => root === '/' && (device === number || source === node));
 }
 
 async function mount(
   device: Device,
   unit: string,
   where: string,
-  { units, paths }: PluggedDeviceDeps,
+  { units, mountDirectory, paths, filesystems }: PluggedDeviceDeps,
   signal: AbortSignal,
 ): Promise<void> {
+  const refusal = filesystemRefusal(device.filesystem, filesystems);
   const filesystem = filesystemMount(device.filesystem);
-  if (filesystem === undefined) throw unreadable(device);
+  if (refusal !== undefined || filesystem === undefined)
+    throw unreadable(device, refusal ?? 'its filesystem is unknown');
   try {
+    await makePrivateFolder(mountDirectory);
     await units.mount({ unit, description: `Medium ${device.name}`, what: device.node, where, ...filesystem }, signal);
   } catch (error) {
     signal.throwIfAborted();
     if (!(await isSame(device))) throw gone(device);
     throw mountFailed(device, where, unit, reasonOf(error), error);
   }
-  const now = await mountPointOf(device, where, paths);
-  if (now !== where) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
+  const now = await mountOf(device, where, paths);
+  if (now?.mountPoint !== where) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
+  // The kernel keeps the options of a mount that there is already, which may be one that this process does not see.
+  if (!(await panicsOnError(now, device.name, paths.ext4))) return;
+  await units.stopUnit(unit, signal);
+  throw panicking(device, 'another place');
 }
 
 /** The kernel gives each plugging-in a number of its own; the path in /sys alone would be the same for the next stick in the same port. */
@@ -106,10 +140,14 @@ async function isReadable(directory: string): Promise<boolean> {
   }
 }
 
-function unreadable({ name, filesystem }: Device): AppError<MediaErrorCode> {
+function unreadable({ name }: Device, why: string): AppError<MediaErrorCode> {
+  return new AppError({ code: 'media/filesystem', message: `${name} is not read: ${why}`, disposition: 'reject' });
+}
+
+function panicking({ name }: Device, mountPoint: string): AppError<MediaErrorCode> {
   return new AppError({
-    code: 'media/filesystem',
-    message: `${name} has the filesystem ${filesystem}, which is not read; use one of ${readableFilesystems.join(', ')}`,
+    code: 'media/in-use',
+    message: `${name} is not read: it is mounted at ${mountPoint} with errors=panic, so that a damaged block on it would stop this machine. Unmount it there and run 'stickpin rescan', and stickpin mounts it safely`,
     disposition: 'reject',
   });
 }

@@ -15,6 +15,8 @@ export interface FakeDeviceUnits extends DeviceUnits {
   send(event: DeviceUnitEvent): void;
   /** What mounting does; default nothing. */
   onMount: (request: MountRequest) => Promise<void>;
+  /** What stopping a unit does; default nothing. */
+  onStop: (unit: string) => Promise<void>;
 }
 
 /** Makes {@link FakeDeviceUnits} without any unit. */
@@ -27,6 +29,7 @@ export function createFakeDeviceUnits(): FakeDeviceUnits {
     mounts,
     stopped,
     onMount: async () => undefined,
+    onStop: async () => undefined,
     send: (event) => {
       for (const listener of listeners) listener(event);
     },
@@ -55,6 +58,7 @@ export function createFakeDeviceUnits(): FakeDeviceUnits {
     },
     stopUnit: async (unit) => {
       stopped.push(unit);
+      await fake.onStop(unit);
     },
   };
   return fake;

@@ -13,7 +13,11 @@ export interface FakeMachine {
   /** Says that `upper` (as `dm-0`) is made of `lower`. */
   stack(upper: string, lower: string): void;
   removeDevice(name: string): void;
-  mount(number: string, mountPoint: string, source: string, root?: string): void;
+  mount(number: string, mountPoint: string, source: string, root?: string, superOptions?: string): void;
+  /** Takes the mounts at a place away. */
+  unmount(mountPoint: string): void;
+  /** Tells all options of a mounted ext4. */
+  setExt4Options(name: string, options: readonly string[]): void;
   setFstab(text: string): void;
   [Symbol.dispose](): void;
 }
@@ -21,9 +25,15 @@ export interface FakeMachine {
 /** Makes an empty {@link FakeMachine}. A device of it is a medium by default: vfat, marked by our rule. */
 export function createFakeMachine(): FakeMachine {
   const base = mkdtempSync(join(tmpdir(), 'stickpin-machine-'));
-  const paths = { sysRoot: join(base, 'sys'), mountinfo: join(base, 'mountinfo'), fstab: join(base, 'fstab') };
+  const paths = {
+    sysRoot: join(base, 'sys'),
+    mountinfo: join(base, 'mountinfo'),
+    fstab: join(base, 'fstab'),
+    ext4: join(base, 'ext4'),
+  };
   const devices = new Map<string, { path: string; properties: UdevProperties }>();
-  const mounts: string[] = [];
+  const mounts: { readonly line: string; readonly mountPoint: string }[] = [];
+  const writeMounts = () => writeFileSync(paths.mountinfo, mounts.map(({ line }) => line).join('\n'));
   let nextSeq = 1;
   mkdirSync(join(paths.sysRoot, 'dev/block'), { recursive: true });
   mkdirSync(join(paths.sysRoot, 'class/block'), { recursive: true });
@@ -70,9 +80,19 @@ export function createFakeMachine(): FakeMachine {
       rmSync(pathOf(name), { recursive: true, force: true });
       devices.delete(name);
     },
-    mount: (number, mountPoint, source, root = '/') => {
-      mounts.push(`${mounts.length + 20} 1 ${number} ${root} ${mountPoint} ro - auto ${source} ro`);
-      writeFileSync(paths.mountinfo, mounts.join('\n'));
+    mount: (number, mountPoint, source, root = '/', superOptions = 'ro') => {
+      const type = [...devices.values()].find(({ properties }) => properties.DEVNAME === source)?.properties.ID_FS_TYPE;
+      const line = `${mounts.length + 20} 1 ${number} ${root} ${mountPoint} ro - ${type ?? 'auto'} ${source} ${superOptions}`;
+      mounts.push({ line, mountPoint });
+      writeMounts();
+    },
+    unmount: (mountPoint) => {
+      mounts.splice(0, mounts.length, ...mounts.filter((mount) => mount.mountPoint !== mountPoint));
+      writeMounts();
+    },
+    setExt4Options: (name, options) => {
+      mkdirSync(join(paths.ext4, name), { recursive: true });
+      writeFileSync(join(paths.ext4, name, 'options'), `${options.join('\n')}\n`);
     },
     setFstab: (text) => writeFileSync(paths.fstab, text),
     [Symbol.dispose]: () => rmSync(dirname(paths.sysRoot), { recursive: true, force: true }),

@@ -37,6 +37,7 @@ const imageTools = [
   program('mkfs.ext4', 'apt-get install e2fsprogs'),
   program('mkfs.vfat', 'apt-get install dosfstools'),
   program('mkfs.exfat', 'apt-get install exfatprogs'),
+  program('mkudffs', 'apt-get install udftools'),
   program('mcopy', 'apt-get install mtools'),
   program('xorriso', 'apt-get install xorriso'),
   program('mksquashfs', 'apt-get install squashfs-tools'),

@@ -2,8 +2,8 @@ import { mkdir, open, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { execute } from '../../support/rootfs/execute.ts';
 
-/** Filesystems that a stick can carry. exfat is made empty, since nothing on the host fills it: see `Machine.fillStick()`. */
-type StickFilesystem = 'vfat' | 'ext4' | 'iso9660' | 'squashfs' | 'exfat';
+/** Filesystems that a stick can carry. exfat and udf are made empty, since nothing on the host fills them: see `Machine.fillStick()`. */
+type StickFilesystem = 'vfat' | 'ext2' | 'ext4' | 'iso9660' | 'squashfs' | 'exfat' | 'udf';
 
 /** How to make a stick. */
 export interface StickOptions {
@@ -39,8 +39,8 @@ export const partitionOffsetBytes = marginMiB * mebibyte;
 
 /** sfdisk's short names of partition types, by filesystem. */
 const partitionTypes = {
-  gpt: { vfat: 'U', exfat: 'U', iso9660: 'U', squashfs: 'L', ext4: 'L' },
-  mbr: { vfat: 'c', exfat: '7', iso9660: '83', squashfs: '83', ext4: '83' },
+  gpt: { vfat: 'U', exfat: 'U', udf: 'U', iso9660: 'U', squashfs: 'L', ext2: 'L', ext4: 'L' },
+  mbr: { vfat: 'c', exfat: '7', udf: '7', iso9660: '83', squashfs: '83', ext2: '83', ext4: '83' },
 } as const;
 
 /** Linux filesystem data and Microsoft basic data; sfdisk knows no short name for the second. */
@@ -94,15 +94,16 @@ async function makeFilesystem(path: string, options: StickOptions): Promise<void
     return;
   }
   await createSparse(path, options.sizeMiB ?? (await neededMiB(folder)));
-  if (filesystem === 'ext4') {
+  if (filesystem === 'ext4' || filesystem === 'ext2') {
     const content = folder === undefined ? [] : ['-d', folder];
-    await execute(['/usr/sbin/mkfs.ext4', '-q', '-F', '-m', '0', '-L', label, ...content, path]);
+    await execute([`/usr/sbin/mkfs.${filesystem}`, '-q', '-F', '-m', '0', '-L', label, ...content, path]);
   } else if (filesystem === 'vfat') {
     await execute(['/usr/sbin/mkfs.vfat', '-F', '32', '-n', label, path]);
     await copyIntoVfat(path, folder);
   } else {
-    if (folder !== undefined) throw new Error('an exfat stick is filled in the guest: use Machine.fillStick()');
-    await execute(['/usr/sbin/mkfs.exfat', '-L', label, path]);
+    if (folder !== undefined) throw new Error(`${filesystem} is filled in the guest: use Machine.fillStick()`);
+    const maker = filesystem === 'udf' ? ['/usr/sbin/mkudffs', '--utf8', '--label'] : ['/usr/sbin/mkfs.exfat', '-L'];
+    await execute([...maker, label, path]);
   }
 }
 

@@ -46,7 +46,13 @@ describe('loadSettings', () => {
     const settings = await load();
     expect(settings).toMatchObject({
       trust: { keys_dir: '/etc/stickpin/keys.d', threshold: 1 },
-      media: { detect: true, directories: [], incoming: '/var/lib/stickpin/incoming', grace: 60_000 },
+      media: {
+        detect: true,
+        directories: [],
+        incoming: '/var/lib/stickpin/incoming',
+        grace: 60_000,
+        filesystems: ['vfat', 'exfat', 'ext4', 'iso9660', 'udf', 'squashfs'],
+      },
       runtime: { kind: 'auto' },
       crio: { unit: 'crio.service', pins_file: '/run/crio/crio.conf.d/99-stickpin.conf' },
       registry: { listen: '127.0.0.1:5317', allow_uids: [0] },

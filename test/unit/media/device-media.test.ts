@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -32,6 +32,7 @@ describe('device media', () => {
       units,
       log,
       mountDirectory,
+      filesystems: ['vfat', 'ext4'],
       query: machine.query,
       paths: machine.paths,
       retryMs: 10,
@@ -87,7 +88,14 @@ describe('device media', () => {
 
   it('knows the mounts of a stick as a whole among all others', async () => {
     const medium = await stick();
-    const entry = { device: '8:17', root: '/', mountPoint: '/mnt/a', type: 'vfat', source: '/dev/sdb1' };
+    const entry = {
+      device: '8:17',
+      root: '/',
+      mountPoint: '/mnt/a',
+      type: 'vfat',
+      source: '/dev/sdb1',
+      superOptions: [],
+    };
     const mounts = [
       { ...entry, device: '8:1', source: '/dev/sda1', mountPoint: '/' },
       { ...entry, source: '/dev/disk/by-label/x' },
@@ -256,7 +264,7 @@ describe('device media', () => {
           what: '/dev/sdb1',
           where,
           type: 'vfat',
-          options: 'ro,nosuid,nodev,noexec,nosymfollow',
+          options: 'ro,nosuid,nodev,noexec,nosymfollow,errors=remount-ro,uid=0,gid=0,fmask=0177,dmask=0077',
         },
       ]);
       await medium.release();
@@ -300,12 +308,106 @@ describe('device media', () => {
       await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/mount' });
     });
 
-    it('names the filesystems that it reads', async () => {
+    it('lets nobody but root into the folder of the mounts, also one that was made otherwise', async () => {
+      const mode = () => (statSync(mountDirectory).mode & 0o777).toString(8);
+      expect(mode()).toBe('700');
+      chmodSync(mountDirectory, 0o755);
+      mountsWell();
+      await (await stick()).mount(never);
+      expect(mode()).toBe('700');
+    });
+
+    describe('a filesystem that panics at an error', () => {
+      const addExt4 = async (): Promise<PluggedMedium> => {
+        units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'ext4' }));
+        return eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
+      };
+      const where = () => join(mountDirectory, '1-sdb');
+      const mountsSafely = (): void => {
+        units.onMount = async () => {
+          machine.mount('8:16', where(), '/dev/sdb');
+          machine.setExt4Options('sdb', ['ro', 'errors=remount-ro']);
+        };
+      };
+
+      it('is not read where somebody else mounted it so, since its superblock asks for it', async () => {
+        machine.setExt4Options('sdb', ['rw', 'errors=panic']);
+        const medium = await addExt4();
+        const elsewhere = join(mountDirectory, 'elsewhere');
+        mkdirSync(elsewhere);
+        machine.mount('8:16', elsewhere, '/dev/sdb');
+        await expect(medium.mount(never)).rejects.toMatchObject({
+          code: 'media/in-use',
+          message: expect.stringMatching(
+            /sdb is not read: it is mounted at .*elsewhere with errors=panic.*stickpin rescan/,
+          ),
+        });
+        expect(units.stopped).toEqual([]);
+      });
+
+      it('is not read where mountinfo tells of the option', async () => {
+        const medium = await stick();
+        const elsewhere = join(mountDirectory, 'elsewhere');
+        mkdirSync(elsewhere);
+        machine.mount('8:17', elsewhere, '/dev/sdb1', '/', 'ro,errors=panic');
+        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+      });
+
+      it('is mounted anew where an earlier version of stickpin mounted it', async () => {
+        const medium = await addExt4();
+        mkdirSync(where());
+        machine.mount('8:16', where(), '/dev/sdb');
+        machine.setExt4Options('sdb', ['ro', 'errors=panic']);
+        units.onStop = async () => machine.unmount(where());
+        mountsSafely();
+        expect(await medium.mount(never)).toBe(where());
+        expect([units.stopped, units.mounts.map(({ unit }) => unit)]).toEqual([
+          [units.mounts[0]?.unit],
+          [expect.stringContaining('.mount')],
+        ]);
+      });
+
+      it('is unmounted at once when the kernel kept other options than those asked for', async () => {
+        const medium = await addExt4();
+        mountsSafely();
+        const mountWell = units.onMount;
+        units.onMount = async (request) => {
+          await mountWell(request);
+          machine.setExt4Options('sdb', ['ro', 'errors=panic']);
+        };
+        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+        expect(units.stopped).toEqual([units.mounts[0]?.unit]);
+      });
+    });
+
+    it('takes a mount of its own away when the settings no longer allow its filesystem', async () => {
+      units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'xfs' }));
+      const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
+      const where = join(mountDirectory, '1-sdb');
+      machine.mount('8:16', where, '/dev/sdb');
+      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/filesystem' });
+      expect(units.stopped).toEqual([expect.stringMatching(/1\\x2dsdb\.mount$/)]);
+      expect(units.mounts).toEqual([]);
+    });
+
+    it('names the filesystems that it reads, and how others are allowed', async () => {
+      units.plug('dev-sdc.device', machine.addDevice('sdc', '8:32', { ID_FS_TYPE: 'xfs' }));
+      await eventually(() => expect(plugged.size).toBe(1));
+      const [xfs] = plugged.values();
+      await expect(xfs?.mount(never)).rejects.toMatchObject({
+        code: 'media/filesystem',
+        message:
+          'sdc is not read: the filesystem xfs is not mounted by default: copy the bundle to a medium with one of vfat, ext4, or set media.filesystems = ["vfat", "ext4", "xfs"] in /etc/stickpin/stickpin.toml',
+      });
+    });
+
+    it('says of a filesystem that can not be allowed which ones are read', async () => {
       units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'hfsplus' }));
       await eventually(() => expect(plugged.size).toBe(1));
       await expect(plugged.get('1-sdb')?.mount(never)).rejects.toMatchObject({
         code: 'media/filesystem',
-        message: expect.stringMatching(/hfsplus.*vfat, exfat/),
+        message:
+          'sdb is not read: stickpin does not mount the filesystem hfsplus: copy the bundle to a medium with one of vfat, ext4',
       });
     });
 

@@ -88,7 +88,14 @@ describe('media', () => {
       readMounts: async () => {
         looks += 1;
         const now = (mounts.length > 1 ? mounts.shift() : mounts[0]) ?? [];
-        return now.map((mountPoint) => ({ device: '8:17', root: '/', mountPoint, type: 'vfat', source: '/dev/sdb1' }));
+        return now.map((mountPoint) => ({
+          device: '8:17',
+          root: '/',
+          mountPoint,
+          type: 'vfat',
+          source: '/dev/sdb1',
+          superOptions: ['ro'],
+        }));
       },
     });
     changes = 0;

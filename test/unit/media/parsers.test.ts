@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { filesystemMount } from '../../../src/media/filesystems.ts';
 import { isInFstab, parseFstab } from '../../../src/media/fstab.ts';
 import { parseMountinfo } from '../../../src/media/mountinfo.ts';
 import { parseUdevProperties } from '../../../src/media/udev.ts';
@@ -27,9 +26,16 @@ describe('mountinfo', () => {
       '',
     ].join('\n');
     expect(parseMountinfo(text)).toEqual([
-      { device: '8:2', root: '/', mountPoint: '/', type: 'ext4', source: '/dev/sda2' },
-      { device: '8:17', root: '/', mountPoint: '/media/My stick', type: 'vfat', source: '/dev/sdb1' },
-      { device: '0:40', root: '/sub', mountPoint: '/mnt', type: 'btrfs', source: '/dev/sdc' },
+      { device: '8:2', root: '/', mountPoint: '/', type: 'ext4', source: '/dev/sda2', superOptions: ['rw'] },
+      {
+        device: '8:17',
+        root: '/',
+        mountPoint: '/media/My stick',
+        type: 'vfat',
+        source: '/dev/sdb1',
+        superOptions: ['ro', 'uid=0'],
+      },
+      { device: '0:40', root: '/sub', mountPoint: '/mnt', type: 'btrfs', source: '/dev/sdc', superOptions: ['rw'] },
     ]);
   });
 });
@@ -75,23 +81,5 @@ describe('udev properties', () => {
       DEVNAME: '/dev/sdb1',
       ID_SERIAL: 'a=b',
     });
-  });
-});
-
-describe('filesystems', () => {
-  it('mounts every one read-only and without devices, programs and links', () => {
-    for (const type of ['vfat', 'exfat', 'ext4', 'xfs', 'iso9660', 'udf', 'squashfs', 'ntfs']) {
-      expect(filesystemMount(type)?.options).toMatch(/^ro,nosuid,nodev,noexec,nosymfollow/);
-    }
-  });
-
-  it('never replays a journal', () => {
-    expect(filesystemMount('ext4')?.options).toMatch(/,noload$/);
-    expect(filesystemMount('ext3')?.options).toMatch(/,noload$/);
-    expect(filesystemMount('xfs')?.options).toMatch(/,norecovery/);
-  });
-
-  it.each(['swap', 'crypto_LUKS', 'hfsplus', 'constructor', ''])('does not read %s', (type) => {
-    expect(filesystemMount(type)).toBeUndefined();
   });
 });

@@ -1,0 +1,17 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { MountEntry } from './mountinfo.ts';
+
+/**
+ * Whether the kernel panics when it finds an error in a mounted filesystem. mountinfo does not tell so of an ext4 whose superblock asks for it, since
+ * it leaves out what is a filesystem's own default; the options in /proc/fs/ext4 are complete (ext4(5), "/proc/fs/ext4/<disk>/options").
+ *
+ * @param name the kernel's name of the device, as `sdb1`
+ * @param ext4 `/proc/fs/ext4`
+ */
+export async function panicsOnError({ type, superOptions }: MountEntry, name: string, ext4: string): Promise<boolean> {
+  if (superOptions.includes('errors=panic')) return true;
+  if (!/^ext[234]$/.test(type)) return false;
+  const options = await readFile(join(ext4, name, 'options'), 'utf8').catch(() => '');
+  return options.split('\n').includes('errors=panic');
+}
