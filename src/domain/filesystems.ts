@@ -53,14 +53,15 @@ export function filesystemMount(idFsType: string): { readonly type: string; read
 }
 
 /**
- * Why a medium with this `ID_FS_TYPE` is not mounted, and what to do; undefined when it may be.
+ * Why a medium with this `ID_FS_TYPE` is not mounted, and what to do, to follow its name; undefined when it may be.
  *
  * @param allowed the setting `media.filesystems`
  */
 export function filesystemRefusal(idFsType: string, allowed: readonly string[]): string | undefined {
   if (allowed.includes(idFsType) && filesystemMount(idFsType) !== undefined) return undefined;
   const advice = `copy the bundle to a medium with one of ${allowed.join(', ')}`;
-  if (!knownFilesystems.includes(idFsType)) return `stickpin does not mount the filesystem ${idFsType}: ${advice}`;
+  if (!knownFilesystems.includes(idFsType))
+    return `has the filesystem ${idFsType}, which stickpin does not mount: ${advice}`;
   const setting = `media.filesystems = [${[...allowed, idFsType].map((name) => `"${name}"`).join(', ')}]`;
-  return `the filesystem ${idFsType} is not mounted by default: ${advice}, or set ${setting} in /etc/stickpin/stickpin.toml`;
+  return `has the filesystem ${idFsType}, which is not mounted unless the settings say so: ${advice}, or set ${setting} in /etc/stickpin/stickpin.toml`;
 }

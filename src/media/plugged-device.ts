@@ -99,7 +99,7 @@ async function mount(
   const refusal = filesystemRefusal(device.filesystem, filesystems);
   const filesystem = filesystemMount(device.filesystem);
   if (refusal !== undefined || filesystem === undefined)
-    throw unreadable(device, refusal ?? 'its filesystem is unknown');
+    throw unreadable(device, refusal ?? 'has an unknown filesystem');
   try {
     await makePrivateFolder(mountDirectory);
     await units.mount({ unit, description: `Medium ${device.name}`, what: device.node, where, ...filesystem }, signal);
@@ -141,13 +141,13 @@ async function isReadable(directory: string): Promise<boolean> {
 }
 
 function unreadable({ name }: Device, why: string): AppError<MediaErrorCode> {
-  return new AppError({ code: 'media/filesystem', message: `${name} is not read: ${why}`, disposition: 'reject' });
+  return new AppError({ code: 'media/filesystem', message: `${name} ${why}`, disposition: 'reject' });
 }
 
 function panicking({ name }: Device, mountPoint: string): AppError<MediaErrorCode> {
   return new AppError({
     code: 'media/in-use',
-    message: `${name} is not read: it is mounted at ${mountPoint} with errors=panic, so that a damaged block on it would stop this machine. Unmount it there and run 'stickpin rescan', and stickpin mounts it safely`,
+    message: `${name} is mounted at ${mountPoint} with errors=panic, so that a damaged block on it would stop this machine. Unmount it there and run 'stickpin rescan', and stickpin mounts it safely`,
     disposition: 'reject',
   });
 }

@@ -8,7 +8,7 @@ export type Damage =
   | 'ext4 inode'
   | 'ext4 bitmap'
   | 'vfat chain'
-  | 'exfat entry'
+  | 'exfat chain'
   | 'iso9660 directory'
   | 'udf entry'
   | 'squashfs directory';
@@ -53,10 +53,16 @@ const spoil: Readonly<Record<Damage, (file: FileHandle, image: string) => Promis
     // All clusters behind the root folder are marked as free, though folders and files lie in them.
     for (let table = 0; table < tables; table += 1) await fill(file, start + table * tableBytes + 3 * 4, 4096, 0);
   },
-  'exfat entry': async (file, image) => {
-    const name = await find(image, Buffer.from('stickpin', 'utf16le'));
-    // The entry before the name tells where the folder begins and how long it is.
-    await fill(file, name - 2 - 32 + 8, 24);
+  'exfat chain': async (file, image) => {
+    const entry = (await find(image, Buffer.from('stickpin', 'utf16le'))) - 2 - 32;
+    const head = await read(file, 0, 512);
+    const sectorBytes = 1 << head.readUInt8(108);
+    const clusterBytes = sectorBytes << head.readUInt8(109);
+    const cluster = await number(file, entry + 20);
+    // The folder is to go on as the allocation table says, where its cluster is free; and no entry says that it ends before.
+    await fill(file, entry + 1, 1, 1);
+    await fill(file, head.readUInt32LE(80) * sectorBytes + cluster * 4, 4, 0);
+    await fill(file, head.readUInt32LE(88) * sectorBytes + (cluster - 2) * clusterBytes, clusterBytes, 5);
   },
   'iso9660 directory': async (file) => {
     // The primary descriptor and the Joliet one; each has a tree of its own.

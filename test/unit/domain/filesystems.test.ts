@@ -34,7 +34,7 @@ describe('filesystems of media', () => {
 
   it.each(['swap', 'crypto_LUKS', 'hfsplus', 'constructor', ''])('can not mount %s', (type) => {
     expect(filesystemMount(type)).toBeUndefined();
-    expect(filesystemRefusal(type, [type])).toContain('does not mount');
+    expect(filesystemRefusal(type, [type])).toContain('which stickpin does not mount');
   });
 
   it('mounts by default what the common tools write, and nothing else', () => {

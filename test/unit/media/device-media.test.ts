@@ -338,9 +338,7 @@ describe('device media', () => {
         machine.mount('8:16', elsewhere, '/dev/sdb');
         await expect(medium.mount(never)).rejects.toMatchObject({
           code: 'media/in-use',
-          message: expect.stringMatching(
-            /sdb is not read: it is mounted at .*elsewhere with errors=panic.*stickpin rescan/,
-          ),
+          message: expect.stringMatching(/sdb is mounted at .*elsewhere with errors=panic.*stickpin rescan/),
         });
         expect(units.stopped).toEqual([]);
       });
@@ -397,7 +395,7 @@ describe('device media', () => {
       await expect(xfs?.mount(never)).rejects.toMatchObject({
         code: 'media/filesystem',
         message:
-          'sdc is not read: the filesystem xfs is not mounted by default: copy the bundle to a medium with one of vfat, ext4, or set media.filesystems = ["vfat", "ext4", "xfs"] in /etc/stickpin/stickpin.toml',
+          'sdc has the filesystem xfs, which is not mounted unless the settings say so: copy the bundle to a medium with one of vfat, ext4, or set media.filesystems = ["vfat", "ext4", "xfs"] in /etc/stickpin/stickpin.toml',
       });
     });
 
@@ -407,7 +405,7 @@ describe('device media', () => {
       await expect(plugged.get('1-sdb')?.mount(never)).rejects.toMatchObject({
         code: 'media/filesystem',
         message:
-          'sdb is not read: stickpin does not mount the filesystem hfsplus: copy the bundle to a medium with one of vfat, ext4',
+          'sdb has the filesystem hfsplus, which stickpin does not mount: copy the bundle to a medium with one of vfat, ext4',
       });
     });
 
