@@ -13,10 +13,12 @@ export interface BlobPlace {
   readonly sizeBytes: number | undefined;
 }
 
-/** Read access to one bundle as it lies on its medium; a blob source of its blobs. Nothing is kept open between calls. */
+/** Read access to one bundle as it lies on its medium; a blob source of its blobs. Nothing is kept open between calls, but for {@link BundleReader.hold}. */
 export interface BundleReader {
   /** Where it lies, for messages. */
   readonly path: string;
+  /** Keeps the bundle's folders open while `run` works, which spares many calls the way to them. @throws as `run`; `bundle/link`, `media/read`, `media/gone` */
+  hold<T>(run: () => Promise<T>): Promise<T>;
   /**
    * The whole of a small file.
    *

@@ -2,23 +2,26 @@ import { type Digest, hexOf } from '../domain/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import { bundleError } from './bundle-error.ts';
 import type { BundleFile, BundleReader } from './bundle-reader.ts';
-import { gone, mediaError, openRegularFile, streamFile } from './open-file.ts';
+import { holdAround } from './hold-bundle.ts';
+import { gone, mediaError, type OpenedFile, openRegularFileIn, streamOpened } from './open-file.ts';
 import { readTarMembers, type TarMember } from './tar-members.ts';
 
 /**
  * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing; `bundle.dsse.json` is read without looking at any
- * other member, and only a later access reads all headers, once. A link is not followed. Its methods throw as {@link BundleReader} says, and
+ * other member, and only a later access reads all headers, once. A link is not followed, nor one between `root` and it, as `holdOnMedium()` says. Its methods throw as {@link BundleReader} says, and
  * `bundle/tar` (`reject`) when the archive is damaged.
  */
-export function openBundleTar(path: string): BundleReader {
-  const members = shareScan((signal) => scanAll(path, signal));
+export function openBundleTar(path: string, root?: string): BundleReader {
+  const tar: Tar = { path, open: () => openTar(path, root) };
+  const members = shareScan((signal) => scanAll(tar, signal));
   const find = async (name: string, signal: AbortSignal) => (await members(signal)).get(name);
   const blobName = (digest: Digest) => `blobs/sha256/${hexOf(digest)}`;
   return {
     path,
+    hold: (run) => run(),
     readFile: async (name, maxBytes, signal) => {
-      const member = name === 'bundle.dsse.json' ? await findEnvelope(path, signal) : await find(name, signal);
-      return readMember(path, name, member, maxBytes, signal);
+      const member = name === 'bundle.dsse.json' ? await findEnvelope(tar, signal) : await find(name, signal);
+      return readMember(tar, name, member, maxBytes, signal);
     },
     placeOf: async (digest, signal) => {
       const member = await find(blobName(digest), signal);
@@ -28,9 +31,25 @@ export function openBundleTar(path: string): BundleReader {
     async *read(digest, startByte, signal, allocate) {
       const member = await find(blobName(digest), signal);
       if (member === undefined) throw gone(`${path} (${blobName(digest)})`);
-      yield* streamFile(path, member.offset + startByte, signal, member.offset + member.sizeBytes, allocate);
+      const end = member.offset + member.sizeBytes;
+      yield* streamOpened(path, tar.open, member.offset + startByte, signal, end, allocate);
     },
   };
+}
+
+/** An archive, which is opened for each access. */
+interface Tar {
+  readonly path: string;
+  open(): Promise<OpenedFile | undefined>;
+}
+
+async function openTar(path: string, root: string | undefined): Promise<OpenedFile | undefined> {
+  const { folder, name } = await holdAround(path, root);
+  try {
+    return folder && (await openRegularFileIn(folder, name));
+  } finally {
+    await folder?.close();
+  }
 }
 
 /** The members that are kept in mind: others may have names of any length. */
@@ -56,9 +75,9 @@ function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: Ab
   };
 }
 
-async function scanAll(path: string, signal: AbortSignal): Promise<Members> {
+async function scanAll(tar: Tar, signal: AbortSignal): Promise<Members> {
   const found = new Map<string, TarMember>();
-  await scan(path, signal, (member) => {
+  await scan(tar, signal, (member) => {
     // The first one counts, as for the envelope; the others are leftovers.
     const name = member.name.toLowerCase();
     if (OURS.test(name) && !found.has(name)) found.set(name, member);
@@ -67,22 +86,26 @@ async function scanAll(path: string, signal: AbortSignal): Promise<Members> {
   return found;
 }
 
-async function findEnvelope(path: string, signal: AbortSignal): Promise<TarMember> {
+async function findEnvelope(tar: Tar, signal: AbortSignal): Promise<TarMember> {
   let first: TarMember | undefined;
-  await scan(path, signal, (member) => {
+  await scan(tar, signal, (member) => {
     first = member;
     return 'stop';
   });
   if (first?.name.toLowerCase() === 'bundle.dsse.json') return first;
   throw bundleError(
     'bundle/tar',
-    `${path}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`,
+    `${tar.path}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`,
   );
 }
 
-async function scan(path: string, signal: AbortSignal, visit: (member: TarMember) => 'go on' | 'stop'): Promise<void> {
+async function scan(
+  { path, open }: Tar,
+  signal: AbortSignal,
+  visit: (member: TarMember) => 'go on' | 'stop',
+): Promise<void> {
   signal.throwIfAborted();
-  const opened = await openRegularFile(path);
+  const opened = await open();
   if (opened === undefined) throw gone(path);
   try {
     for await (const member of readTarMembers(opened.handle, opened.sizeBytes, signal)) {
@@ -100,7 +123,7 @@ async function scan(path: string, signal: AbortSignal, visit: (member: TarMember
 }
 
 async function readMember(
-  path: string,
+  { path, open }: Tar,
   name: BundleFile,
   member: TarMember | undefined,
   maxBytes: number,
@@ -113,7 +136,7 @@ async function readMember(
     throw bundleError('bundle/digest', `${name} in ${path} has ${member.sizeBytes} bytes, and ${maxBytes} are allowed`);
   }
   const chunks: Buffer[] = [];
-  for await (const chunk of streamFile(path, member.offset, signal, member.offset + member.sizeBytes))
-    chunks.push(chunk);
+  const end = member.offset + member.sizeBytes;
+  for await (const chunk of streamOpened(path, open, member.offset, signal, end)) chunks.push(chunk);
   return Buffer.concat(chunks);
 }

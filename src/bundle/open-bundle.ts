@@ -7,7 +7,12 @@ export function isBundleTar(path: string): boolean {
   return /\.stickpin\.tar$/i.test(path);
 }
 
-/** Read access to the bundle at `path`: a tar file by its name, else a directory. Opening it touches nothing. */
-export function openBundle(path: string): BundleReader {
-  return isBundleTar(path) ? openBundleTar(path) : openBundleDirectory(path);
+/**
+ * Read access to the bundle at `path`: a tar file by its name, else a directory. Opening it touches nothing.
+ *
+ * @param root the root of the medium that it lies on: no link is followed between the two, whatever others do there meanwhile. Default none, for a bundle
+ *   that a user named.
+ */
+export function openBundle(path: string, root?: string): BundleReader {
+  return isBundleTar(path) ? openBundleTar(path, root) : openBundleDirectory(path, root);
 }

@@ -1,7 +1,9 @@
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open } from 'node:fs/promises';
+import { join } from 'node:path';
 import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { type Allocate, newBuffer } from '../platform/chunk-buffer.ts';
+import type { HeldFolder } from '../platform/held-folder.ts';
 import { bundleError } from './bundle-error.ts';
 
 /** The largest chunk that is read at once, in bytes. */
@@ -10,20 +12,50 @@ const CHUNK_BYTES = 1024 * 1024;
 /** System errors that mean that the device behind a path is no longer there. */
 const GONE = new Set(['ENODEV', 'ENXIO', 'ENOTCONN', 'ESTALE', 'ENOMEDIUM', 'ESHUTDOWN']);
 
+/** A file that is open for reading, and how large it was then. */
+export interface OpenedFile {
+  readonly handle: FileHandle;
+  readonly sizeBytes: number;
+}
+
 /**
- * Opens a regular file for reading, not following a link and not waiting for a pipe.
+ * Opens a regular file for reading, not following a link and not waiting for a pipe. The folders on the way are those that the path names now: what lies
+ * on a medium is opened with {@link openRegularFileIn}.
  *
  * @returns undefined when there is no such file.
  * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`, `media/gone` as {@link mediaError}.
  */
-export async function openRegularFile(path: string): Promise<{ handle: FileHandle; sizeBytes: number } | undefined> {
+export async function openRegularFile(path: string): Promise<OpenedFile | undefined> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  return openChecked(
+    path,
+    () => lstat(path),
+    () => open(path, flags),
+  );
+}
+
+/** As {@link openRegularFile}, for a file in a folder that is held. */
+export async function openRegularFileIn(folder: HeldFolder, name: string): Promise<OpenedFile | undefined> {
+  return openChecked(
+    join(folder.path, name),
+    () => folder.stat(name),
+    () => folder.openFile(name),
+  );
+}
+
+async function openChecked(
+  path: string,
+  look: () => Promise<Stats>,
+  openFile: () => Promise<FileHandle>,
+): Promise<OpenedFile | undefined> {
   try {
     // Looking first keeps a device or a pipe from being opened at all; O_NOFOLLOW holds against a change in between.
-    if (!(await lstat(path)).isFile()) throw notRegular(path);
-    const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    if (!(await look()).isFile()) throw notRegular(path);
+    const handle = await openFile();
     try {
-      const { size } = await handle.stat();
-      return { handle, sizeBytes: size };
+      const found = await handle.stat();
+      if (!found.isFile()) throw notRegular(path);
+      return { handle, sizeBytes: found.size };
     } catch (error) {
       await handle.close();
       throw error;
@@ -37,21 +69,37 @@ export async function openRegularFile(path: string): Promise<{ handle: FileHandl
 }
 
 /**
- * Streams `path` from `startByte` up to `endByte` (default: its size when it was opened) in chunks of at most 1 MiB, which `allocate` gives (default: a new buffer each). The file is closed at
+ * Streams the file at `path` as {@link streamOpened} does.
+ *
+ * @throws AppError as {@link openRegularFile} and {@link streamOpened}
+ */
+export function streamFile(
+  path: string,
+  startByte: number,
+  signal: AbortSignal,
+  endByte?: number,
+  allocate?: Allocate,
+): AsyncGenerator<Buffer, void, undefined> {
+  return streamOpened(path, () => openRegularFile(path), startByte, signal, endByte, allocate);
+}
+
+/**
+ * Streams the file that `opening` opens, called `path` in messages, from `startByte` up to `endByte` (default: its size when it was opened) in chunks of at most 1 MiB, which `allocate` gives (default: a new buffer each). The file is closed at
  * the end, when the consumer stops, and at once when `signal` aborts, even while the consumer holds a chunk.
  *
  * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file; `media/read` (`retry`) when a read fails or
  *   the file ends early; the signal's reason after an abort.
  */
-export async function* streamFile(
+export async function* streamOpened(
   path: string,
+  opening: () => Promise<OpenedFile | undefined>,
   startByte: number,
   signal: AbortSignal,
   endByte?: number,
   allocate: Allocate = newBuffer,
 ): AsyncGenerator<Buffer, void, undefined> {
   signal.throwIfAborted();
-  const opened = await openRegularFile(path);
+  const opened = await opening();
   if (opened === undefined) throw gone(path);
   const { handle, sizeBytes } = opened;
   let closing: Promise<void> | undefined;
@@ -111,11 +159,23 @@ export function mediaError(path: string, error: unknown): unknown {
       cause: error,
     });
   }
+  if (isDamage(error)) {
+    return bundleError(
+      'media/read',
+      `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium anew`,
+      { disposition: 'retry', cause: error },
+    );
+  }
   return bundleError(
     'media/read',
     `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`,
     { disposition: 'retry', cause: error },
   );
+}
+
+/** `EBADMSG` and `EUCLEAN`, by which a filesystem says that its own data are wrong; Node has no names for them. */
+function isDamage(error: unknown): boolean {
+  return error instanceof Error && 'errno' in error && (error.errno === -74 || error.errno === -117);
 }
 
 /** `media/gone` (`wait`) for a path that is not there any more. */

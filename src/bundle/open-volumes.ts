@@ -32,7 +32,7 @@ export async function openVolumes(
   volumes: readonly [string, ...string[]],
   signal: AbortSignal,
 ): Promise<BundleReader> {
-  const readers = volumes.map(openBundle);
+  const readers = volumes.map((volume) => openBundle(volume));
   const first = openBundle(volumes[0]);
   const bundleId = bundleIdOf((await readEnvelope(first, signal)).payload);
   for (const reader of readers) {
@@ -46,6 +46,7 @@ export async function openVolumes(
   };
   return {
     path,
+    hold: (run) => readers.reduceRight((inner: typeof run, reader) => () => reader.hold(inner), run)(),
     readFile: first.readFile,
     sizeOf: async (digest, inner) => {
       for (const reader of readers) {

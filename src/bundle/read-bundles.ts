@@ -21,7 +21,7 @@ export async function readBundles(
     readonly trust: Trust;
     readonly layout: BundleLayout;
     /** Default `openBundle()`. */
-    readonly open?: (path: string) => BundleReader;
+    readonly open?: (path: string, root: string) => BundleReader;
     /** Parses what is large; default `documentsHere`. */
     readonly documents?: Documents;
   },
@@ -32,7 +32,7 @@ export async function readBundles(
     const { path } = candidate;
     found.push(
       candidate.kind === 'bundle'
-        ? await judgeAt((options.open ?? openBundle)(join(root, path)), path, options, signal)
+        ? await judgeAt((options.open ?? openBundle)(join(root, path), root), path, options, signal)
         : { kind: 'rejected', path, reason: candidate.reason },
     );
   }
@@ -56,7 +56,9 @@ async function judgeAt(
   signal: AbortSignal,
 ): Promise<FoundBundle> {
   try {
-    const { bundle, documents, missing, isEnvelope } = await judgeBundle(reader, trust, signal, parsers);
+    const { bundle, documents, missing, isEnvelope } = await reader.hold(() =>
+      judgeBundle(reader, trust, signal, parsers),
+    );
     return { kind: 'verified', path, bundle, documents, missing, ...(isEnvelope && { isEnvelope }) };
   } catch (error) {
     signal.throwIfAborted();

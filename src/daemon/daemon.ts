@@ -52,7 +52,7 @@ export interface DaemonOptions {
   readonly registryFd?: number | undefined;
   readonly onStatus?: (report: StatusReport) => void;
   /** How bundles on media are opened; default `openBundle()`. */
-  readonly openBundle?: (path: string) => BundleReader;
+  readonly openBundle?: (path: string, root: string) => BundleReader;
   /** The built file of `document-worker.ts`, in which large documents are parsed. Without one they are parsed in this thread, which does nothing else then. */
   readonly documentWorker?: URL;
   /** Stands between the daemon and its runtime, for who wants to watch; default nothing does. */

@@ -119,7 +119,7 @@ function outcomeOf(
 interface RehearsalTrust {
   readonly keysFolder: string;
   readonly threshold: number;
-  readonly open: (path: string) => BundleReader;
+  readonly open: (path: string, root: string) => BundleReader;
 }
 
 /** Without keys, the envelope is signed with a key that is thrown away: the daemon judges as ever, and nothing is said about who signed. */
@@ -130,8 +130,8 @@ async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<
   const key = parsePrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), 'rehearsal.key');
   await mkdir(keysFolder);
   await writeFile(join(keysFolder, 'rehearsal.pub'), publicKey.export({ type: 'spki', format: 'pem' }));
-  const open = (path: string): BundleReader => {
-    const reader = openBundle(path);
+  const open = (path: string, root: string): BundleReader => {
+    const reader = openBundle(path, root);
     return {
       ...reader,
       readFile: async (name, maxBytes, signal) => {

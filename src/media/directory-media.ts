@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { lstat, opendir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ChokidarOptions, FSWatcher } from 'chokidar';
 import type { BundleLayout } from '../bundle/find-bundles.ts';
 import type { MediumId } from '../domain/medium.ts';
 import type { Clock } from '../platform/clock.ts';
+import { type HeldFolder, holdWithoutLinks } from '../platform/held-folder.ts';
 import type { MediaProvider, MediaSink } from './media-provider.ts';
 
 /** A directory that is taken for a medium while it exists. */
@@ -179,26 +180,25 @@ async function isDirectory(path: string): Promise<boolean> {
 async function fingerprintOf(path: string): Promise<string | undefined> {
   if (!(await isDirectory(path))) return undefined;
   const hash = createHash('sha1');
-  for await (const line of listTree(path, WATCH_DEPTH)) hash.update(line);
+  const root = await holdWithoutLinks(path).catch(() => undefined);
+  // Why it can't be read is told when it is.
+  if (root === undefined) return 'unreadable';
+  for await (const line of listTree(root, WATCH_DEPTH)) hash.update(line);
   return hash.digest('hex');
 }
 
-async function* listTree(path: string, depth: number): AsyncGenerator<string> {
-  const entries = await entriesOf(path);
-  for (const { name, isFolder } of entries) {
-    const child = join(path, name);
-    const found = await lstat(child).catch(() => undefined);
-    yield `${child}\0${found?.size}\0${found?.mtimeMs}\0${found?.ino}\n`;
-    if (isFolder && depth > 0) yield* listTree(child, depth - 1);
-  }
-}
-
-async function entriesOf(path: string): Promise<{ name: string; isFolder: boolean }[]> {
-  const entries: { name: string; isFolder: boolean }[] = [];
+/** Lists a folder, which is closed afterwards, and those in it. What was removed meanwhile is left out, which tells that it changed. */
+async function* listTree(folder: HeldFolder, depth: number): AsyncGenerator<string> {
   try {
-    for await (const entry of await opendir(path)) entries.push({ name: entry.name, isFolder: entry.isDirectory() });
-  } catch {
-    // Removed meanwhile: what is left tells that it changed.
+    const names = await folder.names(Number.POSITIVE_INFINITY).catch((): string[] => []);
+    for (const name of names.sort()) {
+      const found = await folder.stat(name).catch(() => undefined);
+      yield `${join(folder.path, name)}\0${found?.size}\0${found?.mtimeMs}\0${found?.ino}\n`;
+      if (found?.isDirectory() !== true || depth === 0) continue;
+      const child = await folder.openFolder(name).catch(() => undefined);
+      if (child !== undefined) yield* listTree(child, depth - 1);
+    }
+  } finally {
+    await folder.close();
   }
-  return entries.sort((left, right) => (left.name < right.name ? -1 : 1));
 }

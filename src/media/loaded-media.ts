@@ -2,6 +2,7 @@ import { lstat, realpath } from 'node:fs/promises';
 import { join, normalize } from 'node:path';
 import { findEntry } from '../bundle/bundle-directory.ts';
 import type { BundleLayout } from '../bundle/find-bundles.ts';
+import { holdOnMedium } from '../bundle/hold-bundle.ts';
 import { isBundleTar } from '../bundle/open-bundle.ts';
 import type { MediumId } from '../domain/medium.ts';
 import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
@@ -101,8 +102,14 @@ async function layoutOf(path: string): Promise<BundleLayout> {
     throw loadError(`${path} is a file, and no bundle in tar form: the name of one ends with .stickpin.tar`);
   }
   if (!stats.isDirectory()) throw loadError(`${path} is neither a directory nor a .stickpin.tar file`);
-  if ((await findEntry(path, 'bundle.dsse.json')) !== undefined) return 'bundle';
-  if ((await findEntry(path, 'stickpin')) !== undefined) return 'medium';
+  const folder = await holdOnMedium(path, path);
+  try {
+    if (folder === undefined) throw unreachable(path, new Error('it is gone'));
+    if ((await findEntry(folder, 'bundle.dsse.json')) !== undefined) return 'bundle';
+    if ((await findEntry(folder, 'stickpin')) !== undefined) return 'medium';
+  } finally {
+    await folder?.close();
+  }
   throw loadError(
     `${path} holds neither ${join(path, 'stickpin')}/ nor bundle.dsse.json: load the directory that does`,
   );

@@ -33,7 +33,10 @@ interface Source {
 }
 
 /** Makes an empty {@link MediaBlobs}. */
-export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, log: Pick<Log, 'warn'>): MediaBlobs {
+export function createMediaBlobs(
+  openBundle: (path: string, root: string) => BlobDirectory,
+  log: Pick<Log, 'warn'>,
+): MediaBlobs {
   const sources = new Map<MediumId, readonly Source[]>();
   const listeners = new Set<() => void>();
   const notify = (): void => {
@@ -113,7 +116,7 @@ export function createMediaBlobs(openBundle: (path: string) => BlobDirectory, lo
               {
                 plugged,
                 gone,
-                directory: openBundle(join(root, found.path)),
+                directory: openBundle(join(root, found.path), root),
                 path: found.path,
                 missing: new Set(found.missing.map(({ digest }) => digest)),
                 faults: new Map(),

@@ -21,8 +21,8 @@ export interface MediaDeps {
   readonly providers: readonly MediaProvider[];
   /** Finds and judges the bundles below a directory. May throw AppError `media/gone`, `media/read`. */
   readonly judge: (root: string, layout: BundleLayout, signal: AbortSignal) => Promise<Judgement>;
-  /** Access to the blobs of a bundle directory. */
-  readonly openBundle: (path: string) => BlobDirectory;
+  /** Access to the blobs of a bundle directory on the medium with this root. */
+  readonly openBundle: (path: string, root: string) => BlobDirectory;
   /** For debugging, and where a transfer changes over to another medium: what else changed, the engine tells the operator. */
   readonly log: Log;
   /** Pauses before what failed and may work next time is tried again by itself, in milliseconds. Default 2 s, 10 s and 60 s. */

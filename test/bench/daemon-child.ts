@@ -58,8 +58,8 @@ export async function runDaemonChild(config: string, load: string): Promise<void
       units: manager,
       providers: [],
       node: { arch: goArch(), clockSynchronised: async () => false, boot: () => bootTime() },
-      openBundle: (path) =>
-        counted(openBundle(path), (bytes) => {
+      openBundle: (path, root) =>
+        counted(openBundle(path, root), (bytes) => {
           mediumBytes += bytes;
         }),
       watchRuntime: (runtime) => ({

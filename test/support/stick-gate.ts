@@ -7,7 +7,7 @@ import { eventually } from './eventually.ts';
 /** Stands between a daemon and its sticks: stops a blob where a test wants it, counts what is read, and lies. */
 export interface StickGate {
   /** For the daemon's `openBundle`. */
-  openBundle(path: string): BundleReader;
+  openBundle(path: string, root: string): BundleReader;
   /** Reads of this blob stop before byte `atByte`, until {@link StickGate.release}. */
   hold(digest: Digest, atByte: number): void;
   /** Resolves when a read stands at the gate. */
@@ -56,8 +56,8 @@ export function createStickGate(): StickGate {
   }
 
   return {
-    openBundle: (path) => {
-      const reader = openBundle(path);
+    openBundle: (path, root) => {
+      const reader = openBundle(path, root);
       return { ...reader, read: (digest, startByte, signal) => read(reader, digest, startByte, signal) };
     },
     hold: (digest, atByte) => {

@@ -17,8 +17,8 @@ describe('a medium that lies, while layers are kept', () => {
   /** Readings of the layer that still give wrong bytes. */
   let lies: number;
 
-  const lying = (path: string): BundleReader => {
-    const reader = openBundle(path);
+  const lying = (path: string, root: string): BundleReader => {
+    const reader = openBundle(path, root);
     return {
       ...reader,
       async *read(digest, startByte, signal, allocate) {

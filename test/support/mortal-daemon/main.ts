@@ -16,8 +16,8 @@ function pass(point: Point): void {
   if (point === order.dieAt) process.kill(process.pid, 'SIGKILL');
 }
 
-function openMortal(path: string): BundleReader {
-  const reader = openBundle(path);
+function openMortal(path: string, root: string): BundleReader {
+  const reader = openBundle(path, root);
   return {
     ...reader,
     readFile: async (...args) => {

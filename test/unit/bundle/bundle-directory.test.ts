@@ -181,6 +181,16 @@ describe('system errors', () => {
     }
   });
 
+  it('of a damaged filesystem say so, though Node has no names for them', () => {
+    for (const errno of [-74, -117]) {
+      const code = `Unknown system error ${errno}`;
+      expect(mediaError('/x', Object.assign(new Error(code), { code, errno }))).toMatchObject({
+        code: 'media/read',
+        message: expect.stringMatching(/^\/x can't be read: the filesystem of the medium is damaged/),
+      });
+    }
+  });
+
   it('leave no file open', async () => {
     const opened = await openRegularFile(join(path, 'bundle.dsse.json'));
     expect(opened?.sizeBytes).toBe(2);

@@ -1,0 +1,192 @@
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, lstat, open, opendir, readlink } from 'node:fs/promises';
+
+/**
+ * A folder that is held by a descriptor. Whatever is renamed, removed or replaced by a link on the way to it, it stays the same one, and what is opened
+ * in it lies in it. Names are single ones; links are never followed.
+ */
+export interface HeldFolder {
+  /** How it was reached, for messages. */
+  readonly path: string;
+  /** What is there under a name; a link is a link. @throws system errors, as `ENOENT` */
+  stat(name: string): Promise<Stats>;
+  /** Where a link leads. @throws system errors; `EINVAL` for what is no link */
+  readLink(name: string): Promise<string>;
+  /** The names in it, at most `limit`, in no order. @throws system errors */
+  names(limit: number): Promise<string[]>;
+  /** Opens a file for reading without waiting for a pipe. @throws system errors; `ELOOP` for a link */
+  openFile(name: string): Promise<FileHandle>;
+  /** @throws system errors; `ENOTDIR` for a link and for what is no folder */
+  openFolder(name: string): Promise<HeldFolder>;
+  /** Lets go of it, once the calls under way are over; later ones fail. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** open(2) with `O_PATH`, for which Node has no name: the folder is held, and nothing is read of it. */
+const O_PATH = 0o10000000;
+const HOLD = O_PATH | constants.O_DIRECTORY;
+/** As many links on the way as the kernel follows. */
+const MAX_LINKS = 40;
+
+/** Holds the folder at a path that a user named, links followed. @throws system errors */
+export async function holdFolder(path: string): Promise<HeldFolder> {
+  return heldBy(await open(path, HOLD), path);
+}
+
+/**
+ * Holds the folder at an absolute path, which a program that runs as root reads though others may change it. The way is walked name by name. A link on it
+ * is followed only if it is root's or ours and lies in a folder where nobody else can replace it, as `/mnt` on systems that keep it below `/var`.
+ *
+ * @throws system errors; `ENOTDIR` for any other link
+ */
+export async function holdWithoutLinks(path: string): Promise<HeldFolder> {
+  const rest = namesOf(path);
+  let folder = await holdFolder('/');
+  let links = 0;
+  for (let name = rest.shift(); name !== undefined; name = rest.shift()) {
+    const from = folder;
+    try {
+      const target = await trustedLink(from, name);
+      if (target === undefined) folder = await from.openFolder(name);
+      else {
+        links += 1;
+        if (links > MAX_LINKS) throw systemError('ELOOP', `too many links on the way to ${path}`);
+        rest.unshift(...namesOf(target));
+        folder = target.startsWith('/') ? await holdFolder('/') : await from.openFolder('.');
+      }
+    } finally {
+      await from.close();
+    }
+  }
+  return folder;
+}
+
+/** Holds the folder that several names lead to, one in the other. @throws system errors; `ENOTDIR` for a link */
+export async function holdBelow(root: HeldFolder, names: readonly string[]): Promise<HeldFolder> {
+  let folder = await root.openFolder('.');
+  for (const name of names) {
+    const from = folder;
+    try {
+      folder = await from.openFolder(name);
+    } finally {
+      await from.close();
+    }
+  }
+  return folder;
+}
+
+/** Runs `use` with a folder, which is closed afterwards. */
+export async function withFolder<T>(opening: Promise<HeldFolder>, use: (folder: HeldFolder) => Promise<T>): Promise<T> {
+  const folder = await opening;
+  try {
+    return await use(folder);
+  } finally {
+    await folder.close();
+  }
+}
+
+/**
+ * One folder for all that use it at the same time: opened for the first, closed after the last, so that nothing stays open between uses. One that is not
+ * there is looked for again by the next.
+ */
+export function shareFolder(opening: () => Promise<HeldFolder | undefined>) {
+  let current: { readonly folder: Promise<HeldFolder | undefined>; users: number } | undefined;
+  return async <T>(use: (folder: HeldFolder | undefined) => Promise<T>): Promise<T> => {
+    current ??= { folder: opening(), users: 0 };
+    const mine = current;
+    const forget = () => {
+      if (current === mine) current = undefined;
+    };
+    mine.users += 1;
+    try {
+      const folder = await mine.folder;
+      if (folder === undefined) forget();
+      return await use(folder);
+    } finally {
+      mine.users -= 1;
+      if (mine.users === 0) {
+        forget();
+        await (await mine.folder.catch(() => undefined))?.close();
+      }
+    }
+  };
+}
+
+function heldBy(handle: FileHandle, path: string): HeldFolder {
+  // Every other process sees other descriptors here; this one needs no right but that to search the folder.
+  const at = `/proc/self/fd/${handle.fd}`;
+  let underWay = 0;
+  let closing: Promise<void> | undefined;
+  let finish: () => void = () => undefined;
+  /** INVARIANT: the descriptor is open while a call uses its number, since the number of a closed one may soon belong to another folder. */
+  const run = async <T>(call: () => Promise<T>): Promise<T> => {
+    if (closing !== undefined) throw systemError('ESTALE', `${path} is no longer held`);
+    underWay += 1;
+    try {
+      return await call();
+    } catch (error) {
+      if (error instanceof Error) error.message = error.message.replace(at, () => path);
+      throw error;
+    } finally {
+      underWay -= 1;
+      if (underWay === 0) finish();
+    }
+  };
+  const inside = (name: string) => `${at}/${singleName(name)}`;
+  return {
+    path,
+    stat: (name) => run(() => lstat(inside(name))),
+    readLink: (name) => run(() => readlink(inside(name))),
+    names: async (limit) => {
+      const names: string[] = [];
+      if (limit === 0) return names;
+      for await (const { name } of await run(() => opendir(`${at}/.`))) {
+        names.push(name);
+        // Nobody knows how many there are.
+        if (names.length === limit) break;
+      }
+      return names;
+    },
+    openFile: (name) => run(() => open(inside(name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)),
+    openFolder: async (name) =>
+      heldBy(
+        await run(() => open(inside(name), HOLD | constants.O_NOFOLLOW)),
+        name === '.' ? path : `${path === '/' ? '' : path}/${name}`,
+      ),
+    close: () => {
+      closing ??= new Promise<void>((resolve) => {
+        if (underWay === 0) resolve();
+        else finish = resolve;
+      }).then(() => handle.close());
+      return closing;
+    },
+  };
+}
+
+/** Where a link leads that may be followed; undefined when it is none, or may not. */
+async function trustedLink(folder: HeldFolder, name: string): Promise<string | undefined> {
+  const link = await folder.stat(name);
+  if (!link.isSymbolicLink() || !isOurs(link)) return undefined;
+  const holder = await folder.stat('.');
+  const isSticky = (holder.mode & 0o1000) !== 0;
+  const isWritable = (holder.mode & 0o022) !== 0;
+  if (!isOurs(holder) || (isWritable && !isSticky)) return undefined;
+  return folder.readLink(name);
+}
+
+function isOurs({ uid }: Stats): boolean {
+  return uid === 0 || uid === process.geteuid?.();
+}
+
+function namesOf(path: string): string[] {
+  return path.split('/').filter((name) => name !== '' && name !== '.');
+}
+
+function singleName(name: string): string {
+  if (name === '' || name.includes('/') || name.includes('\0')) throw systemError('ENOENT', `${name} is no file name`);
+  return name;
+}
+
+function systemError(code: string, message: string): Error {
+  return Object.assign(new Error(`${code}: ${message}`), { code });
+}
