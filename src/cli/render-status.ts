@@ -1,6 +1,7 @@
 import { oneLine } from '../domain/one-line.ts';
+import { progressText } from '../domain/progress-text.ts';
 import type { BundleReport, StatusReport } from '../domain/report.ts';
-import { formatBytes, formatBytesOf, formatDuration } from '../platform/sizes.ts';
+import { formatBytes } from '../platform/sizes.ts';
 import { formatTable } from './output.ts';
 import { progressBar } from './progress-bar.ts';
 
@@ -72,13 +73,8 @@ function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'ver
 }
 
 function progressLine({ progress }: StatusReport): string[] {
-  const { doneBytes, totalBytes, bytesPerSecond } = progress;
-  if (totalBytes === 0) return [];
-  const left =
-    bytesPerSecond === undefined || bytesPerSecond < 1
-      ? ''
-      : `, ${formatBytes(bytesPerSecond)}/s, about ${formatDuration(((totalBytes - doneBytes) / bytesPerSecond) * 1000)} left`;
-  return [`${progressBar(doneBytes / totalBytes)}  ${formatBytesOf(doneBytes, totalBytes)}${left}`];
+  if (progress.totalBytes === 0) return [];
+  return [`${progressBar(progress.doneBytes / progress.totalBytes)}  ${progressText(progress)}`];
 }
 
 function countOf(bundles: number): string {

@@ -200,6 +200,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     isSpent: observed.spentBundles.includes(bundle.bundleId),
     lastCarrier: observed.lastCarriers.get(bundle.bundleId),
     media: observed.media,
+    isLooking: observed.isLooking === true,
     disk,
     badBlobs,
   };

@@ -38,6 +38,8 @@ export interface BundleFacts {
   /** What carried it when it was last seen. */
   readonly lastCarrier: LastCarrier | undefined;
   readonly media: readonly Medium[];
+  /** What is plugged in was not read yet since the daemon started. */
+  readonly isLooking: boolean;
 }
 
 /** Codes of the runtime room for what a person has to change. */
@@ -108,6 +110,7 @@ function sourceReason(facts: BundleFacts): Reason {
     return { code: 'engine/offline', message: offlineMessage(facts) };
   }
   if (carriers.length > 0) return { code: 'bundle/blob-missing', message: missingMessage(facts) };
+  if (facts.isLooking) return lookingFor(facts);
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
   if (flawedAmong(facts.badBlobs).length > 0) return copyNeeded(facts);
   const rest = restMessage(facts);
@@ -116,6 +119,14 @@ function sourceReason(facts: BundleFacts): Reason {
   const progress = `${total - absentImages.length}/${total} images`;
   const message = interruption(bundleTitle(bundle.payload), progress, lastCarrier, media);
   return { code: 'engine/no-source', message };
+}
+
+/** At the start nobody knows yet which media are plugged in. */
+function lookingFor({ bundle, absentImages }: BundleFacts): Reason {
+  const total = bundle.contents.images.length;
+  const present = `${total - absentImages.length}/${total} images present`;
+  const message = `stickpin has just started and looks whether ${bundleTitle(bundle.payload)} is plugged in (${present}).`;
+  return { code: 'media/looking', message };
 }
 
 /** The copies that were seen can't complete the bundle, and none is plugged in. */
@@ -190,8 +201,9 @@ function missingCount({ bundle, absentImages }: BundleFacts): string {
   return `${absentImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)} ${verb} missing`;
 }
 
-function whatNext({ bundle, pullableImages, badBlobs }: BundleFacts): string {
+function whatNext({ bundle, pullableImages, badBlobs, isLooking }: BundleFacts): string {
   if (pullableImages.length > 0) return 'They are pulled again.';
+  if (isLooking) return 'stickpin has just started and looks at the media.';
   const flaws = flawsOf(flawedAmong(badBlobs));
   if (flaws !== '') return `An undamaged copy is needed: ${flaws}. ${HOW_TO_COPY}`;
   return `Plug in the stick of ${bundleTitle(bundle.payload)}.`;

@@ -145,6 +145,8 @@ function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[
     if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredNews(entry);
     if (isKnown && !isComplete(old) && isComplete(entry)) return completionNews(entry);
     const degraded = degradedNews(old, entry);
+    // Known before the daemon started, and not told again, as in the first round.
+    if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
     const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
     return isSame || isTold ? degraded : [...degraded, ...phaseNews(entry)];
   });
@@ -163,7 +165,8 @@ function missingNews(before: Snapshot | undefined, after: Snapshot): News[] {
   );
 }
 
-function missingIn({ observed: { media }, assessment }: Snapshot): readonly BundleAssessment[] {
+function missingIn({ observed: { media, isLooking }, assessment }: Snapshot): readonly BundleAssessment[] {
+  if (isLooking) return [];
   const isRead = media.every(({ state, isBusy }) => (state.kind === 'read' && !isBusy) || state.kind === 'failed');
   return isRead ? assessment.bundles.filter(({ degraded }) => degraded?.code === 'engine/image-missing') : [];
 }
@@ -204,6 +207,7 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/config',
   'runtime/write',
   'runtime/pins-pending',
+  'media/looking',
   'engine/rolled-back',
   'engine/image-missing',
 ]);

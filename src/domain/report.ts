@@ -79,7 +79,14 @@ export interface StatusReport {
   /** Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would need. */
   readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
   /** Of the preload that runs, or of the last one. */
-  readonly progress: { readonly doneBytes: number; readonly totalBytes: number; readonly bytesPerSecond?: number };
+  readonly progress: {
+    readonly doneBytes: number;
+    readonly totalBytes: number;
+    /** Absent until there is enough to judge by. */
+    readonly bytesPerSecond?: number;
+    /** All that was asked for is transferred, and the runtime unpacks it. */
+    readonly isUnpacking?: true;
+  };
 }
 
 /** Makes the report of one round. `conditions`: of each adopted release, in the round that `assessment` is of. */
@@ -129,6 +136,7 @@ export function reportOf(
       doneBytes: progress.doneBytes,
       totalBytes: progress.totalBytes,
       ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
+      ...(progress.isUnpacking === true && { isUnpacking: true as const }),
     },
   };
 }

@@ -116,6 +116,8 @@ export interface Observed {
   /** All that bundles are judged by, to be shown. */
   readonly trust: TrustInForce;
   readonly media: readonly Medium[];
+  /** The daemon has just started, and what is plugged in was not read yet: nothing is known to be away. Default false. */
+  readonly isLooking?: boolean;
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;
   /** The node's own copies of layers lie on the filesystem of the runtime's images; default false. */

@@ -1,30 +1,29 @@
-import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../platform/sizes.ts';
+import { formatCount, formatDuration } from '../platform/sizes.ts';
 import type { Assessment, BundleAssessment, NoticeAssessment } from './assess.ts';
 import { flawedAmong } from './bad-blob.ts';
 import { bundleTitle, trustedBy } from './bundle.ts';
 import { copyLine } from './copy-line.ts';
 import { isDiskTrouble } from './disk-trouble.ts';
 import { bundleInWork } from './focus.ts';
-import { interruption, unmountedMessage } from './last-carrier.ts';
+import { interruption, type LastCarrier, unmountedMessage } from './last-carrier.ts';
 import type { LifeAssessment } from './lifecycle.ts';
 import type { Medium, MediumId } from './medium.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { isRelease, noticeEffect, noticeTitle } from './notice.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
+import { progressText, type Progress as TransferProgress } from './progress-text.ts';
 import { runtimeAway } from './runtime-away.ts';
 import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
 import type { Rejection } from './unknown-bundles.ts';
 
-/** How a preload goes, in bytes of compressed blobs. */
-export interface Progress {
-  readonly doneBytes: number;
-  readonly totalBytes: number;
-  /** Smoothed; undefined until it is known. */
-  readonly bytesPerSecond: number | undefined;
-  /** Transfers that wait for their medium to come back. */
+/** How the preload that STATUS speaks of goes. */
+export interface Progress extends TransferProgress {
+  /** Transfers that have waited for their medium for some seconds. */
   readonly waitingTransfers: number;
+  /** Images that were pulled since the runtime was last asked for its images. Default none. */
+  readonly landedImages?: readonly string[];
 }
 
 /** Longest line, in characters. What is longer was made longer by a foreign error, and is cut. */
@@ -33,9 +32,6 @@ const MAX_LENGTH = 500;
 const MAX_REASON_LENGTH = 330;
 /** Longest line to which something is added. */
 const NOTED_LENGTH = 300;
-/** A time left beyond this says only that it hardly moves. */
-const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
-
 /**
  * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=` of sd_notify(3). Work comes first, then what
  * keeps everything from going on, then the medium that was plugged in last, then the rest.
@@ -81,33 +77,55 @@ function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string 
 }
 
 function preloadLine(entry: BundleAssessment, title: string, observed: Observed, progress: Progress): string {
-  const { bundle, media, trouble: fault, pullableImages } = entry;
+  const { bundle, trouble: fault, absentImages } = entry;
   const total = bundle.contents.images.length;
-  const present = `${total - entry.absentImages.length}/${total} images`;
-  const labels = media.join(', ');
-  if (media.length === 0 && pullableImages.length === 0) {
-    return interruption(title, present, observed.lastCarriers.get(bundle.bundleId), observed.media);
-  }
+  const landed = new Set(progress.landedImages);
+  const absent = absentImages.filter(({ reference }) => !landed.has(reference)).length;
+  const present = `${total - absent}/${total} images`;
+  const removed = removalOf(entry, observed, progress);
+  if (removed !== undefined) return interruption(title, present, removed.last, observed.media);
   if (progress.waitingTransfers > 0) {
     const next =
       fault === undefined
         ? 'It is tried again; if that does not help, unplug the stick and plug it in again.'
         : `Problem: ${fault.message}`;
-    return `Preloading ${title} has stalled at ${present}: ${labels || 'the medium'} does not deliver. ${next}`;
+    const labels = entry.media.join(', ') || 'the medium';
+    return `Preloading ${title} has stalled at ${present}: ${labels} does not deliver. ${next}`;
   }
   const sources = sourcesOf(entry);
   const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;
-  const bytes = formatBytesOf(progress.doneBytes, progress.totalBytes);
-  const rate = progress.bytesPerSecond === undefined ? '' : `, ${formatBytes(progress.bytesPerSecond)}/s`;
   const trouble = fault === undefined ? '' : `. Problem: ${fault.message}`;
-  return `Preloading ${title}${from}: ${present}, ${bytes}${rate}${timeLeft(progress)}${trouble}`;
+  return `Preloading ${title}${from}: ${present}, ${progressText(progress)}${trouble}`;
 }
 
-function timeLeft({ doneBytes, totalBytes, bytesPerSecond }: Progress): string {
-  const leftBytes = totalBytes - doneBytes;
-  if (leftBytes <= 0 || bytesPerSecond === undefined) return '';
-  const leftMs = (leftBytes / bytesPerSecond) * 1000;
-  return leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(Math.max(1_000, leftMs))} left`;
+/** Whether the preload waits for a medium that is not plugged in any more, and what is known of that one; undefined when it does not. */
+function removalOf(
+  { bundle, media, pullableImages, absentImages }: BundleAssessment,
+  observed: Observed,
+  { waitingTransfers }: Progress,
+): { readonly last: LastCarrier | undefined } | undefined {
+  const isPlugged = (label: string) => observed.media.some((medium) => medium.label === label && isReadable(medium));
+  const gone = media.filter((label) => !isPlugged(label));
+  const pullable = new Set(pullableImages.map(({ reference }) => reference));
+  const absent = new Set(absentImages.map(({ reference }) => reference));
+  // What runs and could not be begun now has lost the medium of its layers, though another one with the bundle is plugged in.
+  const isCut = observed.running.some(
+    (task) =>
+      task.kind === 'pull' &&
+      task.bundleId === bundle.bundleId &&
+      absent.has(task.reference) &&
+      !pullable.has(task.reference),
+  );
+  const isWaiting = waitingTransfers > 0 && (gone.length > 0 || isCut);
+  const isAlone = gone.length === media.length && (media.length > 0 || pullableImages.length === 0);
+  if (!isWaiting && !isAlone) return undefined;
+  const last = observed.lastCarriers.get(bundle.bundleId);
+  // What carried it last may be the medium that is still plugged in.
+  return { last: isAlone ? last : undefined };
+}
+
+function isReadable({ state }: Medium): boolean {
+  return state.kind !== 'unmounted' && state.kind !== 'failed';
 }
 
 /** What keeps every bundle from going on. */

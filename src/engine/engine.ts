@@ -96,13 +96,17 @@ export function createEngine(deps: EngineDependencies): Engine {
     lastSignAt = clock.monotonic();
   };
   const succession = createSuccession();
+  /** Pulled since the last round looked at the runtime, so that they are not among the images that it saw. */
+  const landed = new Set<string>();
   const kick = () => {
     succession.stop();
     wake.kick();
   };
   const tasks = createTasks((task, end) => {
-    if (task.kind === 'pull' && end === 'pulled') goOn(succession.after(task.reference));
-    else kick();
+    if (task.kind === 'pull' && end === 'pulled') {
+      landed.add(task.reference);
+      goOn(succession.after(task.reference));
+    } else kick();
   });
   const keeper = createLayerKeeper(deps, kick);
   const releaseKeeper = createReleaseKeeper({ ...deps, narrator, alive });
@@ -117,6 +121,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     tasks,
     keeper,
     keeping: effects.keeping,
+    landed: () => [...landed],
     seen: () => snapshot && { ...snapshot, conditions },
   });
   const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => snapshot?.assessment });
@@ -128,6 +133,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   let stopping = new AbortController().signal;
   let offered: { from: readonly unknown[]; catalog: Catalog } | undefined;
   let presentLayers: ReadonlySet<Digest> = new Set();
+  let areMediaKnown = false;
 
   /** Starts what follows pulls that worked, without a round. */
   function goOn({ starts, needsRound }: Next): void {
@@ -143,6 +149,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const at = clock.monotonic();
     lastRound = { at, lookMs: 0 };
     const diskTrouble = store.trouble();
+    const landedBefore = [...landed];
     const observed = await observe(
       { ...deps, failures, keeper, mediaJobs, keeping: effects.keeping },
       tasks.running(),
@@ -167,6 +174,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     }
     const before = snapshot;
     snapshot = conclude(observed, before);
+    for (const reference of landedBefore) landed.delete(reference);
     const { assessment } = snapshot;
     conditions = conditionKeeper.follow(snapshot.observed, assessment);
     deps.setCatalog(catalog(snapshot), withheldImages(snapshot.observed, assessment));
@@ -206,7 +214,9 @@ export function createEngine(deps: EngineDependencies): Engine {
   /** Assesses, after what the observation has made obsolete was forgotten. */
   function conclude(seen: Observed, before: Snapshot | undefined): Snapshot {
     if (hasNewMedium(before, seen)) failures.forgetAll();
-    const observed = { ...seen, failures: failures.list() };
+    areMediaKnown ||=
+      media.isLookedAt() && seen.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
+    const observed = { ...seen, failures: failures.list(), isLooking: !areMediaKnown };
     const assessment = assess(observed, store.load(), policy);
     for (const task of listedAmong(observed)) failures.succeeded(task);
     const isHeld = assessment.bundles.every((entry) => entry.unpinnedImages.length === 0);

@@ -70,6 +70,8 @@ export interface BlobUnion extends ChangingBlobSource {
 export interface MediaPort {
   /** Everything plugged in now, in the order of arrival. No I/O. */
   list(): readonly Medium[];
+  /** Whether all that was plugged in when the daemon started is listed by now. No I/O. */
+  isLookedAt(): boolean;
   /**
    * Looks whether what was mounted still is: a medium that somebody unmounted becomes `unmounted`, one that somebody mounted elsewhere `attached`.
    * Costs one read of a file of the kernel; never throws but for an abort.

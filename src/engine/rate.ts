@@ -1,11 +1,17 @@
 /** Weight of the newest second in the smoothed rate. */
 const NEWEST_WEIGHT = 0.2;
+/** A rate is told after this much time in which something was transferred, and not before this many bytes were. */
+const MIN_MOVING_S = 3;
+const MIN_BYTES = 1024 * 1024;
 
-/** A rate in bytes a second, smoothed over some ten seconds. */
+/** A rate in bytes a second, smoothed over some ten seconds of transfer. */
 export interface RateGauge {
-  /** Takes a reading of an ever growing counter at a monotonic time in milliseconds. */
-  sample(totalBytes: number, atMs: number): void;
-  /** Undefined until two readings at least half a second apart were taken. */
+  /**
+   * Takes a reading of an ever growing counter at a monotonic time in milliseconds. `isOpen`: a transfer is under way. Time without one, as while the
+   * runtime unpacks what it got, does not count.
+   */
+  sample(totalBytes: number, atMs: number, isOpen: boolean): void;
+  /** Undefined until there is enough to judge by: some seconds of transfer, and some bytes. */
   bytesPerSecond(): number | undefined;
   /** Forgets everything: what follows is another transfer. */
   reset(): void;
@@ -14,24 +20,36 @@ export interface RateGauge {
 /** A gauge without a reading. */
 export function createRateGauge(): RateGauge {
   let last: { totalBytes: number; atMs: number } | undefined;
-  let rate: number | undefined;
+  let seen = NOTHING_SEEN;
   return {
-    sample: (totalBytes, atMs) => {
+    sample: (totalBytes, atMs, isOpen) => {
       if (last === undefined) {
         last = { totalBytes, atMs };
         return;
       }
       const seconds = (atMs - last.atMs) / 1000;
       if (seconds < 0.5) return;
-      const newest = (totalBytes - last.totalBytes) / seconds;
-      const weight = 1 - (1 - NEWEST_WEIGHT) ** seconds;
-      rate = rate === undefined ? newest : rate + (newest - rate) * weight;
+      const bytes = totalBytes - last.totalBytes;
       last = { totalBytes, atMs };
+      if (isOpen || bytes > 0) seen = withReading(seen, bytes, seconds);
     },
-    bytesPerSecond: () => rate,
+    bytesPerSecond: () => (seen.seconds < MIN_MOVING_S || seen.bytes < MIN_BYTES ? undefined : seen.rate / seen.weight),
     reset: () => {
       last = undefined;
-      rate = undefined;
+      seen = NOTHING_SEEN;
     },
+  };
+}
+
+/** `rate` is a sum of weighted rates, and `weight` that of their weights: so the first readings count no more than those that follow. */
+const NOTHING_SEEN = { bytes: 0, seconds: 0, rate: 0, weight: 0 };
+
+function withReading(seen: typeof NOTHING_SEEN, bytes: number, seconds: number): typeof NOTHING_SEEN {
+  const weight = 1 - (1 - NEWEST_WEIGHT) ** seconds;
+  return {
+    bytes: seen.bytes + bytes,
+    seconds: seen.seconds + seconds,
+    rate: seen.rate * (1 - weight) + (bytes / seconds) * weight,
+    weight: seen.weight * (1 - weight) + weight,
   };
 }

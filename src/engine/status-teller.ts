@@ -10,7 +10,7 @@ import type { Log } from '../platform/log.ts';
 import type { Conditions } from './condition-keeper.ts';
 import type { Effects } from './effects.ts';
 import type { LayerKeeper } from './layer-keeper.ts';
-import type { ServiceNotifier, TransferMeter } from './ports.ts';
+import type { MediaPort, ServiceNotifier, TransferMeter } from './ports.ts';
 import { createRateGauge } from './rate.ts';
 import type { Tasks } from './tasks.ts';
 
@@ -24,6 +24,9 @@ interface StatusDependencies {
   readonly tasks: Pick<Tasks, 'running'>;
   readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
   readonly keeping: Effects['keeping'];
+  readonly media: Pick<MediaPort, 'list'>;
+  /** Images that were pulled since the round looked at the runtime. */
+  readonly landed: () => readonly string[];
   /** What the last round saw and concluded, or undefined before the first. */
   readonly seen: () => (Snapshot & { readonly conditions: Conditions }) | undefined;
 }
@@ -42,6 +45,10 @@ interface StatusTeller {
 
 /** How often the STATUS line is made anew while something runs. */
 const STATUS_MS = 1_000;
+/** Without a byte for so long, a runtime that pulls unpacks what it has. */
+const QUIET_MS = 2_000;
+/** A read error comes some seconds before the news that its stick was pulled. */
+const WAITED_MS = 5_000;
 /** How often the same trouble is logged at most. */
 const TROUBLE_MS = 60_000;
 
@@ -49,28 +56,47 @@ const TROUBLE_MS = 60_000;
 export function createStatusTeller(deps: StatusDependencies): StatusTeller {
   const { clock, meter, tasks, keeper } = deps;
   const rate = createRateGauge();
+  let waitingSince: number | undefined;
+  /** When bytes moved last, and how many had been sent then. */
+  let movedAt = clock.monotonic();
+  let movedBytes = 0;
   let lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
 
   function progress(assessment: Assessment): Progress {
-    const entry = bundleInWork({ running: tasks.running() }, assessment);
-    rate.sample(meter.totalBytes(), clock.monotonic());
-    const { doneBytes, totalBytes } =
-      entry === undefined ? { doneBytes: 0, totalBytes: 0 } : bytesDone(entry, assessment, meter.sentBytes());
+    const running = tasks.running();
+    const entry = bundleInWork({ running }, assessment);
+    const now = clock.monotonic();
+    const flow = meter.flow(entry?.bundle.contents.layers.map(({ digest }) => digest) ?? []);
+    const isOpen = flow.open > flow.awaitingMedium;
+    rate.sample(meter.totalBytes(), now, isOpen);
     // Between two pulls nothing runs for a moment; the rate of the preload stays.
     if (entry === undefined) rate.reset();
+    waitingSince = meter.waiting() === 0 ? undefined : (waitingSince ?? now);
+    const waitedMs = waitingSince === undefined ? 0 : now - waitingSince;
+    const { doneBytes, totalBytes } =
+      entry === undefined ? { doneBytes: 0, totalBytes: 0 } : bytesDone(entry, assessment, meter.sentBytes());
+    const isPulling = running.some((task) => task.kind === 'pull' && task.online !== true);
+    if (!isPulling || isOpen || flow.sentBytes !== movedBytes) movedAt = now;
+    movedBytes = flow.sentBytes;
+    const isQuiet = isPulling && flow.open === 0 && flow.sentBytes > 0 && now - movedAt >= QUIET_MS;
     return {
       doneBytes,
       totalBytes,
       bytesPerSecond: rate.bytesPerSecond(),
-      waitingTransfers: meter.waiting(),
+      isUnpacking: isQuiet || (isPulling && flow.open === 0 && totalBytes > 0 && doneBytes >= totalBytes),
+      waitingTransfers: waitedMs < WAITED_MS ? 0 : meter.waiting(),
+      landedImages: deps.landed(),
     };
   }
 
   function report(): StatusReport | undefined {
     const seen = deps.seen();
     if (seen === undefined) return undefined;
+    const plugged = new Set(deps.media.list().map(({ mediumId }) => mediumId));
     const now = {
       ...seen.observed,
+      // A stick may be pulled while a round lasts.
+      media: seen.observed.media.filter(({ mediumId }) => plugged.has(mediumId)),
       running: tasks.running(),
       copyingBytes: keeper.copyingBytes(),
       keeping: deps.keeping(),

@@ -35,6 +35,8 @@ const ALIAS = /^dev-stickpin-/;
 /** Every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
+/** So often a unit that gives no answer is tried before the first look counts as done without it. */
+const TRIES_OF_FIRST_LOOK = 3;
 
 interface Known {
   readonly mediumId: MediumId;
@@ -52,7 +54,9 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   const known = new Map<string, Known>();
   const refused = new Map<string, string>();
   const pending = new Set<string>();
-  const unanswered = new Set<string>();
+  /** Units that could not be asked about, and how often they were tried. */
+  const unanswered = new Map<string, number>();
+  let hasLooked = false;
   /** Units that somebody named; they need no mark of our rule. */
   const named = new Set<string>();
   const stop = new AbortController();
@@ -107,7 +111,7 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
         if (stop.signal.aborted) break;
         if (!unanswered.has(unit))
           log.warn({ unit, err }, `${unit} could not be looked at; it is tried again by itself`);
-        unanswered.add(unit);
+        unanswered.set(unit, (unanswered.get(unit) ?? 0) + 1);
         setTimeout(() => lookAt(unit), retryMs).unref();
       }
     }
@@ -123,6 +127,9 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
     const found = (await units.listUnits(['dev-*.device'], signal)).filter(mayBeDisk);
     for (const unit of new Set([...found, ...known.keys()])) lookAt(unit);
     await working;
+    if (hasLooked) return;
+    hasLooked = true;
+    sink?.lookedAt?.();
   };
   const onEvent = (event: DeviceUnitEvent): void => {
     if (event.kind === 'resync') {
@@ -148,6 +155,7 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
       });
       unsubscribe = units.onDeviceUnit(onEvent);
     },
+    isLookedAt: () => hasLooked && [...unanswered.values()].every((tries) => tries >= TRIES_OF_FIRST_LOOK),
     rescan: lookAtAll,
     load: async (path, signal) => {
       if (!path.startsWith('/dev/')) return undefined;

@@ -39,12 +39,16 @@ export interface MediaSink {
   /** What is on the medium is not what it was. */
   changed(mediumId: MediumId): void;
   left(mediumId: MediumId): void;
+  /** All that was there at the start has been reported. */
+  lookedAt?(): void;
 }
 
 /** Finds one sort of media. */
 export interface MediaProvider {
   /** Reports what is there and from then on what comes, changes and goes. @throws AppError when it can't ever work. */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
+  /** Whether all that was there at the start has been reported; absent where {@link start} waits for that. */
+  isLookedAt?(): boolean;
   /** Looks at everything again. */
   rescan(signal: AbortSignal): Promise<void>;
   /**

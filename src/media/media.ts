@@ -112,6 +112,7 @@ export function createMedia(deps: MediaDeps): Media {
       slot.changes += 1;
       move(slot, { kind: slot.root === undefined ? 'attached' : 'mounted' });
     },
+    lookedAt: notify,
     left: (mediumId: MediumId) => {
       const slot = slots.get(mediumId);
       if (slot !== undefined) leave(slot);
@@ -174,6 +175,7 @@ export function createMedia(deps: MediaDeps): Media {
   return {
     blobs,
     list: () => [...slots.values()].map(mediumOf),
+    isLookedAt: () => isStarted && deps.providers.every((provider) => provider.isLookedAt?.() ?? true),
     onChange: (listener) => {
       listeners.add(listener);
       return () => {

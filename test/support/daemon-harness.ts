@@ -9,6 +9,7 @@ import type { BootTime } from '../../src/domain/runtime-container.ts';
 import type { RuntimeImage } from '../../src/domain/runtime-image.ts';
 import type { ServiceNotifier, UnitControl } from '../../src/engine/ports.ts';
 import { bootTime } from '../../src/host/machine.ts';
+import type { MediaProvider } from '../../src/media/media-provider.ts';
 import { type Clock, systemClock } from '../../src/platform/clock.ts';
 import { eventually } from './eventually.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
@@ -21,6 +22,8 @@ export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial
 export interface HarnessOptions
   extends Pick<DaemonOptions, 'openBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker'> {
   readonly settings?: SettingsOverrides;
+  /** Where sticks come from beside the directories; default nowhere. Asked at each start. */
+  readonly providers?: () => readonly MediaProvider[];
   /** Default: no systemd, reloads do nothing. */
   readonly units?: UnitControl;
   /** Keys in keys.d; default one that {@link DaemonHarness.key} gives. */
@@ -114,7 +117,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           node: { arch: hostArch, clockSynchronised: async () => false, boot: () => boot() },
           notifier: noService,
           units,
-          providers: [],
+          providers: options.providers?.() ?? [],
           ...(openBundle !== undefined && { openBundle }),
           ...(watchRuntime !== undefined && { watchRuntime }),
           ...(afterEffect !== undefined && { afterEffect }),

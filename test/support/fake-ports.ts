@@ -244,6 +244,8 @@ export interface FakeMedia extends MediaPort {
   unplug(label: string): void;
   /** As by hand: it is plugged in and can't be read. */
   unmount(label: string): void;
+  /** False while what was plugged in at the start is not listed yet. */
+  isLooked: boolean;
   /** Throws instead of reading, while set. */
   failRead: Error | undefined;
 }
@@ -270,6 +272,8 @@ function createFakeMedia(trustRevision: () => string): FakeMedia {
       emit();
     },
     unmount: (label) => move(label, () => ({ kind: 'unmounted' })),
+    isLooked: true,
+    isLookedAt: () => fake.isLooked,
     list: () =>
       [...slots].map(([mediumId, { label, state }]): Medium => ({ mediumId, label, isDropFolder: false, state })),
     refresh: async () => undefined,

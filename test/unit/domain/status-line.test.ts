@@ -81,11 +81,43 @@ describe('statusLine: the wording of the design', () => {
       reads: 'Preloading ocp 4.13.7 from sdb1: 0/112 images, 0.0 of 16.0 GiB',
     },
     {
-      when: 'all is read and the last image is being unpacked',
+      when: 'all is read and the last image is being stored: no rate, which would only sink',
       over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
       bundles: [adopted],
       progress: { ...moving, doneBytes: 16 * GIB },
-      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 16.0 of 16.0 GiB, 84 MiB/s',
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 16.0 of 16.0 GiB',
+    },
+    {
+      when: 'nothing is transferred since the runtime unpacks',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, isUnpacking: true },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, the runtime is unpacking',
+    },
+    {
+      when: 'images were pulled since the runtime was looked at',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, landedImages: [referenceOf('image-0'), referenceOf('image-50'), referenceOf('image-51')] },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 39/112 images, 5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left',
+    },
+    {
+      when: 'one of its two sticks was pulled, and a transfer waits for it',
+      over: {
+        media: [
+          medium('sdc1', [
+            found(
+              bundle,
+              bundle.contents.layers.slice(90).map(({ digest }) => ({ digest, why: 'absent' as const })),
+            ),
+          ]),
+        ],
+        runtime: reachable({ images: some }),
+        running: [pullOf(bundle, 'image-99')],
+      },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads: 'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
     },
     {
       when: 'it is all but done',
@@ -286,6 +318,36 @@ describe('statusLine: the wording of the design', () => {
   ])('$when', ({ over, bundles, progress, reads }) => {
     expect(line(over, bundles, progress)).toBe(reads);
     expect(reads.length).toBeLessThanOrEqual(300);
+  });
+});
+
+describe('statusLine: a stick that was pulled since the last round', () => {
+  it('is not said to deliver nothing: it was removed', () => {
+    const seen = observation({
+      media: [stick],
+      runtime: reachable({ images: some }),
+      running: [pullOf(bundle, 'image-99')],
+    });
+    const { assessment } = judge(seen, [adopted]);
+    const now = { ...seen, media: [] };
+    for (const waitingTransfers of [0, 1]) {
+      expect(statusLine(now, assessment, { ...moving, waitingTransfers })).toBe(
+        'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
+      );
+    }
+  });
+});
+
+describe('statusLine: the daemon has just started', () => {
+  it('says of nothing that it was removed before the media were looked at', () => {
+    const lost = { isLooking: true, runtime: reachable({ images: some }) };
+    expect(line(lost, [adopted])).toBe(
+      'stickpin has just started and looks whether ocp 4.13.7 is plugged in (37/112 images present).',
+    );
+    expect(line(lost, [active])).toMatch(
+      / are missing, first \S+\. stickpin has just started and looks at the media\.$/,
+    );
+    expect(line({ ...lost, media: [medium('sdb1', { kind: 'attached' })] }, [adopted])).toBe('Looking at sdb1.');
   });
 });
 

@@ -19,6 +19,7 @@ describe('device media', () => {
   let log: RecordingLog;
   let plugged: Map<string, PluggedMedium>;
   let story: string[];
+  let looks: number;
   let mountDirectory: string;
 
   beforeEach(async () => {
@@ -27,6 +28,7 @@ describe('device media', () => {
     log = createRecordingLog();
     plugged = new Map();
     story = [];
+    looks = 0;
     mountDirectory = mkdtempSync(join(tmpdir(), 'stickpin-media-'));
     provider = createDeviceMedia({
       units,
@@ -44,6 +46,9 @@ describe('device media', () => {
           story.push(`+${medium.mediumId}`);
         },
         changed: (mediumId) => story.push(`~${mediumId}`),
+        lookedAt: () => {
+          looks += 1;
+        },
         left: (mediumId) => {
           plugged.delete(mediumId);
           story.push(`-${mediumId}`);
@@ -84,6 +89,38 @@ describe('device media', () => {
     machine.removeDevice('sdb1');
     units.unplug(UNIT);
     expect(story).toEqual(['+1-sdb1', '-1-sdb1']);
+  });
+
+  it('has looked at all that was there once each unit was asked about, and not before', async () => {
+    expect(provider.isLookedAt?.()).toBe(false);
+    units.putQuietly(UNIT, addStick());
+    units.send({ kind: 'resync' });
+    expect(provider.isLookedAt?.()).toBe(false);
+    await eventually(() => expect(provider.isLookedAt?.()).toBe(true));
+    expect(story).toEqual(['+1-sdb1']);
+    await provider.rescan(never);
+    expect(looks).toBe(1);
+  });
+
+  it('has not looked at all while a unit gives no answer, and goes without it after three tries', async () => {
+    const path = addStick();
+    let tries = 0;
+    const ask = units.unitProperty;
+    Object.assign(units, {
+      unitProperty: async (...args: Parameters<typeof ask>) => {
+        tries += 1;
+        if (tries <= 4) throw new Error('no answer');
+        return ask(...args);
+      },
+    });
+    units.putQuietly(UNIT, path);
+    units.send({ kind: 'resync' });
+    await eventually(() => expect(looks).toBe(1));
+    expect(tries).toBeLessThan(3);
+    expect(provider.isLookedAt?.()).toBe(false);
+    await eventually(() => expect(provider.isLookedAt?.()).toBe(true));
+    expect(tries).toBeGreaterThanOrEqual(3);
+    await eventually(() => expect(plugged.has('1-sdb1')).toBe(true));
   });
 
   it('knows the mounts of a stick as a whole among all others', async () => {
