@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
+import { printSettings, writtenSettings } from '../../config/print-settings.ts';
 import type { CommandContext } from '../command-context.ts';
 
 /** Adds `config check` and `config show` to the program. Neither needs the daemon. */
@@ -14,8 +15,10 @@ export function registerConfig(program: Command, context: CommandContext): void 
     });
   config
     .command('show')
-    .description('print all settings in force as JSON, defaults included; durations in milliseconds')
-    .action(async () => {
-      context.stdout(`${JSON.stringify(await loadSettings(NODE_SOURCES, context.signal), undefined, 2)}\n`);
+    .description('print all settings in force, defaults included, as a stickpin.toml that gives the same settings')
+    .option('--json', 'print as JSON')
+    .action(async (options: { readonly json?: true }) => {
+      const settings = await loadSettings(NODE_SOURCES, context.signal);
+      context.stdout(options.json ? `${JSON.stringify(writtenSettings(settings))}\n` : printSettings(settings));
     });
 }
