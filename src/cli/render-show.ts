@@ -3,8 +3,11 @@ import type { BundleReport, StatusReport } from '../domain/report.ts';
 import type { TrustReport } from '../domain/trust-in-force.ts';
 import { formatTable } from './output.ts';
 
-/** What `stickpin show` prints of: an adopted release, one that waits for approval, or a notice. */
-export type ShownBundle = BundleReport | StatusReport['notices'][number];
+/** What `stickpin show` prints of: an adopted release, one that waits for approval, a notice, or a rejected bundle. */
+export type ShownBundle =
+  | BundleReport
+  | (StatusReport['notices'][number] & { readonly phase?: undefined })
+  | (StatusReport['rejected'][number] & { readonly phase: string });
 
 /** A line for each member, those of nested ones as they are in JSON; its conditions; and the trust in force. */
 export function renderShow(bundle: ShownBundle, trust: TrustReport): string {

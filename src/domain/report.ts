@@ -60,6 +60,8 @@ export interface StatusReport {
     readonly medium: string;
     readonly path: string;
     readonly name?: string;
+    /** Absent when its envelope could not be read. */
+    readonly bundleId?: string;
     readonly reason: { readonly code: string; readonly message: string };
   }[];
   /** Adopted bundles without images: there is nothing to preload or to activate. */
@@ -117,11 +119,12 @@ export function reportOf(
       ...awaitingReports(assessment),
     ],
     notices: assessment.notices.map(noticeReport),
-    rejected: assessment.rejections.map(({ label, path, name, reason }) => ({
+    rejected: assessment.rejections.map(({ label, path, name, bundleId, reason }) => ({
       medium: label,
       path,
       reason,
       ...(name !== undefined && { name }),
+      ...(bundleId !== undefined && { bundleId }),
     })),
     trust: trustReport(
       observed.trust,

@@ -79,6 +79,21 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(shown.conditions).toHaveLength(7);
   });
 
+  it('show finds a rejected bundle by what list calls it, with the reason', async () => {
+    const reason = { code: 'bundle/signature', message: 'signature by unknown key 5f0c' };
+    const rejected = [{ medium: 'sdb1', path: 'stickpin/ocp-4.13.9-amd64', reason }];
+    document = { ...(document as object), rejected };
+    const listed = await run('list');
+    expect(listed.stdout).toMatch(/^stickpin\/ocp-4\.13\.9-amd64 +rejected/m);
+    const { exitCode, stdout } = await run('show', 'stickpin/ocp-4.13.9-amd64');
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^phase: +rejected$/m);
+    expect(stdout).toMatch(/^medium: +sdb1$/m);
+    expect(stdout).toContain('signature by unknown key 5f0c');
+    const shown = JSON.parse((await run('show', 'ocp-4.13.9-amd64', '--json')).stdout);
+    expect(shown).toMatchObject({ phase: 'rejected', medium: 'sdb1', reason });
+  });
+
   it('show takes a notice as well', async () => {
     const { stdout } = await run('show', 'ocp@2026.3.1');
     expect(stdout).toMatch(/^advisories: +\[\]$/m);
