@@ -20,6 +20,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   ...(process.stdin.isTTY &&
     process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
   signal: stop.signal,
+  isRoot: process.getuid?.() === 0,
   now: () => Date.now(),
   env: process.env,
   adapters: async () => (await import('./factory/adapters.ts')).commandAdapters,

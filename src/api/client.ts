@@ -1,10 +1,8 @@
 import { withDeadline } from '../platform/abort.ts';
-import { AppError, reasonOf } from '../platform/app-error.ts';
-import { type BusCall, BusErrorReply, busCall, connectMessageBus, type MessageBus } from '../platform/message-bus.ts';
-import { codeOfErrorName, INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
-
-/** Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them. */
-type ApiErrorCode = 'api/unreachable' | 'api/denied' | 'api/failed';
+import { AppError } from '../platform/app-error.ts';
+import { type BusCall, busCall, connectMessageBus, type MessageBus } from '../platform/message-bus.ts';
+import { asApiError, busUnreachable, daemonTimeout } from './client-errors.ts';
+import { INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
 
 /** The daemon, as the command line sees it. Every method throws AppError `api/unreachable` (`wait`) when no daemon answers. */
 export interface ApiClient {
@@ -58,7 +56,7 @@ export async function connectApi(
   const connecting = withDeadline(`The bus at ${address}`, answerMs, signal, (on) => connectMessageBus(address, on));
   const bus = await connecting.catch((error: unknown) => {
     signal.throwIfAborted();
-    throw unreachable(error);
+    throw busUnreachable(error);
   });
   const call = (member: string, on: AbortSignal, ...args: readonly (string | boolean)[]) =>
     callDaemon(
@@ -76,7 +74,7 @@ export async function connectApi(
   const ask = (member: string, parent: AbortSignal, ...args: readonly string[]) =>
     withDeadline('The daemon', answerMs, parent, (on) => call(member, on, ...args)).catch((error: unknown) => {
       parent.throwIfAborted();
-      throw error instanceof AppError && error.code === 'platform/deadline' ? unreachable(error) : error;
+      throw error instanceof AppError && error.code === 'platform/deadline' ? daemonTimeout(error) : error;
     });
   return {
     status: async (on) => parse(await ask('GetStatus', on)),
@@ -122,37 +120,4 @@ async function callDaemon(bus: MessageBus, call: BusCall, signal: AbortSignal): 
     signal.throwIfAborted();
     throw asApiError(error);
   }
-}
-
-function asApiError(error: unknown): unknown {
-  if (!(error instanceof BusErrorReply)) return unreachable(error);
-  const code = codeOfErrorName(error.errorName);
-  if (code !== undefined) {
-    return new AppError({ code, message: error.message, disposition: 'reject', cause: error });
-  }
-  switch (error.errorName) {
-    case 'org.freedesktop.DBus.Error.ServiceUnknown':
-    case 'org.freedesktop.DBus.Error.NameHasNoOwner':
-    case 'org.freedesktop.DBus.Error.NoReply':
-    case 'org.freedesktop.DBus.Error.Disconnected':
-      return unreachable(error);
-    case 'org.freedesktop.DBus.Error.AccessDenied':
-      return new AppError({
-        code: 'api/denied',
-        message: `You may not do that: ${error.message}. Try again as root`,
-        disposition: 'reject',
-        cause: error,
-      });
-    default:
-      return new AppError({ code: 'api/failed', message: reasonOf(error), disposition: 'reject', cause: error });
-  }
-}
-
-function unreachable(cause: unknown): AppError<ApiErrorCode> {
-  return new AppError({
-    code: 'api/unreachable',
-    message: `The daemon does not answer on the system bus; start it with 'systemctl start stickpin' (${reasonOf(cause)})`,
-    disposition: 'wait',
-    cause,
-  });
 }

@@ -9,6 +9,8 @@ export interface CommandContext extends CommandOutput {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Whether the user is root; default false. */
+  readonly isRoot?: boolean;
   /** Absent where nobody can be asked: stdin or stderr is no terminal. */
   readonly confirm?: Confirm;
   /** Loads what few commands need and no other should wait for. */

@@ -1,7 +1,7 @@
 import { AppError } from '../platform/app-error.ts';
 
 /** Exit codes of every command. */
-export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4 } as const;
+export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4, denied: 5 } as const;
 
 /** The code of an error that ends a command, `failed` when it has no better one. The error's message is its one line on stderr. */
 export function exitCodeOf(error: unknown): number {
@@ -12,6 +12,8 @@ export function exitCodeOf(error: unknown): number {
       return exitCodes.usage;
     case 'api/unreachable':
       return exitCodes.unreachable;
+    case 'api/denied':
+      return exitCodes.denied;
     case 'cli/unverified':
       return exitCodes.unverified;
     default:

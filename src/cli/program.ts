@@ -1,6 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { oneLine } from '../domain/one-line.ts';
-import { reasonOf } from '../platform/app-error.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
 import { VERSION } from '../platform/version.ts';
 import type { CommandContext } from './command-context.ts';
 import { registerActivate } from './commands/activate.ts';
@@ -39,9 +39,26 @@ export async function runProgram(args: readonly string[], context: CommandContex
       context.stderr('stickpin: interrupted\n');
       return exitCodes.failed;
     }
-    context.stderr(`stickpin: ${oneLine(reasonOf(error))}\n`);
+    context.stderr(`stickpin: ${oneLine(messageOf(error, args, context))}\n`);
     return exitCodeOf(error);
   }
+}
+
+/** What a command that ends with an error says of it. */
+export function messageOf(
+  error: unknown,
+  args: readonly string[],
+  { isRoot = false }: Pick<CommandContext, 'isRoot'>,
+): string {
+  if (!(error instanceof AppError) || error.code !== 'api/denied') return reasonOf(error);
+  return isRoot
+    ? "The D-Bus system bus lets nobody call the stickpin daemon, not even root: its rules (io.stickpin1.conf) are not installed. Run the archive's install.sh again"
+    : `${error.message}. Run: sudo stickpin ${args.map(shellWord).join(' ')}`;
+}
+
+/** `arg` as it is typed in a shell. */
+function shellWord(arg: string): string {
+  return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }
 
 function buildProgram(context: CommandContext, args: readonly string[]): Command {

@@ -44,7 +44,7 @@ async function askDaemon(context: CommandContext): Promise<Answer> {
     return { findings: findingsOfReport(report), trust: report.trust };
   } catch (error) {
     context.signal.throwIfAborted();
-    const remedy = 'journalctl -u stickpin tells why it does not run';
+    const remedy = "run 'systemctl start stickpin', and look into 'journalctl -u stickpin' if it does not stay up";
     return { findings: [findingsOn('daemon').fault(reasonOf(error), remedy)] };
   }
 }

@@ -296,7 +296,7 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     ).resolves.toMatchObject({ code: 'api/unreachable', disposition: 'wait' });
     await expect(connectApi({ DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nonexistent' }, never)).rejects.toMatchObject({
       code: 'api/unreachable',
-      message: expect.stringContaining('systemctl start stickpin'),
+      message: expect.stringContaining('systemctl start dbus'),
     });
   });
 });

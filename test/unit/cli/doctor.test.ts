@@ -33,7 +33,9 @@ describe('stickpin doctor', () => {
     expect(exitCode).toBe(1);
     expect(stdout).toMatch(/^FAULT +keys +no key is trusted\. What to do: copy one\.$/m);
     expect(stdout).toMatch(/^ok +clock +fine$/m);
-    expect(stdout).toMatch(/^FAULT +daemon +The daemon does not answer on the system bus/m);
+    expect(stdout).toMatch(
+      /^FAULT +daemon +The D-Bus system bus can't be reached, so that the stickpin daemon can't be asked/m,
+    );
     expect(stderr).toBe('stickpin: 2 faults found; each says what to do\n');
   });
 

@@ -1,0 +1,77 @@
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import { BusErrorReply } from '../platform/message-bus.ts';
+import { codeOfErrorName } from './names.ts';
+
+/** Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them. */
+export type ApiErrorCode = 'api/unreachable' | 'api/denied' | 'api/failed';
+
+const DBUS_ERROR = 'org.freedesktop.DBus.Error.';
+const JOURNAL = "'journalctl -u stickpin' says what it does";
+
+/** What a command says of a call that failed, in words that need no knowledge of D-Bus. */
+export function asApiError(error: unknown): AppError {
+  if (!(error instanceof BusErrorReply)) return busUnreachable(error);
+  const code = codeOfErrorName(error.errorName);
+  if (code !== undefined) return new AppError({ code, message: error.message, disposition: 'reject', cause: error });
+  const name = error.errorName.startsWith(DBUS_ERROR) ? error.errorName.slice(DBUS_ERROR.length) : error.errorName;
+  switch (name) {
+    case 'ServiceUnknown':
+    case 'NameHasNoOwner':
+      return apiError(
+        'api/unreachable',
+        "The stickpin daemon is not running. Start it with 'systemctl start stickpin'; 'journalctl -u stickpin' says why it ended",
+        error,
+      );
+    case 'NoReply':
+    case 'Disconnected':
+      return apiError(
+        'api/unreachable',
+        `The stickpin daemon ended before it answered. Try again in a moment; ${JOURNAL}`,
+        error,
+      );
+    case 'Timeout':
+    case 'TimedOut':
+      return daemonTimeout(error);
+    case 'AccessDenied':
+    case 'InteractiveAuthorizationRequired':
+      return apiError('api/denied', 'Only root may do this', error);
+    case 'UnknownMethod':
+    case 'UnknownInterface':
+    case 'UnknownObject':
+    case 'InvalidArgs':
+      return apiError(
+        'api/failed',
+        "The daemon that runs is of another version than this command. Restart it with 'systemctl restart stickpin'",
+        error,
+      );
+    default:
+      return apiError(
+        'api/failed',
+        `The stickpin daemon answered with an error: ${reasonOf(error)}; ${JOURNAL}`,
+        error,
+      );
+  }
+}
+
+/** There is no bus, or the connection to it broke. */
+export function busUnreachable(cause: unknown): AppError<ApiErrorCode> {
+  const why = cause instanceof AppError && cause.code === 'platform/deadline' ? 'does not answer' : "can't be reached";
+  return apiError(
+    'api/unreachable',
+    `The D-Bus system bus ${why}, so that the stickpin daemon can't be asked. Look at it with 'systemctl status dbus' and start it with 'systemctl start dbus'`,
+    cause,
+  );
+}
+
+/** The daemon is there, and does not answer in time. */
+export function daemonTimeout(cause: unknown): AppError<ApiErrorCode> {
+  return apiError(
+    'api/unreachable',
+    `The stickpin daemon does not answer. Try again in a moment; if that does not help, restart it with 'systemctl restart stickpin'. ${JOURNAL}`,
+    cause,
+  );
+}
+
+function apiError(code: ApiErrorCode, message: string, cause: unknown): AppError<ApiErrorCode> {
+  return new AppError({ code, message, disposition: code === 'api/unreachable' ? 'wait' : 'reject', cause });
+}

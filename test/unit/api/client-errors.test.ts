@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { asApiError, busUnreachable, daemonTimeout } from '../../../src/api/client-errors.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+import { BusErrorReply } from '../../../src/platform/message-bus.ts';
+
+const reply = (name: string) =>
+  asApiError(
+    new BusErrorReply(
+      `org.freedesktop.DBus.Error.${name}`,
+      'Rejected send message, 2 matched rules; type="method_call", sender=":1.7" (uid=1000 pid=1 comm="node")',
+    ),
+  );
+
+describe('what a command says of a call that failed', () => {
+  it.each([
+    ['AccessDenied', 'api/denied', 'Only root may do this'],
+    ['InteractiveAuthorizationRequired', 'api/denied', 'Only root may do this'],
+    ['ServiceUnknown', 'api/unreachable', "daemon is not running. Start it with 'systemctl start stickpin'"],
+    ['NameHasNoOwner', 'api/unreachable', 'daemon is not running'],
+    ['NoReply', 'api/unreachable', 'daemon ended before it answered. Try again'],
+    ['Disconnected', 'api/unreachable', 'daemon ended before it answered'],
+    ['Timeout', 'api/unreachable', 'daemon does not answer. Try again'],
+    [
+      'UnknownMethod',
+      'api/failed',
+      "of another version than this command. Restart it with 'systemctl restart stickpin'",
+    ],
+  ])('%s: in plain words and without what the bus says', (name, code, words) => {
+    const error = reply(name);
+    expect(error).toMatchObject({ code, message: expect.stringContaining(words) });
+    expect(error.message).not.toMatch(/Rejected send|method_call|org\.freedesktop/);
+  });
+
+  it('passes on what the daemon itself says', () => {
+    const error = asApiError(new BusErrorReply('io.stickpin1.Error.Engine.NoBundle', 'no bundle x@1 is known'));
+    expect(error).toMatchObject({ code: 'engine/no-bundle', message: 'no bundle x@1 is known' });
+  });
+
+  it('tells a bus that is not there from a daemon that is slow', () => {
+    const gone = new AppError({ code: 'platform/bus-unreachable', message: 'connect ENOENT', disposition: 'retry' });
+    for (const error of [asApiError(gone), busUnreachable(gone)]) {
+      expect(error).toMatchObject({ code: 'api/unreachable', disposition: 'wait' });
+      expect(error.message).toMatch(/^The D-Bus system bus can't be reached, .* start it with 'systemctl start dbus'$/);
+    }
+    const late = new AppError({ code: 'platform/deadline', message: 'late', disposition: 'retry' });
+    expect(busUnreachable(late).message).toMatch(/^The D-Bus system bus does not answer/);
+    expect(daemonTimeout(late).message).toMatch(/^The stickpin daemon does not answer\. Try again/);
+  });
+});

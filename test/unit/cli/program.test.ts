@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+import { exitCodeOf } from '../../../src/cli/exit-code.ts';
+import { messageOf } from '../../../src/cli/program.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+
+const denied = new AppError({ code: 'api/denied', message: 'Only root may do this', disposition: 'reject' });
+
+describe('a command that only root may run', () => {
+  it('says with which command line it works, quoted for a shell, and has an exit code of its own', () => {
+    expect(messageOf(denied, ['activate', 'ocp@4.13.7'], {})).toBe(
+      'Only root may do this. Run: sudo stickpin activate ocp@4.13.7',
+    );
+    expect(messageOf(denied, ['load', "/mnt/Bob's stick"], {})).toMatch(/ load '\/mnt\/Bob'\\''s stick'$/);
+    expect(exitCodeOf(denied)).toBe(5);
+  });
+
+  it('says to root that the rules of the bus are lacking', () => {
+    expect(messageOf(denied, ['cancel'], { isRoot: true })).toMatch(/io\.stickpin1\.conf.*install\.sh/);
+  });
+
+  it('leaves other errors as they are', () => {
+    expect(messageOf(new Error('no'), ['cancel'], {})).toBe('no');
+  });
+});
