@@ -110,8 +110,8 @@ function sourceReason(facts: BundleFacts): Reason {
     return { code: 'engine/offline', message: offlineMessage(facts) };
   }
   if (carriers.length > 0) return { code: 'bundle/blob-missing', message: missingMessage(facts) };
-  if (facts.isLooking) return lookingFor(facts);
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
+  if (facts.isLooking) return lookingFor(facts);
   if (flawedAmong(facts.badBlobs).length > 0) return copyNeeded(facts);
   const rest = restMessage(facts);
   if (rest !== undefined) return { code: 'bundle/blob-missing', message: rest };
