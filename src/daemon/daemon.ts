@@ -25,7 +25,7 @@ import { createDisposalStack } from '../platform/disposal.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { createBlobUnion } from '../registry/blob-union.ts';
-import { isAdmitted } from '../registry/peer.ts';
+import { createPeerScan } from '../registry/peers/peer-scan.ts';
 import { createRegistry, type ListenTarget } from '../registry/server.ts';
 import { watchConfig } from '../runtime/config-watch.ts';
 import type { RuntimeAdapter } from '../runtime/runtime-adapter.ts';
@@ -131,6 +131,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     const source = createBlobUnion({ own: [documents, layers], media: media.blobs });
     const token = randomBytes(16).toString('hex');
     const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
+    const peers = createPeerScan({ clock });
     const registry = createRegistry({
       source,
       clock,
@@ -138,7 +139,11 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       token,
       graceMs: settings.media.grace,
       layers,
-      admit: (socket) => isAdmitted(socket, allowedUids),
+      admit: async (socket) => {
+        const uid = await peers.uidOf(socket);
+        return uid !== undefined && allowedUids.has(uid) ? `uid ${uid}` : undefined;
+      },
+      isOpen: async (socket) => (await peers.uidOf(socket)) !== undefined,
     });
     disposal.defer('the registry', registry.close);
     const authority = await registry.listen(listenTarget(options));

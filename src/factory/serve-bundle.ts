@@ -19,7 +19,7 @@ export async function serveBundle({ reader, repositories, host, port, warn }: Se
     log: logTo(warn),
     graceMs: 0,
     token: undefined,
-    admit: async () => true,
+    admit: async (socket) => socket.remoteAddress,
   });
   registry.setOffers(find);
   const authority = await registry.listen({ host, port }).catch((error: unknown) => {

@@ -199,7 +199,7 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
       response.end();
     } catch (error) {
       response.destroy();
-      if (signal.aborted) return;
+      if (signal.aborted || error === CLOSED) return;
       const message = `Registry: ${range.digest} broke off: ${reasonOf(error)}`;
       options.log.warn({ digest: range.digest, err: error }, message);
     } finally {
@@ -238,7 +238,7 @@ async function flushed(
   signal: AbortSignal,
 ): Promise<void> {
   const written = new Promise<void>((resolve, reject) => {
-    response.write(chunk, (error) => (error ? reject(error) : resolve()));
+    response.write(chunk, (error) => (error ? reject(CLOSED) : resolve()));
   });
   metered.awaitsRuntime(1);
   try {

@@ -4,7 +4,8 @@ export type RangeRequest =
   | { readonly kind: 'part'; readonly first: number; readonly last: number }
   | { readonly kind: 'unsatisfiable' };
 
-const SINGLE_RANGE = /^bytes=(\d*)-(\d*)$/;
+/** Range units are case-insensitive (RFC 9110, section 14.1). */
+const SINGLE_RANGE = /^bytes=(\d*)-(\d*)$/i;
 
 /**
  * Reads a `Range` header (RFC 9110, section 14). One range is served; several, or a form that is not understood, are ignored, as the RFC

@@ -8,6 +8,7 @@ export type RegistryErrorCode =
   | 'NAME_UNKNOWN'
   | 'DIGEST_INVALID'
   | 'DENIED'
+  | 'TOOMANYREQUESTS'
   | 'UNSUPPORTED';
 
 /** One error of the specification; `detail` is what was asked for. */

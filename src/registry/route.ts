@@ -27,7 +27,7 @@ const ANY_DIGEST = /^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$/;
  * @param token 32 hex digits, or undefined for a registry without one
  */
 export function parseRoute(url: string, token: string | undefined): Route {
-  const path = url.split('?', 1)[0] ?? '';
+  const path = pathOf(url);
   if (path === '/v2/' || path === '/v2') return { kind: 'ping' };
   const base = basePath(token);
   if (!path.startsWith(base)) return { kind: 'unknown' };
@@ -42,6 +42,12 @@ export function parseRoute(url: string, token: string | undefined): Route {
     if (typeof digest !== 'string') return digest;
     return { kind: endpoint === 'blobs' ? 'blob' : 'referrers', repository, digest };
   });
+}
+
+/** The path of a request target, which a client may give with scheme and host before it (RFC 9112, section 3.2.2). */
+function pathOf(target: string): string {
+  const path = target.split('?', 1)[0] ?? '';
+  return path.replace(/^https?:\/\/[^/]*/i, '') || '/';
 }
 
 /** What every path but the ping begins with. */

@@ -1,19 +1,24 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Catalog } from '../domain/catalog.ts';
 import type { Digest } from '../domain/digest.ts';
 import { mirrorPathOf } from '../domain/mirror-path.ts';
 import type { TransferMeter } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { createDoor, type Door, type DoorOptions } from './door.ts';
 import { createMeter } from './meter.ts';
 import { createPullApi, type PullApiOptions } from './pull-api.ts';
 import { respondError } from './respond.ts';
 
 /** What the registry is made of. */
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'meter'> {
-  /** Whether a connection may be served at all; asked once for each. */
-  readonly admit: (socket: Socket) => Promise<boolean>;
+  readonly admit: DoorOptions['admit'];
+  /**
+   * Whether the other end of a connection is still open; asked while a client that has closed its sending half gets nothing, so that nothing else tells.
+   * Default: it is.
+   */
+  readonly isOpen?: (socket: Socket) => Promise<boolean>;
 }
 
 /** Where the registry listens: an inherited socket (systemd's fd 3), or an address; port 0 takes any free one. */
@@ -35,37 +40,31 @@ export interface Registry {
   close(): Promise<void>;
 }
 
+/** Limits on what a client may take before its request is there. Runtimes send some hundred bytes of headers at once. */
+const HTTP_LIMITS: ServerOptions = {
+  maxHeaderSize: 8 * 1024,
+  headersTimeout: 10_000,
+  /** For the request alone: a response may wait for its medium for longer than any fixed limit. */
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 5_000,
+};
+
+/** How often it is looked whether a client that sends nothing more is still there. */
+const OPEN_LOOK_MS = 1_000;
+
 /** A registry that serves nothing yet. */
 export function createRegistry(options: RegistryOptions): Registry {
   const meter = createMeter();
-  const admissions = new WeakMap<Socket, Promise<boolean>>();
   let find: PullApiOptions['find'] = () => undefined;
   const answer = createPullApi({ ...options, meter, find: (path, namespace) => find(path, namespace) });
-  const server = createServer((request, response) => {
-    void serve(request, response).catch((error: unknown) => {
+  const server = createServer(HTTP_LIMITS, (request, response) => {
+    void serve(request, response, answer).catch((error: unknown) => {
       if (!response.destroyed) options.log.warn({ err: error }, `Registry: a request failed: ${reasonOf(error)}`);
       response.destroy();
     });
+    void watchClient(request.socket, response, options).catch(() => undefined);
   });
-  server.requestTimeout = 0; // a blob may wait for its medium for longer than any fixed limit
-
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { socket } = request;
-    const admission = admissions.get(socket) ?? options.admit(socket);
-    admissions.set(socket, admission);
-    if (!(await admission)) {
-      const message = 'only the container runtime of this node may pull here';
-      respondError(response, 403, { code: 'DENIED', message });
-      return;
-    }
-    response.setHeader('docker-distribution-api-version', 'registry/2.0');
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      response.setHeader('allow', 'GET, HEAD');
-      respondError(response, 405, { code: 'UNSUPPORTED', message: 'this registry is read-only' });
-      return;
-    }
-    await answer({ request, response });
-  }
+  const door = guard(server, options.admit);
 
   return {
     meter,
@@ -80,6 +79,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     },
     listen: (target) => listen(server, target),
     close: async () => {
+      door.close();
       server.closeAllConnections();
       if (!server.listening) return;
       const closed = once(server, 'close');
@@ -87,6 +87,56 @@ export function createRegistry(options: RegistryOptions): Registry {
       await closed;
     },
   };
+}
+
+/**
+ * Puts a door before an HTTP server: a connection comes to the server when it was admitted, and nothing is read from it before. Clients may close their
+ * sending half after their request.
+ */
+function guard(server: Server, admit: DoorOptions['admit']): Door {
+  // Properties of net.Server and http.Server that createServer() of node:http takes no option for.
+  Object.assign(server, { pauseOnConnect: true, httpAllowHalfOpen: true });
+  const serveHttp = server.listeners('connection');
+  server.removeAllListeners('connection');
+  const enter = (socket: Socket) => {
+    for (const listener of serveHttp) listener.call(server, socket);
+    socket.resume();
+  };
+  const door = createDoor({ admit, enter });
+  return server.on('connection', door.knock) && door;
+}
+
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: ReturnType<typeof createPullApi>,
+): Promise<void> {
+  response.setHeader('docker-distribution-api-version', 'registry/2.0');
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('allow', 'GET, HEAD');
+    respondError(response, 405, { code: 'UNSUPPORTED', message: 'this registry is read-only' });
+    return;
+  }
+  await answer({ request, response });
+}
+
+/**
+ * Ends the connection of a client that is gone. One that closes its sending half and one that closes all look the same from here, as long as nothing is
+ * sent: a response that waits for its medium would wait for nobody.
+ */
+async function watchClient(
+  socket: Socket,
+  response: ServerResponse,
+  { clock, isOpen }: Pick<RegistryOptions, 'clock' | 'isOpen'>,
+): Promise<void> {
+  if (isOpen === undefined) return;
+  const over = new AbortController();
+  response.once('close', () => over.abort());
+  if (!socket.readableEnded) await once(socket, 'end', { signal: over.signal });
+  while (!over.signal.aborted) {
+    if (!(await isOpen(socket))) socket.destroy();
+    await clock.sleep(OPEN_LOOK_MS, over.signal);
+  }
 }
 
 async function listen(server: Server, target: ListenTarget): Promise<string> {

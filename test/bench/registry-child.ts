@@ -20,7 +20,7 @@ export async function runRegistryChild(bundlePath: string): Promise<void> {
     log: createRecordingLog(),
     graceMs: 0,
     token: undefined,
-    admit: async () => true,
+    admit: async () => 'anybody',
   });
   registry.setOffers(() => ({ tags: new Map(), layers: new Map() }));
   const authority = await registry.listen({ host: '127.0.0.1', port: 0 });

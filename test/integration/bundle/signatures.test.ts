@@ -211,7 +211,7 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
         graceMs: 0,
         token: TOKEN,
         log: createRecordingLog(),
-        admit: async () => true,
+        admit: async () => 'anybody',
       });
       served.setCatalog(catalogOf(observed, judge(observed, [bundle]).assessment));
       const authority = await served.listen({ host: '127.0.0.1', port: 0 });

@@ -59,7 +59,7 @@ beforeEach(async () => {
     graceMs: 1_000,
     token: undefined,
     log: createRecordingLog(),
-    admit: async () => true,
+    admit: async () => 'anybody',
   });
   registry.setCatalog(
     new Map([[REPOSITORY, { manifests: new Set(), layers: new Map([[digest, blob.length]]), tags: new Map() }]]),

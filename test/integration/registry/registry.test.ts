@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { text } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Catalog } from '../../../src/domain/catalog.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
@@ -11,7 +11,7 @@ import type { ChangingBlobSource } from '../../../src/engine/ports.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { newBuffer } from '../../../src/platform/chunk-buffer.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { isAdmitted } from '../../../src/registry/peer.ts';
+import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
@@ -85,7 +85,11 @@ let log: RecordingLog;
 let authority: string;
 let catalog: Catalog;
 let admissions: number;
-let admit: (socket: Socket) => Promise<boolean>;
+let admit: (socket: Socket) => Promise<string | undefined>;
+const peers = createPeerScan({ clock: systemClock });
+/** Admits as the daemon does. */
+const admitUid = (allowed: number) => async (socket: Socket) =>
+  (await peers.uidOf(socket)) === allowed ? `uid ${allowed}` : undefined;
 
 async function start(graceMs = 10_000): Promise<void> {
   registry = createRegistry({
@@ -98,6 +102,7 @@ async function start(graceMs = 10_000): Promise<void> {
       admissions += 1;
       return admit(socket);
     },
+    isOpen: async (socket) => (await peers.uidOf(socket)) !== undefined,
   });
   const entry = {
     manifests: new Set([hashOf(manifest), hashOf(bareIndex)]),
@@ -116,7 +121,7 @@ beforeEach(() => {
   shelf = createShelf();
   log = createRecordingLog();
   admissions = 0;
-  admit = async () => true;
+  admit = async () => 'anybody';
 });
 afterEach(() => registry.close());
 
@@ -142,6 +147,15 @@ async function get(
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk as Buffer);
   return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
+}
+
+/** Sends `bytes` over a connection of its own, whose sending half stays open. */
+function ask(bytes: string): Socket {
+  const [host = '', port] = authority.split(':');
+  const client = connect({ host, port: Number(port), allowHalfOpen: true });
+  client.on('error', () => undefined);
+  client.write(bytes);
+  return client;
 }
 
 const at = (rest: string) => `/v2/${TOKEN}/${REPOSITORY}/${rest}`;
@@ -186,22 +200,16 @@ describe('registry: pull, after the OCI distribution specification', () => {
   });
 
   it('reads no blob for a client that left before it was admitted', async () => {
-    let letIn: (verdict: boolean) => void = () => undefined;
-    let hasLeft: Promise<unknown> = Promise.resolve();
-    admit = (socket) => {
-      hasLeft = once(socket, 'close');
-      return new Promise((resolve) => {
-        letIn = resolve;
+    let letIn: () => void = () => undefined;
+    admit = () =>
+      new Promise((resolve) => {
+        letIn = () => resolve('anybody');
       });
-    };
-    const [host = '', port] = authority.split(':');
-    const client = connect(Number(port), host);
-    client.write(`GET ${blobPath} HTTP/1.1\r\nhost: ${authority}\r\n\r\n`);
+    const client = ask(`GET ${blobPath} HTTP/1.1\r\nhost: ${authority}\r\n\r\n`);
     await vi.waitFor(() => expect(admissions).toBe(1));
-    client.destroy();
-    await hasLeft;
-    letIn(true);
-    admit = async () => true;
+    client.resetAndDestroy();
+    letIn();
+    admit = async () => 'anybody';
     await get('/v2/'); // by now the first request was worked on
     expect(shelf.given).toBe(0);
   });
@@ -228,6 +236,39 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect(answer.headers['content-range']).toBe(`bytes ${first}-${last}/300000`);
     expect(answer.headers['content-length']).toBe(String(last - first + 1));
     expect(answer.body.equals(blob.subarray(first, last + 1))).toBe(true);
+  });
+
+  it('takes the unit of a range in any case, and a target with scheme and host', async () => {
+    const answer = await get(`http://${authority}${blobPath}?ns=quay.example.com`, { headers: { range: 'BYTES=0-4' } });
+    expect([answer.status, answer.headers['content-range']]).toEqual([206, 'bytes 0-4/300000']);
+    expect(answer.body.equals(blob.subarray(0, 5))).toBe(true);
+  });
+
+  it('sends everything to a client that has closed its sending half', async () => {
+    const large = randomBytes(24 * 1024 ** 2);
+    shelf.blobs.set(hashOf(large), large);
+    const client = ask(`GET ${at(`blobs/${hashOf(large)}`)} HTTP/1.1\r\nhost: ${authority}\r\n\r\n`);
+    client.end();
+    const answer = await buffer(client);
+    expect(answer.toString('latin1', 0, 15)).toBe('HTTP/1.1 200 OK');
+    expect(answer.subarray(answer.indexOf('\r\n\r\n') + 4).equals(large)).toBe(true);
+  });
+
+  it('goes on for such a client when the medium is back, and does not wait for one that is gone', async () => {
+    shelf.breakAt = { byte: 100_000, error: gone() };
+    const request = `GET ${blobPath} HTTP/1.1\r\nhost: ${authority}\r\n\r\n`;
+    const stays = ask(request);
+    stays.end();
+    const leaves = ask(request);
+    leaves.end();
+    leaves.on('data', () => undefined);
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(2));
+    leaves.destroy();
+    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1), { timeout: 5_000 });
+    shelf.breakAt = undefined;
+    shelf.change();
+    const answer = await buffer(stays);
+    expect(answer.subarray(answer.indexOf('\r\n\r\n') + 4).equals(blob)).toBe(true);
   });
 
   it('refuses a part that is not there, and ignores what it does not understand', async () => {
@@ -332,7 +373,7 @@ describe('registry: admission', () => {
   });
 
   it('says no to everything on a connection that is not admitted', async () => {
-    admit = async () => false;
+    admit = async () => undefined;
     await start();
     for (const path of ['/v2/', blobPath]) {
       const { status, body } = await get(path);
@@ -343,13 +384,13 @@ describe('registry: admission', () => {
 
   it('finds the uid of this process at the other end, over IPv4 and over a socket for both families', async () => {
     const uid = process.getuid?.() ?? 0;
-    admit = (socket) => isAdmitted(socket, new Set([uid]));
+    admit = admitUid(uid);
     await start();
     expect((await get('/v2/')).status).toBe(200);
-    admit = (socket) => isAdmitted(socket, new Set([uid + 1]));
+    admit = admitUid(uid + 1);
     expect((await get('/v2/')).status).toBe(403);
     await registry.close();
-    admit = (socket) => isAdmitted(socket, new Set([uid]));
+    admit = admitUid(uid);
     await start();
     await registry.close();
     authority = await registry.listen({ host: '::', port: 0 });
@@ -368,7 +409,7 @@ describe('registry: admission beside many connections', () => {
     const sockets = Array.from({ length: 600 }, () => connect(port, '127.0.0.1'));
     try {
       await Promise.all(sockets.map((socket) => once(socket, 'connect')));
-      admit = (socket) => isAdmitted(socket, new Set([process.getuid?.() ?? 0]));
+      admit = admitUid(process.getuid?.() ?? 0);
       await start();
       for (let count = 0; count < 20; count += 1) expect((await get('/v2/')).status).toBe(200);
     } finally {
@@ -380,7 +421,7 @@ describe('registry: admission beside many connections', () => {
 
 describe.runIf(have('root'))('registry: admission of other users', () => {
   it('refuses a process of another uid, live', async () => {
-    admit = (socket) => isAdmitted(socket, new Set([0]));
+    admit = admitUid(0);
     await start();
     const script = `require('node:http').get('http://${authority}/v2/', { agent: false }, (r) => process.stdout.write(String(r.statusCode)))`;
     const ask = async (uid: number) => text(spawn(process.execPath, ['-e', script], { uid, cwd: '/' }).stdout);

@@ -11,6 +11,9 @@ describe('parseRoute', () => {
   it.each([
     ['/v2/', { kind: 'ping' }],
     ['/v2', { kind: 'ping' }],
+    ['http://127.0.0.1:5317/v2/', { kind: 'ping' }],
+    [`HTTP://[::1]:5317/v2/${TOKEN}/a/blobs/${digest}?ns=x`, { kind: 'blob', repository: 'a', digest }],
+    [`https://example.com/v2/${TOKEN}/a/blobs/${digest}`, { kind: 'blob', repository: 'a', digest }],
     [
       `/v2/${TOKEN}/quay.io/coreos/etcd/manifests/${digest}`,
       { kind: 'manifest', repository: 'quay.io/coreos/etcd', reference: digest },
@@ -38,6 +41,9 @@ describe('parseRoute', () => {
     '',
     '/',
     '/v1/',
+    'http://127.0.0.1:5317',
+    'http://127.0.0.1:5317?/v2/',
+    'ftp://127.0.0.1/v2/',
     '/v2/_catalog',
     `/v2/${TOKEN}`,
     `/v2/${TOKEN}/a/blobs/uploads/`,
@@ -46,7 +52,6 @@ describe('parseRoute', () => {
     `/v2/${TOKEN.replace('0', '1')}/a/blobs/${digest}`,
     `/v2/a/blobs/${digest}`,
     `/v2/${TOKEN}/../blobs/${digest}/`,
-    `http://127.0.0.1/v2/${TOKEN}/a/blobs/${digest}`,
   ])('knows nothing of %s', (path) => {
     expect(route(path)).toEqual({ kind: 'unknown' });
   });

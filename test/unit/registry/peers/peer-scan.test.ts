@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../../src/platform/clock.ts';
+import { createPeerScan, type PeerScan, type PeerSocket } from '../../../../src/registry/peers/peer-scan.ts';
+import { rowKey, type TcpTable } from '../../../../src/registry/peers/tcp-table.ts';
+
+const OWN = { address: '127.0.0.1', port: 5317 };
+
+const socketOf = (port: number): PeerSocket => ({
+  destroyed: false,
+  remoteAddress: '127.0.0.1',
+  remotePort: port,
+  localAddress: OWN.address,
+  localPort: OWN.port,
+});
+
+/** What Node shows of a socket that the other end has reset. */
+const reset: PeerSocket = {
+  destroyed: false,
+  remoteAddress: undefined,
+  localAddress: OWN.address,
+  localPort: OWN.port,
+};
+
+interface Bench {
+  readonly scan: PeerScan;
+  /** The tables that were read, in order. */
+  readonly reads: TcpTable[];
+  /** Pauses that were made, in ms. */
+  readonly pauses: number[];
+  /** Uids by port, as the tables show them. */
+  readonly rows: Map<number, { table: TcpTable; uid: number }>;
+}
+
+/** A scan over tables of the test's own, each of which takes `readMs` to read. */
+function createBench(readMs = 0, onRead: (bench: Pick<Bench, 'reads' | 'rows'>) => void = () => undefined): Bench {
+  let nowMs = 0;
+  const bench = {
+    reads: [] as TcpTable[],
+    pauses: [] as number[],
+    rows: new Map<number, { table: TcpTable; uid: number }>(),
+  };
+  const clock = {
+    ...systemClock,
+    monotonic: () => nowMs,
+    sleep: async (ms: number) => {
+      bench.pauses.push(ms);
+      nowMs += ms;
+    },
+  };
+  const read = async function* (table: TcpTable) {
+    bench.reads.push(table);
+    nowMs += readMs;
+    onRead(bench);
+    for (const [port, row] of bench.rows) {
+      const key = rowKey(table, { address: '127.0.0.1', port }, OWN);
+      if (row.table === table) yield ` 0: ${key} 01 0:0 0:0 0 ${row.uid} 0 77 1\n`;
+    }
+  };
+  return { ...bench, scan: createPeerScan({ clock, read }) };
+}
+
+const TCP = '/proc/net/tcp';
+const TCP6 = '/proc/net/tcp6';
+
+describe('createPeerScan', () => {
+  it('reads one table once for all that ask in one turn', async () => {
+    const { scan, reads, rows } = createBench();
+    const ports = Array.from({ length: 1_000 }, (_none, at) => 40_000 + at);
+    for (const port of ports) rows.set(port, { table: TCP, uid: port });
+    expect(await Promise.all(ports.map((port) => scan.uidOf(socketOf(port))))).toEqual(ports);
+    expect(reads).toEqual([TCP]);
+  });
+
+  it('reads nothing for sockets that are closed already', async () => {
+    const { scan, reads } = createBench();
+    const asked = [reset, { ...socketOf(1), destroyed: true }].map((socket) => scan.uidOf(socket));
+    expect(await Promise.all(asked)).toEqual([undefined, undefined]);
+    expect(reads).toEqual([]);
+  });
+
+  it('looks into the table of IPv6 for those that are not found in the other', async () => {
+    const { scan, reads, rows } = createBench();
+    rows.set(1, { table: TCP, uid: 7 }).set(2, { table: TCP6, uid: 8 });
+    expect(await Promise.all([scan.uidOf(socketOf(1)), scan.uidOf(socketOf(2))])).toEqual([7, 8]);
+    expect(reads).toEqual([TCP, TCP6]);
+  });
+
+  it('looks three times for all that are not found, and not three times for each', async () => {
+    const { scan, reads } = createBench();
+    const lost = Array.from({ length: 500 }, (_none, at) => scan.uidOf(socketOf(at + 1)));
+    expect(new Set(await Promise.all(lost))).toEqual(new Set([undefined]));
+    expect(reads).toEqual([TCP, TCP6, TCP, TCP6, TCP, TCP6]);
+  });
+
+  it('finds one whose row slipped through the first look', async () => {
+    const { scan } = createBench(0, ({ reads, rows }) => {
+      if (reads.length > 2) rows.set(1, { table: TCP, uid: 7 });
+    });
+    expect(await scan.uidOf(socketOf(1))).toBe(7);
+  });
+
+  it('pauses for four times as long as the last scan took, and a quarter of a second at most', async () => {
+    for (const [readMs, pauseMs] of [
+      [10, 40],
+      [200, 250],
+    ] as const) {
+      const { scan, pauses, rows } = createBench(readMs);
+      rows.set(1, { table: TCP, uid: 7 });
+      await scan.uidOf(socketOf(1));
+      await scan.uidOf(socketOf(1));
+      expect(pauses).toEqual([pauseMs]);
+    }
+  });
+
+  it('admits nobody when the tables can not be read', async () => {
+    const read = () => {
+      throw new Error('ENOENT');
+    };
+    expect(await createPeerScan({ clock: systemClock, read }).uidOf(socketOf(1))).toBeUndefined();
+  });
+});
