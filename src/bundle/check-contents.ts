@@ -62,7 +62,9 @@ function checkLayers(layers: readonly Layer[], { update }: Payload): void {
 
 function checkReference(image: Image): void {
   if (!isCanonicalReference(image.reference) || !image.reference.endsWith(`@${image.digest}`)) {
-    throw wrong(`${printable(image.reference)}: reference must be registry/repository@${image.digest}`);
+    throw wrong(
+      `${printable(image.reference)}: reference must be registry/repository@${image.digest}, its host in lower case`,
+    );
   }
   if (parseReference(image.reference).tag !== undefined)
     throw wrong(`${image.reference}: reference must not carry a tag`);

@@ -3,7 +3,7 @@ import { type Digest, isDigest } from './digest.ts';
 
 /** A fully qualified image reference, after the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
 export interface Reference {
-  /** Host and port as `quay.io` or `127.0.0.1:5000`. */
+  /** Host and port as `quay.io` or `127.0.0.1:5000`, in lower case. */
   readonly registry: string;
   /** `registry/path` without tag or digest: `quay.io/coreos/etcd`. */
   readonly repository: string;
@@ -19,7 +19,7 @@ const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
 /**
  * Reads a fully qualified reference with or without tag and digest. `docker.io/etcd` becomes `docker.io/library/etcd`, as every
- * runtime stores it.
+ * runtime stores it, and `QUAY.io/etcd` becomes `quay.io/etcd`: names of hosts are the same in either case, and nothing else about a reference is.
  *
  * @throws AppError `domain/reference` (`reject`) that names the part which is wrong.
  */
@@ -83,7 +83,8 @@ function isQualified(registry: string): boolean {
 }
 
 function canonicalRepository(registry: string, path: string): string {
-  const host = registry === 'index.docker.io' ? 'docker.io' : registry;
+  const name = registry.toLowerCase();
+  const host = name === 'index.docker.io' ? 'docker.io' : name;
   return host === 'docker.io' && !path.includes('/') ? `docker.io/library/${path}` : `${host}/${path}`;
 }
 

@@ -1,10 +1,12 @@
+import { lstat } from 'node:fs/promises';
+import type { BundleReader } from '../bundle/bundle-reader.ts';
 import type { ServedBundle, ServeRequest } from '../cli/command-adapters.ts';
 import type { Digest } from '../domain/digest.ts';
 import type { BlobSource } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
-import { createCheckedSource } from '../registry/checked-source.ts';
+import { createCheckedSource, type StampOf } from '../registry/checked-source.ts';
 import { createRegistry } from '../registry/server.ts';
 import { offersOf } from './offers.ts';
 
@@ -12,7 +14,7 @@ import { offersOf } from './offers.ts';
 export async function serveBundle({ reader, repositories, host, port, warn }: ServeRequest): Promise<ServedBundle> {
   const life = new AbortController();
   const { find, paths, documents } = offersOf(repositories);
-  const source = createCheckedSource(withDocuments(documents, reader), life.signal);
+  const source = createCheckedSource(withDocuments(documents, reader), fileStamps(reader, documents), life.signal);
   const registry = createRegistry({
     source: { ...source, onChange: () => () => undefined },
     clock: systemClock,
@@ -32,6 +34,16 @@ export async function serveBundle({ reader, repositories, host, port, warn }: Se
       life.abort();
       await registry.close();
     },
+  };
+}
+
+/** What lstat(2) tells of the file of a blob. Its ctime can't be set back, whatever is done with its mtime. */
+function fileStamps(reader: BundleReader, documents: ReadonlyMap<Digest, Buffer>): StampOf {
+  return async (digest, signal) => {
+    if (documents.has(digest)) return 'in memory';
+    const { file } = await reader.placeOf(digest, signal);
+    const stats = await lstat(file, { bigint: true }).catch(() => undefined);
+    return stats && [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
   };
 }
 

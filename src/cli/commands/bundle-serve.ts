@@ -49,13 +49,21 @@ async function serve(path: string, options: BundleServeOptions, context: Command
   const warn = (line: string) => stderr(`stickpin: ${oneLine(line)}\n`);
   const served = await serveBundle({ reader, repositories, ...options.listen, warn });
   try {
-    for (const line of warningsOf(read)) warn(line);
+    for (const line of [...exposureOf(served), ...warningsOf(read)]) warn(line);
     const tags = new Map([...repositories].map(([name, found]) => [name, [...found.tags.keys()]]));
     context.stdout(options.json ? `${JSON.stringify(asJson(read, served, tags))}\n` : asText(read, served, tags));
     await until(signal);
   } finally {
     await served.close();
   }
+}
+
+/** What to know about an address that other machines may reach. */
+function exposureOf({ authority }: ServedBundle): string[] {
+  if (/^(127\.|\[::1\]|\[::ffff:127\.)/.test(authority)) return [];
+  return [
+    `whoever reaches ${authority} over the network may pull all of this bundle, without a password and without encryption; --listen 127.0.0.1:5000 keeps it on this machine`,
+  ];
 }
 
 /** What of the bundle can't be served: what lacks though it should be there, and what a delta leaves to its base. */

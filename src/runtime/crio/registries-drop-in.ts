@@ -77,7 +77,9 @@ function placeOf(repository: string, entry: RegistryEntry | undefined): string[]
 
 /** Whether it is the name of a repository. containers/image gives a pull up, ours included, when one of the places is not. */
 function isRepository(name: string): boolean {
-  return name.includes('/') && isCanonicalReference(`${name}:tag`);
+  const slash = name.indexOf('/');
+  // A user may write a host in either case.
+  return slash > 0 && isCanonicalReference(`${name.slice(0, slash).toLowerCase()}${name.slice(slash)}:tag`);
 }
 
 function keptMirror(repository: string, entry: RegistryEntry, mirror: RegistryEntry['mirrors'][number]): string[] {

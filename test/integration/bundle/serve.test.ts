@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -354,6 +354,18 @@ describe('bundle serve: what is damaged', () => {
     expect((await rest()).body.equals(bigLayer.bytes.subarray(10))).toBe(true);
   });
 
+  it('is checked again when its file changed after the first check', async () => {
+    served = await startServing(copy);
+    const rest = () => get(at(`blobs/${bigLayer.digest}`), { headers: { range: 'bytes=10-' } });
+    expect((await rest()).body.equals(bigLayer.bytes.subarray(10))).toBe(true);
+    const file = blobFile(copy, bigLayer.digest);
+    const { atime, mtime } = statSync(file);
+    damage(bigLayer.digest, 42);
+    utimesSync(file, atime, mtime);
+    await expect(rest()).rejects.toThrow(/aborted|hang up|ECONNRESET/);
+    expect(served.stderr()).toMatch(/broke off: .*damaged/);
+  });
+
   it('is not given when it is a manifest', async () => {
     served = await startServing(copy);
     damage(etcd.manifest.digest, 3);
@@ -434,6 +446,15 @@ describe('bundle serve: from start to end', () => {
         new RegExp(`^stickpin: 127\\.0\\.0\\.1:${port} can't be .*EADDRINUSE.*--listen.*\\n$`),
       ),
     });
+  });
+
+  it('warns when other machines may reach it, and only then', async () => {
+    expect(served.stderr()).toBe('');
+    await served.stop();
+    served = await startServing(bundle.path, '--listen', '0.0.0.0:0');
+    expect(served.stderr()).toMatch(
+      /^stickpin: whoever reaches 0\.0\.0\.0:\d+ over the network may pull .*--listen 127.*\n$/,
+    );
   });
 
   it('tells in its help where it listens', async () => {

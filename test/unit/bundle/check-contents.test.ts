@@ -134,6 +134,16 @@ describe('checkContents', () => {
       'must not carry a tag',
     ],
     [
+      'a host that is not in lower case',
+      { layers: [layer], images: [{ ...etcd, reference: `QUAY.io/coreos/etcd@${etcd.digest}`, tags: [] }] },
+      'its host in lower case',
+    ],
+    [
+      'a registry without a repository',
+      { layers: [layer], images: [{ ...etcd, reference: `quay.io@${etcd.digest}`, tags: [] }] },
+      'must be registry/repository@',
+    ],
+    [
       'a short name',
       { layers: [layer], images: [{ ...etcd, reference: `etcd@${etcd.digest}` }] },
       'must be registry/repository@',

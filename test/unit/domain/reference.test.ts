@@ -14,6 +14,9 @@ const digest = `sha256:${'5f'.repeat(32)}`;
 describe('parseReference', () => {
   it.each([
     ['quay.io/coreos/etcd:3.5.9', { registry: 'quay.io', repository: 'quay.io/coreos/etcd', tag: '3.5.9' }],
+    ['QUAY.io/coreos/etcd:V1', { registry: 'quay.io', repository: 'quay.io/coreos/etcd', tag: 'V1' }],
+    ['Index.Docker.IO/nginx', { registry: 'docker.io', repository: 'docker.io/library/nginx' }],
+    ['[FE80::1]:5000/a', { registry: '[fe80::1]:5000', repository: '[fe80::1]:5000/a' }],
     ['localhost/a', { registry: 'localhost', repository: 'localhost/a' }],
     ['127.0.0.1:5000/a/b', { registry: '127.0.0.1:5000', repository: '127.0.0.1:5000/a/b' }],
     ['[::1]:5000/a:x', { registry: '[::1]:5000', repository: '[::1]:5000/a', tag: 'x' }],
@@ -30,6 +33,9 @@ describe('parseReference', () => {
     ['etcd', 'registry'],
     ['coreos/etcd:3.5', 'registry'],
     ['/etcd', 'registry'],
+    ['registry.example.com', 'registry'],
+    ['registry.example.com:5000', 'registry'],
+    ['registry.example.com/', "''"],
     ['quay.io/', "''"],
     ['quay.io/../../etc/passwd', "'..'"],
     ['quay.io/Upper', "'Upper'"],

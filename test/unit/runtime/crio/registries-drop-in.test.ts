@@ -107,6 +107,11 @@ describe('renderRegistriesDropIn, with places that make no name', () => {
     expect(render(text)).toEqual([{ prefix: 'quay.io/a', location: 'quay.io/a', blocked: true, mirror: [ours] }]);
   });
 
+  it('takes a host in either case', () => {
+    const text = 'prefix = "quay.io"\nlocation = "Mirror.example.com/q"';
+    expect(render(text)).toEqual([{ prefix: 'quay.io/a', location: 'Mirror.example.com/q/a', mirror: [ours] }]);
+  });
+
   it('leaves out a mirror that is a bare host, and keeps the others', () => {
     const text = ['mirror.example.com', 'b.example.com/a'].map((place) => `[[registry.mirror]]\nlocation = "${place}"`);
     expect(render(`prefix = "quay.io/a"\n${text.join('\n')}`)).toEqual([
