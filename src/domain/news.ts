@@ -39,8 +39,11 @@ function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News
   const is = observed.runtime;
   if (is.kind !== 'reachable') {
     if (was?.kind === is.kind) return [];
+    const { what, next } = runtimeAway(is);
+    if (is.kind === 'unreachable' && is.stoppingUnit !== undefined)
+      return [{ kind: 'runtimeStopping', level: 'info', message: `${what} ${next}` }];
     const kind = is.kind === 'unlisted' ? 'imagesUnlisted' : 'runtimeUnreachable';
-    return [{ kind, level: 'warn', message: `${runtimeAway(is).what} Preloads wait for it.` }];
+    return [{ kind, level: 'warn', message: `${what} Preloads wait for it.` }];
   }
   const message = `The container runtime answers: ${is.name}`;
   const back: News[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];

@@ -18,6 +18,14 @@ export interface RuntimeAway {
 export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): RuntimeAway {
   switch (runtime.kind) {
     case 'unreachable':
+      if (runtime.stoppingUnit !== undefined) {
+        return {
+          code: 'runtime/unreachable',
+          word: 'RuntimeStopping',
+          what: `${runtime.stoppingUnit} is being stopped, so pulls were broken off.`,
+          next: 'They go on by themselves when it runs again.',
+        };
+      }
       return {
         code: 'runtime/unreachable',
         word: 'RuntimeUnreachable',

@@ -76,4 +76,6 @@ export interface UnlistedRuntime {
 export interface UnreachableRuntime {
   readonly kind: 'unreachable';
   readonly reason: string;
+  /** systemd is stopping this unit, so that the runtime was not even asked. */
+  readonly stoppingUnit?: string;
 }

@@ -254,6 +254,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         await store.settled();
       }
       const end = await pullImage(image, bundle, { ...deps, stalls, online: task.online === true }, signal);
+      if (end.kind === 'interrupted') return 'ended';
       const before = failures.last(task);
       if (end.kind === 'pulled') {
         if (inVain.has(image.reference)) inVain.set(image.reference, true);

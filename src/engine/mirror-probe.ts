@@ -39,7 +39,7 @@ export async function probeMirror(
   return { isAsked, failure };
 }
 
-/** Whether a probe failed because nothing answered it. */
+/** Whether a probe failed because nothing answered it, or the runtime is being stopped. */
 export function isRuntimeAway({ failure }: ProbeEnd): boolean {
-  return failure instanceof AppError && failure.code === 'runtime/unreachable';
+  return failure instanceof AppError && ['runtime/unreachable', 'runtime/stopping'].includes(failure.code);
 }

@@ -133,6 +133,8 @@ export interface ContainersPort {
 /** Why a pull failed, as far as the runtime's status tells. */
 export type PullErrorCode =
   | 'runtime/unreachable'
+  /** Its unit is being stopped. Nothing failed: the pull is made again when it runs. */
+  | 'runtime/stopping'
   | 'runtime/no-space'
   | 'runtime/digest-mismatch'
   | 'runtime/not-found'
@@ -144,8 +146,8 @@ export type PullErrorCode =
 export interface UnitControl {
   /** `ReloadUnit(name, "replace")`; resolves when the job is done. @throws AppError `host/unit` (`retry`) */
   reloadUnit(unit: string, signal: AbortSignal): Promise<void>;
-  /** Calls `listener` when the unit's `ActiveState` or main process changed. */
-  onUnitChange(unit: string, listener: () => void): Unsubscribe;
+  /** Calls `listener` when the unit's `ActiveState` or main process changed, with the `ActiveState` where that is known. */
+  onUnitChange(unit: string, listener: (activeState?: string) => void): Unsubscribe;
 }
 
 /** What the registry saw since the daemon started. */

@@ -37,6 +37,8 @@ export type PullEnd =
       /** It was to come from our registry, which was never asked for its manifest: another source of the runtime gave it. */
       readonly isElsewhere: boolean;
     }
+  /** The runtime is being stopped; nothing is wrong with the image. */
+  | { readonly kind: 'interrupted' }
   | ({ readonly kind: 'failed' } & PullFault);
 
 /**
@@ -67,6 +69,7 @@ export async function pullImage(
     return { kind: 'pulled', isElsewhere: deps.online !== true && requests() === asked };
   } catch (error) {
     signal.throwIfAborted();
+    if (error instanceof AppError && error.code === 'runtime/stopping') return { kind: 'interrupted' };
     const isUnused = requests() === asked;
     const notOffered = unknown().count === unknownBefore ? undefined : unknown().last;
     const fault = await explain(error, { image, bundle, isUnused, notOffered }, deps, signal);

@@ -96,6 +96,8 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
         else await restore(task, bundle, assessment, signal);
       } catch (error) {
         signal.throwIfAborted();
+        // It was interrupted, and is begun anew when the runtime runs.
+        if (error instanceof AppError && error.code === 'runtime/stopping') return;
         const isSettling = error instanceof AppError && error.code === 'engine/mirror-unused';
         const reason = failureOf(task, bundle, error);
         const { attempts } = failures.note(task, reason, isSettling ? 'settling' : 'backoff', clock.now());

@@ -1,5 +1,6 @@
 import type { Unsubscribe } from '../engine/ports.ts';
 import { BusErrorReply, type BusSignal, unwrapVariant } from '../platform/message-bus.ts';
+import { loadedUnitProperty } from './loaded-unit.ts';
 import type { SystemBus } from './system-bus.ts';
 import { MANAGER, MANAGER_SIGNALS, PROPERTIES, SYSTEMD } from './systemd-names.ts';
 import { unitObjectPath, unitOfObjectPath } from './unit-object.ts';
@@ -49,8 +50,8 @@ export async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): P
   }
 }
 
-/** Calls `listener` when `ActiveState` or `MainPID` of the unit changed, and after each connection. */
-export function watchUnit(bus: SystemBus, unit: string, listener: () => void): Unsubscribe {
+/** Calls `listener` when `ActiveState` or `MainPID` of the unit changed, and after each connection, with `ActiveState` where it is known. */
+export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?: string) => void): Unsubscribe {
   const path = unitObjectPath(unit);
   const last = new Map<string, unknown>();
   const onProperties = (signal: BusSignal): void => {
@@ -62,17 +63,35 @@ export function watchUnit(bus: SystemBus, unit: string, listener: () => void): U
       differs ||= last.get(name) !== value;
       last.set(name, value);
     }
-    if (differs) listener();
+    if (differs) tell();
   };
-  const resync = (): void => {
-    subscribeToSignals(bus, forever).then(listener, () => undefined);
+  let isOver = false;
+  const tell = (): void => {
+    if (isOver) return;
+    const activeState = last.get('ActiveState');
+    listener(typeof activeState === 'string' ? activeState : undefined);
+  };
+  /** Asks for what signals told before anybody listened. */
+  const ask = async (): Promise<void> => {
+    last.clear();
+    try {
+      await subscribeToSignals(bus, forever);
+      const activeState = await loadedUnitProperty(bus, unit, 'Unit', 'ActiveState', forever);
+      if (!last.has('ActiveState')) last.set('ActiveState', activeState);
+    } catch {
+      // There is no connection now, or no such unit.
+    }
   };
   const stops = [
     bus.onSignal({ sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', path }, onProperties),
-    bus.onConnected(resync),
+    bus.onConnected(() => void ask().then(tell)),
   ];
-  subscribeToSignals(bus, forever).catch(() => undefined);
+  void ask().then(() => {
+    // Whoever watches has looked at the rest already.
+    if (last.get('ActiveState') === 'deactivating') tell();
+  });
   return () => {
+    isOver = true;
     for (const stop of stops) stop();
   };
 }

@@ -65,6 +65,7 @@ export const messageIds = {
   runtimeUnreachable: '1aee153d8aea470aab617367691401a1',
   imagesUnlisted: 'e4228d8d127049486618eb95c60038b6',
   runtimeTooOld: 'f173cf189f16a47073584236d33d47e2',
+  runtimeStopping: 'd6a83b82f4311deb79a05a0ec7109fef',
   runtimeBack: '64a1a0e1ee234434ab3ddbf583b05f69',
   roundFailed: '0fb4b41dc97649f488a3eb7b6bb7fa3a',
 } as const;

@@ -13,6 +13,7 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type Call, callAgain } from './call-again.ts';
 import type { CriClient } from './cri-client.ts';
+import type { UnitStop } from './unit-stop.ts';
 
 /** The part of an observation that a runtime's own adapter adds. */
 export interface Rendered {
@@ -35,6 +36,7 @@ export interface RuntimeTraits {
 /** What a {@link CriObserver} works with. */
 export interface CriObserverOptions {
   readonly cri: Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
+  readonly stop: Pick<UnitStop, 'unit'>;
   readonly traits: RuntimeTraits;
   /** Deadline of one observation. */
   readonly timeoutMs: number;
@@ -66,10 +68,16 @@ const NOTHING_RENDERED: Rendered = { renderedPins: [], renderedMirrors: [] };
  *   fails here for a moment whenever a commit takes a file away that it is about to count;
  * - what is rendered: it is that of the last observation, or nothing, so that it is rendered again.
  */
-export function createCriObserver({ cri, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {
+export function createCriObserver({ cri, stop, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {
   let last: Remembered = {};
   const nameOf = (name: string | undefined) => name ?? last.name ?? `${traits.title} (version unknown)`;
   return async (signal) => {
+    const stoppingUnit = stop.unit();
+    // While it ends it may still answer, but takes no pulls any more.
+    if (stoppingUnit !== undefined) {
+      last = {};
+      return { kind: 'unreachable', reason: `${stoppingUnit} is being stopped`, stoppingUnit };
+    }
     let isAlive = false;
     try {
       return await withDeadline('The container runtime', timeoutMs, signal, async (inner) => {

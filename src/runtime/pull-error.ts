@@ -53,6 +53,7 @@ export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorC
 /** What may be done about each pull error. A damaged or missing blob waits for a medium that has it. */
 export const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
   'runtime/unreachable': 'retry',
+  'runtime/stopping': 'retry',
   'runtime/no-space': 'wait',
   'runtime/digest-mismatch': 'wait',
   'runtime/not-found': 'wait',
@@ -63,6 +64,7 @@ export const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
 
 /** What to do next, for the end of a message. */
 export const PULL_ADVICE: Readonly<Record<PullErrorCode, string>> = {
+  'runtime/stopping': 'It goes on when the runtime runs again',
   'runtime/unreachable': 'See whether the runtime runs; the pull is tried again',
   'runtime/no-space': "Free space on the runtime's storage",
   'runtime/digest-mismatch': 'A blob on the medium is damaged: copy the bundle again or use another medium',

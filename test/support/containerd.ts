@@ -37,6 +37,8 @@ export interface Containerd {
   log(): string;
   /** Ends it and starts it again with what it has stored. Containers don't outlive it: to them it is a reboot. */
   restart(): Promise<void>;
+  /** Ends it in order (SIGTERM); {@link Containerd.restart} starts it again. */
+  end(): Promise<void>;
   /** Ends it without warning (SIGKILL); {@link Containerd.restart} starts it again. */
   kill(): Promise<void>;
   /** Ends it and removes everything of it. Safe to call twice. */
@@ -104,6 +106,7 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
       await end(running, stopSignal);
       await start();
     },
+    end: () => end(running, stopSignal),
     kill: () => end(running, 'SIGKILL'),
     stop,
   };

@@ -13,6 +13,7 @@ import {
   type HarnessOptions,
   type SettingsOverrides,
 } from './daemon-harness.ts';
+import { createFakeUnit } from './fake-unit.ts';
 import { skopeoArgv } from './rootfs/trixie-root.ts';
 
 /** The daemon and the CRI-O double beside each other, as on a node. */
@@ -41,6 +42,7 @@ export async function createCrioNode(
   const start = () => startCrioDouble({ skopeo: skopeoArgv(), ...options, base, flags });
   let double = await start();
   const { dirs, socketPath } = double;
+  const unit = createFakeUnit(() => double.reload());
   const harness = await createDaemonHarness({
     ...harnessOptions,
     settings: {
@@ -57,16 +59,20 @@ export async function createCrioNode(
         ...settings.crio,
       },
     },
-    units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
+    units: unit.units,
   });
   return {
     harness,
     double: () => double,
     killRuntime: () => double.kill(),
     restartRuntime: async (other) => {
-      await double.stop();
       if (other !== undefined) flags = [cleanShutdown, ...other];
-      double = await start();
+      await unit.restart(
+        () => double.stop(),
+        async () => {
+          double = await start();
+        },
+      );
     },
     powerCutAndWipe: async () => {
       await double.kill();

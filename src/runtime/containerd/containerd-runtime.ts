@@ -7,6 +7,7 @@ import type { MirrorAddress } from '../mirror-address.ts';
 import { createCriObserver, type RuntimeTraits } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { configError } from '../runtime-error.ts';
+import { createUnitStop } from '../unit-stop.ts';
 import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
 import { createImagesClient } from './images-client.ts';
 import { labelChanges, labelledPins, MARK_LABEL } from './pin-label.ts';
@@ -42,12 +43,9 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   const client = { socketPath, ...(protoRoot && { protoRoot }) };
   const cri = createCriClient(client);
   const images = createImagesClient(client);
-  const listeners = createListeners((notify) => {
-    const stops = unitNames.map((unit) => options.units.onUnitChange(unit, notify));
-    return () => {
-      for (const stop of stops) stop();
-    };
-  });
+  const clock = options.clock ?? systemClock;
+  const stop = createUnitStop(unitNames, { units: options.units, clock });
+  const listeners = createListeners(stop.watch);
   let pinned: ReadonlySet<string> = new Set();
   const pinPulled = async (reference: string, signal: AbortSignal): Promise<void> => {
     if (!pinned.has(reference)) return;
@@ -70,9 +68,10 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     onChange: listeners.add,
     observe: createCriObserver({
       cri,
+      stop,
       traits: TRAITS,
       timeoutMs: options.observeTimeoutMs ?? 15_000,
-      clock: options.clock ?? systemClock,
+      clock,
       rendered: async (signal) => ({
         renderedPins: labelledPins(await images.list(signal, MARK_LABEL)),
         renderedMirrors: (await (await hosts(signal))?.rendered()) ?? [],
@@ -89,7 +88,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       await directory?.apply(mirrors.map(({ repository }) => repository));
     },
     pull: async (reference, signal) => {
-      await cri.pullImage(reference, signal);
+      await stop.guard((inner) => cri.pullImage(reference, inner), signal);
       // The image is there: a label that could not be set is missed by the next observation, and asked for then.
       await pinPulled(reference, signal).catch(() => signal.throwIfAborted());
     },

@@ -10,6 +10,7 @@ import { createListeners } from '../listeners.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
 import { createCriObserver, type RuntimeTraits } from '../observe.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
+import { createUnitStop, type UnitStop } from '../unit-stop.ts';
 import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
@@ -54,13 +55,15 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   const paths = { ...CRIO_PATHS, ...options.paths };
   const cri: CriClient = createCriClient({ socketPath, ...(protoRoot && { protoRoot }) });
   const files = createCrioFiles(paths, options.mirror);
-  const reload = createReload((signal) =>
+  const clock = options.clock ?? systemClock;
+  const stop = createUnitStop([unit], { units, clock });
+  const reload = createReload(stop, (signal) =>
     withDeadline(`The reload of ${unit}`, reloadTimeoutMs, signal, (inner) => units.reloadUnit(unit, inner)),
   );
   const listeners = createListeners((notify) => {
     const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
     const stops = [
-      units.onUnitChange(unit, notify),
+      stop.watch(notify),
       watchConfig(watched, { ownPaths: [paths.pinsLink, paths.mirrorsLink], log }, notify),
     ];
     return () => {
@@ -73,9 +76,10 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     onChange: listeners.add,
     observe: createCriObserver({
       cri,
+      stop,
       traits: TRAITS,
       timeoutMs: options.observeTimeoutMs ?? 15_000,
-      clock: options.clock ?? systemClock,
+      clock,
       rendered: async (signal) => {
         const { rendered, fault } = await inspectPins(files, paths, signal);
         return { renderedPins: rendered, pinFault: fault, renderedMirrors: await files.renderedMirrors() };
@@ -96,7 +100,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
       refuseShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
     },
     pull: async (reference, signal) => {
-      await cri.pullImage(reference, signal);
+      await stop.guard((inner) => cri.pullImage(reference, inner), signal);
     },
     image: cri.imageStatus,
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
@@ -114,13 +118,17 @@ async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: Ab
   }
 }
 
-/** Reloads when something changed, and when an earlier one failed or may never have been asked for (the daemon died in between). */
-function createReload(ask: (signal: AbortSignal) => Promise<void>) {
+/**
+ * Reloads when something changed, and when an earlier one failed or may never have been asked for (the daemon died in between). While the unit is being
+ * stopped a job would take the place of the stop; the configuration is read with the next start anyway.
+ */
+function createReload(stop: Pick<UnitStop, 'unit'>, ask: (signal: AbortSignal) => Promise<void>) {
   let owed: 'no' | 'yes' | 'unknown' = 'unknown';
   return {
     run: async (wanted: boolean, hasContent: boolean, signal: AbortSignal): Promise<void> => {
       if (!wanted && owed !== 'yes' && !(owed === 'unknown' && hasContent)) return;
       owed = 'yes';
+      if (stop.unit() !== undefined) return;
       await ask(signal);
       owed = 'no';
     },

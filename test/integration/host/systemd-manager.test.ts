@@ -144,6 +144,31 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     off();
   });
 
+  it('tells the state of a unit with each change, and one that is being stopped already at once', async () => {
+    systemd.addUnit('crio.service', { Unit: { ActiveState: 'deactivating' } });
+    const states: unknown[] = [];
+    const off = manager.onUnitChange('crio.service', (state) => states.push(state));
+    await eventually(() => expect(states).toEqual(['deactivating']));
+    for (const ActiveState of ['inactive', 'activating', 'active'])
+      systemd.changeProperties('crio.service', 'Unit', { ActiveState });
+    systemd.changeProperties('crio.service', 'Service', { MainPID: 11 });
+    await eventually(() => expect(states).toEqual(['deactivating', 'inactive', 'activating', 'active', 'active']));
+    off();
+  });
+
+  it('asks for the state of a unit anew when the bus comes back', async () => {
+    systemd.addUnit('crio.service', { Unit: { ActiveState: 'deactivating' } });
+    const states: unknown[] = [];
+    const off = manager.onUnitChange('crio.service', (state) => states.push(state));
+    await eventually(() => expect(states).toEqual(['deactivating']));
+    await daemon.restart();
+    await eventually(() => expect(log.lines.at(-1)?.message).toContain('again'), 10_000);
+    systemd = await startSystemdDouble(daemon.address);
+    systemd.addUnit('crio.service', { Unit: { ActiveState: 'active' } });
+    await eventually(() => expect(states.at(-1)).toBe('active'), 10_000);
+    off();
+  });
+
   it('believes nobody but the owner of the name of systemd', async () => {
     const stranger = await connectMessageBus(daemon.address, never);
     const path = '/org/freedesktop/systemd1';

@@ -65,6 +65,16 @@ describe('newsBetween', () => {
     ]);
   });
 
+  it('tells that the runtime is being stopped, and nothing more while it is away', () => {
+    const stopping = snapshot({
+      runtime: { kind: 'unreachable', reason: 'crio.service is being stopped', stoppingUnit: 'crio.service' },
+    });
+    expect(told(snapshot(), stopping)).toEqual([
+      'runtimeStopping: crio.service is being stopped, so pulls were broken off. They go on by themselves when it runs again.',
+    ]);
+    expect(told(stopping, snapshot({ runtime: away }))).toEqual([]);
+  });
+
   it('tells once that the runtime is too old', () => {
     const old = snapshot({ runtime: reachable({ name: 'containerd 1.6.20~ds1' }) });
     const kinds = (lines: readonly string[]) => lines.map((line) => line.split(':')[0]);

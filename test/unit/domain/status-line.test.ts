@@ -266,6 +266,16 @@ describe('statusLine: the wording of the design', () => {
         "cri-o 1.36.3 answers, but does not list its images: database is locked. ocp 4.13.7 waits for it. It is asked again by itself; the runtime's own journal tells more.",
     },
     {
+      when: 'the runtime is being stopped and a bundle waits for it',
+      over: {
+        media: [stick],
+        runtime: { kind: 'unreachable', reason: 'crio.service is being stopped', stoppingUnit: 'crio.service' },
+      },
+      bundles: [adopted],
+      reads:
+        'crio.service is being stopped, so pulls were broken off. ocp 4.13.7 waits for it. They go on by themselves when it runs again.',
+    },
+    {
       when: 'the runtime is too old, before the first stick',
       over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
       reads:

@@ -130,9 +130,9 @@ describe('activateBundle', () => {
     await expect(node.activate()).rejects.toThrow(/did not come to stickpin's registry for quay.*no route to host/);
   });
 
-  it('tells a runtime that is away as such', async () => {
+  it.each(['runtime/unreachable', 'runtime/stopping'])('tells a runtime that is away as such: %s', async (code) => {
     node.mirrored = new Set();
-    node.failPull = new AppError({ code: 'runtime/unreachable', message: 'gone', disposition: 'retry' });
+    node.failPull = new AppError({ code, message: 'gone', disposition: 'retry' });
     await expect(node.activate()).rejects.toBe(node.failPull);
   });
 

@@ -371,6 +371,34 @@ describe('engine: the runtime', () => {
     expect(kinds().filter((kind) => kind === 'runtimeUnreachable')).toHaveLength(1);
   });
 
+  it.each([
+    ['a pull', (reference: string) => reference.includes('@')],
+    ['an activation', (reference: string) => !reference.includes('@')],
+  ])('breaks off %s when it is being stopped, which is no failure', async (_what, isBroken) => {
+    await start([], ({ runtime }) => {
+      const pull = runtime.onPull;
+      let isStopped = false;
+      runtime.onPull = async (reference, signal) => {
+        if (isStopped || !isBroken(reference)) return pull(reference, signal);
+        isStopped = true;
+        runtime.isUp = false;
+        throw new AppError({
+          code: 'runtime/stopping',
+          message: 'crio.service is being stopped',
+          disposition: 'retry',
+        });
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1_000);
+    expect(node.engine.report()?.runtime.reachable).toBe(false);
+    node.runtime.isUp = true;
+    node.runtime.emit();
+    await node.clock.advance(100);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds().filter((kind) => /Failed|Degraded/.test(kind))).toEqual([]);
+  });
+
   it('goes on at once when its coming back is signalled', async () => {
     await start([], ({ runtime }) => {
       runtime.isUp = false;

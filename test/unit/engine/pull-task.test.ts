@@ -155,6 +155,10 @@ describe('pullImage', () => {
     expect(fault).toMatchObject({ retry, reason: { code, message: expect.stringMatching(message) } });
   });
 
+  it('does not count the stop of the runtime as a failure', async () => {
+    expect((await pull({ error: failed('runtime/stopping') })).end).toEqual({ kind: 'interrupted' });
+  });
+
   it('takes a foreign error for a failed pull', async () => {
     const { fault } = await pull({ error: new TypeError('oops') });
     expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'runtime/pull-failed' } });

@@ -14,11 +14,13 @@ let clock: VirtualClock;
 /** Errors that each call still throws, in order; `always` is thrown for ever. */
 let failures: Partial<Record<Name, { readonly error: Error; left: number }>>;
 let calls: Name[];
+let stoppingUnit: string | undefined;
 let observe: ReturnType<typeof createCriObserver>;
 
 beforeEach(() => {
   clock = createVirtualClock();
   failures = {};
+  stoppingUnit = undefined;
   calls = [];
   const answer = async <T>(name: Name, value: T): Promise<T> => {
     calls.push(name);
@@ -35,6 +37,7 @@ beforeEach(() => {
       listImages: () => answer('listImages', [IMAGE]),
       imageFilesystemPath: () => answer('imageFilesystemPath', '/'),
     },
+    stop: { unit: () => stoppingUnit },
     traits: { title: 'CRI-O', layerStorage: 'unpacked', mirrorsTakeEffect: 'late' },
     timeoutMs: 15_000,
     clock,
@@ -120,6 +123,16 @@ describe('an observation over CRI', () => {
     expect((await observed()).kind).toBe('unreachable');
     fails('version');
     expect(await observed()).toMatchObject({ name: 'CRI-O (version unknown)' });
+  });
+
+  it('asks nothing of a runtime that is being stopped', async () => {
+    stoppingUnit = 'crio.service';
+    expect(await observed()).toEqual({
+      kind: 'unreachable',
+      reason: 'crio.service is being stopped',
+      stoppingUnit: 'crio.service',
+    });
+    expect(calls).toEqual([]);
   });
 
   it('throws what aborted it, and nothing else', async () => {
