@@ -284,7 +284,7 @@ export interface LayerWriter {
   replay(signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
   /** The next bytes. Never throws: what can't be written ends the writer, and the layer is not kept. */
   write(chunk: Buffer): Promise<void>;
-  /** Whether all bytes came and have another digest than the layer: then it is not kept. */
+  /** Whether all bytes came and have another digest than the layer: then it is not kept. Known as soon as `write()` has returned, before its promise is kept. */
   isDamaged(): boolean;
   /** No more bytes come; what there is so far is gone on with at the next {@link LayerStore.begin}. Idempotent. */
   close(): Promise<void>;

@@ -193,6 +193,8 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
       const rest = { ...range, firstByte: position };
       for await (const chunk of transfer(rest, { ...options, turn, onWait: metered.awaitsMedium }, signal)) {
         saved = kept?.write(chunk);
+        // Noted before the runtime has the last byte: it refuses the blob at once, and why is looked up then, however long the disk takes.
+        if (kept?.isDamaged()) metered.damaged();
         await send(chunk);
         await saved;
       }
@@ -207,7 +209,6 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
       // A chunk that the client did not get is kept all the same.
       await saved;
       await kept?.close();
-      if (kept?.isDamaged()) metered.damaged();
       metered.close();
     }
   }

@@ -59,19 +59,18 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
     partials.delete(digest);
     for (const path of [pathOf(digest), pathOf(digest) + PARTIAL]) await rm(path, { force: true });
   };
-  /** False when what is whole now has another digest, and so is not kept. */
-  const finish = async (digest: Digest, { hash, lengthBytes }: Partial, handle: FileHandle): Promise<boolean> => {
+  /** Keeps what is whole now, unless it has another digest. */
+  const finish = async (digest: Digest, isRight: boolean, { lengthBytes }: Partial, handle: FileHandle) => {
     partials.delete(digest);
-    if (digestFromHex(hash.digest('hex')) !== digest) {
+    if (!isRight) {
       await rm(pathOf(digest) + PARTIAL, { force: true });
-      return false;
+      return;
     }
     await handle.sync();
     await rename(pathOf(digest) + PARTIAL, pathOf(digest));
     await syncFolder(folder);
     (await held()).set(digest, lengthBytes);
     notify();
-    return true;
   };
 
   /** Opens the file to write on at the end of what is there already. */
@@ -121,11 +120,14 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       position += chunk.length;
       if (skip >= chunk.length) return;
       const fresh = chunk.subarray(skip);
-      await writeAll(handle, fresh, partial.lengthBytes);
+      const isWhole = partial.lengthBytes + fresh.length >= sizeBytes;
+      // Before anything is waited for: whoever sends the last bytes on knows by then what they are. What can't be written is given up, hash and all.
       partial.hash.update(fresh);
+      if (isWhole) isDamaged = !hasDigest(partial, digest);
+      await writeAll(handle, fresh, partial.lengthBytes);
       partial.lengthBytes += fresh.length;
-      if (partial.lengthBytes >= sizeBytes) {
-        isDamaged = !(await finish(digest, partial, handle));
+      if (isWhole) {
+        await finish(digest, !isDamaged, partial, handle);
         await end();
       }
     };
@@ -191,7 +193,9 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
           const from = startByte ?? lengthBytes;
           if (lengthBytes < sizeBytes && lengthBytes >= from) return writer(digest, sizeBytes, from, opened);
           // Whole already: it only was not renamed yet. Else there is a gap, and the layer is copied as a whole later.
-          if (lengthBytes >= sizeBytes) await finish(digest, opened.partial, opened.handle);
+          if (lengthBytes >= sizeBytes) {
+            await finish(digest, hasDigest(opened.partial, digest), opened.partial, opened.handle);
+          }
           await opened.handle.close();
         }
       } catch (error) {
@@ -227,6 +231,11 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       return gone.length;
     },
   };
+}
+
+/** Ends the hash. */
+function hasDigest({ hash }: Partial, digest: Digest): boolean {
+  return digestFromHex(hash.digest('hex')) === digest;
 }
 
 /** The device of what is at `path`, or of the folder in which it would be made. */

@@ -30,6 +30,8 @@ let authority: string;
 let reads: number[];
 /** What the medium gives. */
 let onMedium: Buffer;
+/** What the writing of a layer's last bytes waits for. */
+let disk: Promise<void>;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'stickpin-kept-'));
@@ -37,6 +39,7 @@ beforeEach(async () => {
   layers.want(new Set([digest]));
   reads = Array.from({ length: blob.length / MIB }, () => 0);
   onMedium = blob;
+  disk = Promise.resolve();
   registry = createRegistry({
     source: {
       sizeOf: async (wanted) => (wanted === digest ? blob.length : undefined),
@@ -54,7 +57,7 @@ beforeEach(async () => {
       },
       onChange: () => () => undefined,
     },
-    layers,
+    layers: { ...layers, begin: beginOnSlowDisk },
     clock: systemClock,
     graceMs: 1_000,
     token: undefined,
@@ -70,6 +73,22 @@ afterEach(async () => {
   await registry.close();
   rmSync(folder, { recursive: true, force: true });
 });
+
+const beginOnSlowDisk: LayerStore['begin'] = async (wanted, sizeBytes, startByte) => {
+  const writer = await layers.begin(wanted, sizeBytes, startByte);
+  let handedOver = writer?.startByte ?? 0;
+  return (
+    writer && {
+      ...writer,
+      write: async (chunk) => {
+        handedOver += chunk.length;
+        const written = writer.write(chunk);
+        if (handedOver >= sizeBytes) await disk;
+        await written;
+      },
+    }
+  );
+};
 
 async function open(headers: Record<string, string> = {}): Promise<IncomingMessage> {
   const [host, port] = authority.split(':');
@@ -145,5 +164,20 @@ describe('registry: layers that are kept while they stream', () => {
     await noTransferOpen();
     expect(registry.meter.damaged().size).toBe(0);
     expect(keptBytes().equals(blob)).toBe(true);
+  });
+
+  it('on a disk that hangs, damage is noted before the client has the last byte', async () => {
+    let goOn: () => void = () => undefined;
+    disk = new Promise((resolve) => {
+      goOn = resolve;
+    });
+    onMedium = Buffer.from(blob);
+    onMedium[5] = (onMedium[5] ?? 0) ^ 1;
+    try {
+      expect((await takeSome(blob.length)).length).toBe(blob.length);
+      expect(registry.meter.damaged()).toContain(digest);
+    } finally {
+      goOn();
+    }
   });
 });

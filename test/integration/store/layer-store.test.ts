@@ -152,6 +152,19 @@ describe('layer store', () => {
     expect(right.isDamaged()).toBe(false);
   });
 
+  it('knows that a layer is damaged when its last bytes are handed over, and not only when they are on the disk', async () => {
+    const wrong = Buffer.from(bytes);
+    wrong[5] = (wrong[5] ?? 0) ^ 1;
+    const writer = await begin(0);
+    await writer.write(wrong.subarray(0, bytes.length - 1));
+    expect(writer.isDamaged()).toBe(false);
+    const written = writer.write(wrong.subarray(bytes.length - 1));
+    expect(writer.isDamaged()).toBe(true);
+    await written;
+    await writer.close();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   it('removes a layer whose bytes changed when it is read, so that another source is asked', async () => {
     await feed(await begin(0), 0, bytes.length);
     const path = join(folder, hexOf(digest));
