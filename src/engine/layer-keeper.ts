@@ -41,17 +41,26 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
   const postpone = (digest: Digest): void => {
     retryAt.set(digest, clock.monotonic() + RETRY_MS);
   };
-  /** Finds and distrusts the bad copy, so that the next try takes another one, if there is one. */
-  const nameDamage = async (digest: Digest, signal: AbortSignal): Promise<void> => {
-    const bad = await findBadBlob([digest], deps.source, signal);
-    if (bad?.instead === undefined) postpone(digest);
-    const what =
-      bad === undefined
-        ? `Blob ${digest} came with other bytes than it has, and is right where it lies; it is copied again`
-        : `Blob ${digest} could not be kept on this node: it is damaged on ${bad.at}. Copy the bundle to it again`;
+  const tellDamage = (digest: Digest, what: string): void => {
     if (told.has(what)) return;
     told.add(what);
     log.warn({ digest }, what);
+  };
+  /** Finds and distrusts the bad copy, so that the next try takes another one, if there is one. */
+  const nameDamage = async (digest: Digest, signal: AbortSignal): Promise<void> => {
+    const came = `Blob ${digest} came with other bytes than it has`;
+    try {
+      const bad = await findBadBlob([digest], deps.source, signal);
+      if (bad?.instead === undefined) postpone(digest);
+      const what =
+        bad === undefined
+          ? `${came}, and is right where it lies; it is copied again`
+          : `Blob ${digest} could not be kept on this node: it is damaged on ${bad.at}. Copy the bundle to it again`;
+      tellDamage(digest, what);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      tellDamage(digest, `${came}; pulls need its medium now, and it is copied again later`);
+    }
   };
   const copyOne = async ({ digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> => {
     // A copy that was found bad is told by who found it, and trusted again once its medium changes.
@@ -63,6 +72,9 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
     }
     try {
       for await (const chunk of deps.source.read(digest, writer.startByte, signal)) await writer.write(chunk);
+    } catch (error) {
+      // All bytes came, and were wrong: that holds, whatever happened then.
+      if (!writer.isDamaged()) throw error;
     } finally {
       await writer.close();
     }

@@ -20,6 +20,8 @@ let kept: Map<Digest, Buffer>;
 /** What each medium gives, one reading after the other; the last stays. */
 let media: Map<string, Buffer[]>;
 let readings: string[];
+/** What a write waits for. */
+let disk: Promise<void>;
 
 /** Hashes like the real store, in memory. */
 function memoryStore(): Pick<LayerStore, 'begin' | 'sizeOf' | 'want' | 'retain'> {
@@ -29,12 +31,16 @@ function memoryStore(): Pick<LayerStore, 'begin' | 'sizeOf' | 'want' | 'retain'>
     sizeOf: async (one) => kept.get(one)?.length,
     begin: async (one) => {
       const chunks: Buffer[] = [];
+      const isWhole = () => Buffer.concat(chunks).length >= right.length;
       const isWrong = () => hashOf(Buffer.concat(chunks)) !== one;
       return {
         startByte: 0,
         async *replay() {},
-        write: async (chunk) => void chunks.push(chunk),
-        isDamaged: isWrong,
+        write: async (chunk) => {
+          chunks.push(chunk);
+          await disk;
+        },
+        isDamaged: () => isWhole() && isWrong(),
         close: async () => {
           if (!isWrong()) kept.set(one, Buffer.concat(chunks));
         },
@@ -45,21 +51,26 @@ function memoryStore(): Pick<LayerStore, 'begin' | 'sizeOf' | 'want' | 'retain'>
 
 function unionOf(): Pick<BlobUnion, 'read' | 'copiesOf'> {
   const distrusted = new Set<string>();
-  const read = async function* (label: string) {
+  const read = async function* (label: string, signal: AbortSignal) {
+    signal.throwIfAborted();
     readings.push(label);
     const given = media.get(label) ?? [];
     yield (given.length > 1 ? given.shift() : given[0]) ?? Buffer.alloc(0);
+    signal.throwIfAborted();
   };
   const copies = () =>
     [...media.keys()]
       .map((label) => ({
         label,
         isTrusted: !distrusted.has(label),
-        read: () => read(label),
+        read: (_startByte: number, signal: AbortSignal) => read(label, signal),
         distrust: (_fault: CopyFault) => void distrusted.add(label),
       }))
       .sort((a, b) => Number(b.isTrusted) - Number(a.isTrusted));
-  return { copiesOf: async () => copies(), read: () => read(copies()[0]?.label ?? '') };
+  return {
+    copiesOf: async () => copies(),
+    read: (_digest, _startByte, signal) => read(copies()[0]?.label ?? '', signal),
+  };
 }
 
 beforeEach(() => {
@@ -68,14 +79,15 @@ beforeEach(() => {
   kept = new Map();
   media = new Map();
   readings = [];
+  disk = Promise.resolve();
   const layers = memoryStore() as LayerStore;
   keeper = createLayerKeeper({ layers, source: unionOf(), clock, log }, () => undefined);
 });
 /** A round later: the keeper is told again what is to be kept. */
-const follow = async (ms = 0) => {
+const follow = async (ms = 0, isIdle = true) => {
   await clock.advance(ms);
   const copy = kept.has(digest) ? [] : [wanted];
-  keeper.follow({ wanted: new Set([digest]), copy }, true);
+  keeper.follow({ wanted: new Set([digest]), copy }, isIdle);
   await clock.advance(0);
 };
 const lines = () => log.lines.map(({ message }) => message);
@@ -117,5 +129,23 @@ describe('the layer keeper', () => {
     expect(lines()[0]).toContain('came with other bytes than it has, and is right where it lies');
     await follow(60_000);
     expect(kept.get(digest)).toEqual(right);
+  });
+
+  it('names what came wrong although a pull needs the medium before the disk has it, and copies it again', async () => {
+    let goOn: () => void = () => undefined;
+    disk = new Promise((resolve) => {
+      goOn = resolve;
+    });
+    media.set('sdb1', [wrong, right]);
+    await follow();
+    await follow(0, false);
+    goOn();
+    await keeper.stop();
+    expect(lines()).toEqual([
+      `Blob ${digest} came with other bytes than it has; pulls need its medium now, and it is copied again later`,
+    ]);
+    await follow();
+    expect(kept.get(digest)).toEqual(right);
+    expect(lines()).toHaveLength(1);
   });
 });
