@@ -16,16 +16,17 @@ export interface CrioSafeguards {
   readonly guard: string;
 }
 
+const UNREADABLE = "run 'sudo stickpin doctor'; if root can't read it either, look at the file that the message names";
 const REINSTALL = "run the archive's install.sh again, with --crio yes";
 
 /** The link, what it leads to, what makes both, and what in the files of others takes the pins away (facts 2, 4, 5). */
 export function checkCrioFiles({ paths, tmpfiles, guard }: CrioSafeguards): Check[] {
   return [
-    { subject: 'crio link', look: async () => [await lookAtLink(paths)] },
-    { subject: 'crio boot', look: async () => [await lookAtTmpfiles(tmpfiles, paths)] },
-    { subject: 'crio guard', look: async () => [await lookAtGuard(guard, paths)] },
-    { subject: 'crio pins', look: async (signal) => [await lookAtPins(paths, signal)] },
-    { subject: 'registries.d', look: async () => [await lookAtMirrors(paths)] },
+    { subject: 'crio link', remedy: UNREADABLE, look: async () => [await lookAtLink(paths)] },
+    { subject: 'crio boot', remedy: UNREADABLE, look: async () => [await lookAtTmpfiles(tmpfiles, paths)] },
+    { subject: 'crio guard', remedy: UNREADABLE, look: async () => [await lookAtGuard(guard, paths)] },
+    { subject: 'crio pins', remedy: UNREADABLE, look: async (signal) => [await lookAtPins(paths, signal)] },
+    { subject: 'registries.conf.d', remedy: UNREADABLE, look: async () => [await lookAtMirrors(paths)] },
   ];
 }
 
@@ -101,7 +102,7 @@ async function lookAtPins(paths: CrioPaths, signal: AbortSignal): Promise<Findin
 
 /** Every skopeo and podman of every user reads that folder, and fails on a file that it may not read (fact 12). */
 async function lookAtMirrors({ mirrorsFile, mirrorsLink }: CrioPaths): Promise<Finding> {
-  const { ok, fault } = findingsOn('registries.d');
+  const { ok, fault } = findingsOn('registries.conf.d');
   const found = await stat(mirrorsLink).catch(() => undefined);
   if (found === undefined || (found.mode & 0o004) !== 0)
     return ok(`${mirrorsLink} keeps no podman or skopeo of others from pulling`);

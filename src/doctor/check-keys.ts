@@ -35,6 +35,7 @@ export function checkKeys(node: KeysOfNode, inForce: TrustReport | undefined): C
   const { folder, stateDirectory, ownUid } = node;
   return {
     subject: 'keys',
+    remedy: "run 'sudo stickpin doctor'; if root can't read the keys either, look at the file that the message names",
     look: async (signal) => {
       const { record, findings } = await recordOf(stateDirectory);
       const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });

@@ -26,6 +26,8 @@ export function checkRuntime({ detect, minFreePercent }: RuntimeCheckOptions): C
   const { fault } = findingsOn('runtime');
   return {
     subject: 'runtime',
+    remedy:
+      "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again",
     look: async (signal) => {
       const candidate = await detect(signal);
       if (candidate === undefined) {

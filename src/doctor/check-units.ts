@@ -9,12 +9,23 @@ export interface UnitProperties {
 
 const UNITS = ['stickpin.service', 'stickpin-registry.socket', 'stickpin-clear-mirrors.service'] as const;
 
+const NO_ANSWER =
+  "look at systemd with 'systemctl status dbus' and 'systemctl list-jobs', then run 'stickpin doctor' again";
+
 /** Whether systemd knows, enables and runs what is ours, and the socket is where the settings say (`127.0.0.1:5317`). */
 export function checkUnits(manager: UnitProperties, listen: string): Check[] {
   return [
     // A look has a signal of its own; Node warns on stderr when more than ten calls listen to one.
-    ...UNITS.map((unit) => ({ subject: 'units', look: (signal: AbortSignal) => lookAtUnit(manager, unit, signal) })),
-    { subject: 'registry', look: async (signal) => [await lookAtSocket(manager, listen, signal)] },
+    ...UNITS.map((unit) => ({
+      subject: 'units',
+      remedy: NO_ANSWER,
+      look: (signal: AbortSignal) => lookAtUnit(manager, unit, signal),
+    })),
+    {
+      subject: 'registry',
+      remedy: NO_ANSWER,
+      look: async (signal) => [await lookAtSocket(manager, listen, signal)],
+    },
   ];
 }
 

@@ -79,7 +79,7 @@ async function settingsInForce(signal: AbortSignal): Promise<{ settings: Setting
       settings: v.parse(settingsSchema, {}),
       finding: fault(
         `${reasonOf(error)}; the built-in settings are taken for what follows`,
-        'mend it; stickpin config check tells whether it is',
+        "correct that file; 'stickpin config check' says whether it is right",
       ),
     };
   }
@@ -94,6 +94,7 @@ function checksOverBus(bus: SystemBus, settings: Settings): Check[] {
     ),
     {
       subject: 'clock',
+      remedy: "look at it with 'timedatectl'; stickpin works without it",
       look: async (signal) => [
         (await isClockSynchronized(bus, signal)) === true
           ? ok('the clock is synchronised')
@@ -108,13 +109,20 @@ function checksOverBus(bus: SystemBus, settings: Settings): Check[] {
 
 const noBus: Check = {
   subject: 'units',
-  look: async () => [findingsOn('units').fault('the system bus does not answer', 'see whether dbus.service runs')],
+  remedy: "run 'systemctl start dbus'",
+  look: async () => [
+    findingsOn('units').fault(
+      'the system bus does not answer',
+      "run 'systemctl start dbus', then 'stickpin doctor' again",
+    ),
+  ],
 };
 
 function isPresent(subject: string, candidates: readonly string[], consequence: string): Check {
   const { ok, fault } = findingsOn(subject);
   return {
     subject,
+    remedy: "run 'sudo stickpin doctor'",
     look: async () => {
       for (const path of candidates) if (await exists(path)) return [ok(`${path} is there`)];
       return [fault(`${candidates.at(-1)} is missing, so that ${consequence}`, "run the archive's install.sh again")];

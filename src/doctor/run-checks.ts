@@ -1,11 +1,13 @@
 import { setMaxListeners } from 'node:events';
-import type { Finding } from '../domain/finding.ts';
+import { type Finding, findingsOn } from '../domain/finding.ts';
 import { withDeadline } from '../platform/abort.ts';
 import { reasonOf } from '../platform/app-error.ts';
 
 /** One look at the node. It only reads. What it throws becomes a fault that says so. */
 export interface Check {
   readonly subject: string;
+  /** What to do when the look itself fails. */
+  readonly remedy: string;
   look(signal: AbortSignal): Promise<readonly Finding[]>;
 }
 
@@ -21,12 +23,12 @@ export async function runChecks(
   // Every look listens to it, and beyond ten Node warns of a leak on stderr.
   setMaxListeners(0, signal);
   const found = await Promise.all(
-    checks.map(async ({ subject, look }): Promise<readonly Finding[]> => {
+    checks.map(async ({ subject, remedy, look }): Promise<readonly Finding[]> => {
       try {
         return await withDeadline(`The look at ${subject}`, lookMs, signal, look);
       } catch (error) {
         signal.throwIfAborted();
-        return [{ subject, verdict: 'fault', message: `could not be looked at: ${reasonOf(error)}` }];
+        return [findingsOn(subject).fault(`could not be looked at: ${reasonOf(error)}`, remedy)];
       }
     }),
   );

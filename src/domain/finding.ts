@@ -1,13 +1,15 @@
-/** What one look at the node found. `fault`: something does not work; `warning`: it works, and will not always. */
-export interface Finding {
+/** What one look at the node found, on one line. */
+interface Found {
   /** What was looked at, in a word or two: `crio link`. */
   readonly subject: string;
-  readonly verdict: 'ok' | 'warning' | 'fault';
-  /** What is so, on one line. */
+  /** What is so. */
   readonly message: string;
-  /** What to do about it; only where there is something. */
-  readonly remedy?: string;
 }
+
+/** A finding. `fault`: something does not work; `warning`: it works, and will not always. Each of these says what to do. */
+export type Finding =
+  | (Found & { readonly verdict: 'ok' })
+  | (Found & { readonly verdict: 'warning' | 'fault'; readonly remedy: string });
 
 /** Findings of one subject, shorter to write. */
 export function findingsOn(subject: string) {

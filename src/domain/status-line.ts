@@ -69,7 +69,7 @@ function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string 
   if (adoption === undefined) return undefined;
   const { payload, bundleId } = adoption.found.bundle;
   if (!isRelease(adoption.found.bundle)) {
-    return `${noticeTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}. Taking it up next.`;
+    return `${noticeTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}. Its advisories and keys are taken next.`;
   }
   const kept = keeping.get(bundleId);
   const next = kept === undefined ? 'Preloading next.' : `Keeping its manifests: ${kept.done} of ${kept.total}.`;
@@ -295,7 +295,7 @@ function readyLine(
   const images = bundle.contents.images.length;
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
-  if (phase === 'retired') return `${title} is retired. 'stickpin activate ${name}' takes it again.`;
+  if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const next = isAwaited
     ? `'stickpin activate ${name}' when you like.`

@@ -199,7 +199,7 @@ function notInBundle(digest: Digest | undefined, what: string): PullFault | unde
 /** The bytes changed between two readings: the copy may be good, and the medium is not. */
 function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
-  const message = `Blob ${digest} of ${name} was read with other bytes than it has, and rightly when it was read again: its medium or its port is not sound. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
+  const message = `Blob ${digest} of ${name} was read with other bytes than it has, and with the right ones when it was read again: the medium or its port is unreliable. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
   const blob: FailedBlob = { digest, why: 'damaged', isLast: false };
   return { reason: { code: 'media/blob-damaged', message }, retry: 'backoff', blob };
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type Finding, findingsOn } from '../../domain/finding.ts';
-import { oneLine } from '../../domain/one-line.ts';
+import { oneLine, sentence } from '../../domain/one-line.ts';
 import type { StatusReport } from '../../domain/report.ts';
 import type { TrustReport } from '../../domain/trust-in-force.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -59,13 +59,17 @@ export function findingsOfReport({
 }: StatusReport): readonly Finding[] {
   const daemon = findingsOn('daemon');
   const releases = findingsOn('releases');
-  const troubles = bundles.flatMap(({ name, version, degraded, reason }) => {
+  const troubles = bundles.flatMap(({ bundleId, name, version, degraded, reason }) => {
     const trouble = degraded ?? reason;
+    const title = name === '' ? bundleId : `${name}@${version}`;
     if (trouble === undefined) return [];
-    return [releases.warning(`${name}@${version}: ${trouble.message}`, `stickpin status tells how it goes on`)];
+    return [releases.warning(`${title}: ${trouble.message}`, `do what it says; 'stickpin show ${title}' tells more`)];
   });
   const refused = rejected.map(({ medium, path, reason }) =>
-    releases.warning(`${path} on ${medium} is rejected: ${reason.message}`, 'take the stick out, or bring a good one'),
+    releases.warning(
+      `${path} on ${medium} is rejected: ${reason.message}`,
+      `remove the medium, or bring one with a good copy; 'stickpin show ${path}' tells more`,
+    ),
   );
   const costs = kept.map(({ name, version, ownBytes }) =>
     findingsOn('protect').ok(
@@ -91,13 +95,14 @@ function trustFinding({ require, threshold, keys, revoked, isBlind, cause }: Tru
   return ok(`the daemon judges by ${trusted.join(', ') || 'no key'}${never} (${policy})`);
 }
 
+function textOf(finding: Finding): string {
+  if (finding.verdict === 'ok') return finding.message;
+  return `${sentence(finding.message)} What to do: ${sentence(finding.remedy)}`;
+}
+
 const WORDS = { ok: 'ok', warning: 'WARNING', fault: 'FAULT' } as const;
 
 function asText(findings: readonly Finding[]): string {
-  const rows = findings.map(({ verdict, subject, message, remedy }) => [
-    WORDS[verdict],
-    subject,
-    oneLine(remedy === undefined ? message : `${message}. What to do: ${remedy}.`),
-  ]);
+  const rows = findings.map((finding) => [WORDS[finding.verdict], finding.subject, oneLine(textOf(finding))]);
   return formatTable(['', 'WHAT', 'FOUND'], rows);
 }

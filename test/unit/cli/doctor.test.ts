@@ -39,6 +39,23 @@ describe('stickpin doctor', () => {
     expect(stderr).toBe('stickpin: 2 faults found; each says what to do\n');
   });
 
+  it('puts one full stop between what is so and what to do, however a message ends', async () => {
+    const told = async (message: string, remedy: string) =>
+      (await run([{ subject: 'x', verdict: 'warning', message, remedy }])).stdout.split('\n')[1];
+    expect(await told('Plug in the stick of ocp 4.2.0.', 'do it')).toMatch(/ocp 4\.2\.0\. What to do: do it\.$/);
+    expect(await told('no key', 'copy one.')).toMatch(/no key\. What to do: copy one\.$/);
+    expect(await told('cut …', "run 'x'")).toMatch(/cut … What to do: run 'x'\.$/);
+  });
+
+  it('names a bundle that has no name by its digest', () => {
+    const reason = { code: 'trust/approval', message: 'waits for approval' };
+    const bundles = [{ name: '', version: '', bundleId: 'sha256:ab', reason }] as unknown as StatusReport['bundles'];
+    expect(findingsOfReport({ ...REPORT, bundles, protected: [] })[2]).toMatchObject({
+      message: 'sha256:ab: waits for approval',
+      remedy: "do what it says; 'stickpin show sha256:ab' tells more",
+    });
+  });
+
   it('prints findings for programs', async () => {
     const findings = [{ subject: 'clock', verdict: 'ok', message: 'fine' }] as const;
     expect(JSON.parse((await run(findings, ['--json'])).stdout).findings[0]).toEqual(findings[0]);

@@ -139,7 +139,7 @@ describe('checkCrioFiles', () => {
   it('finds mirrors that others may not read', async () => {
     chmodSync(paths.mirrorsFile, 0o600);
     expect(await troubles()).toEqual([
-      { subject: 'registries.d', verdict: 'fault', message: expect.stringContaining(paths.mirrorsFile) },
+      { subject: 'registries.conf.d', verdict: 'fault', message: expect.stringContaining(paths.mirrorsFile) },
     ]);
   });
 });

@@ -3,15 +3,21 @@ import { runChecks } from '../../../src/doctor/run-checks.ts';
 import { findingsOn } from '../../../src/domain/finding.ts';
 
 const never = new AbortController().signal;
-const good = { subject: 'good', look: async () => [findingsOn('good').ok('fine')] };
+const remedy = 'try again';
+const good = { subject: 'good', remedy, look: async () => [findingsOn('good').ok('fine')] };
 
 describe('runChecks', () => {
   it('makes a fault of a look that fails or hangs, and tells the others all the same', async () => {
-    const broken = { subject: 'broken', look: () => Promise.reject(new Error('no such thing')) };
-    const hanging = { subject: 'hanging', look: () => new Promise<never>(() => undefined) };
+    const broken = { subject: 'broken', remedy, look: () => Promise.reject(new Error('no such thing')) };
+    const hanging = { subject: 'hanging', remedy, look: () => new Promise<never>(() => undefined) };
     expect(await runChecks([broken, hanging, good], never, 20)).toEqual([
-      { subject: 'broken', verdict: 'fault', message: 'could not be looked at: no such thing' },
-      { subject: 'hanging', verdict: 'fault', message: expect.stringMatching(/^could not be looked at: .*hanging/) },
+      { subject: 'broken', verdict: 'fault', message: 'could not be looked at: no such thing', remedy },
+      {
+        subject: 'hanging',
+        verdict: 'fault',
+        message: expect.stringMatching(/^could not be looked at: .*hanging/),
+        remedy,
+      },
       { subject: 'good', verdict: 'ok', message: 'fine' },
     ]);
   });
@@ -31,7 +37,7 @@ describe('runChecks', () => {
 
   it('ends when it is told to', async () => {
     const stop = new AbortController();
-    const hanging = { subject: 'hanging', look: () => new Promise<never>(() => undefined) };
+    const hanging = { subject: 'hanging', remedy, look: () => new Promise<never>(() => undefined) };
     const running = runChecks([hanging, good], stop.signal, 60_000);
     stop.abort(new Error('enough'));
     await expect(running).rejects.toThrow('enough');

@@ -43,7 +43,9 @@ function told(over: Partial<Observed>, bundles: readonly StoredBundle[], state: 
 
 describe('STATUS of a stick that carries only a notice', () => {
   it('says what is taken of it, before and after it is', () => {
-    expect(told(on(notice), [])).toBe('ocp notice 5 on sdb1: signature by factory-2026 ok. Taking it up next.');
+    expect(told(on(notice), [])).toBe(
+      'ocp notice 5 on sdb1: signature by factory-2026 ok. Its advisories and keys are taken next.',
+    );
     expect(told(on(notice), [stored(notice)])).toBe(
       'ocp notice 5 on sdb1: 2 advisories taken; it holds no images. You may remove the stick.',
     );

@@ -228,7 +228,7 @@ describe('pullImage', () => {
     const { fault } = await pull({ error: failed('runtime/digest-mismatch'), damaged: [hashOf(layerBytes)] });
     expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'media/blob-damaged' } });
     expect(fault?.reason.message).toMatch(
-      new RegExp(`^Blob ${hashOf(layerBytes)} of etcd was read with other bytes than it has, and rightly`),
+      new RegExp(`^Blob ${hashOf(layerBytes)} of etcd was read with other bytes than it has, and with the right ones`),
     );
     const other = await pull({ error: failed('runtime/digest-mismatch'), damaged: [digestOf('of another image')] });
     expect(other.fault?.reason.code).toBe('runtime/pull-failed');

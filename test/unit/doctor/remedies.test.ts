@@ -1,0 +1,107 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findingsOfReport } from '../../../src/cli/commands/doctor.ts';
+import { checkCrioFiles } from '../../../src/doctor/check-crio-files.ts';
+import { checkKeys } from '../../../src/doctor/check-keys.ts';
+import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
+import { checkUnits } from '../../../src/doctor/check-units.ts';
+import { examineNode } from '../../../src/doctor/examine-node.ts';
+import { type Check, runChecks } from '../../../src/doctor/run-checks.ts';
+import type { Finding } from '../../../src/domain/finding.ts';
+import type { StatusReport } from '../../../src/domain/report.ts';
+import type { CrioPaths } from '../../../src/runtime/crio/crio-paths.ts';
+
+const never = new AbortController().signal;
+
+/** Every check of `doctor` on nodes where something is wrong: each fault and warning has to say what to do. */
+describe('what doctor finds wrong', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'stickpin-doctor-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  const at = (name: string) => join(folder, name);
+  const wrongIn = async (checks: readonly Check[]) =>
+    (await runChecks(checks, never)).filter(({ verdict }) => verdict !== 'ok');
+  const expectRemedies = (findings: readonly Finding[]) => {
+    expect(findings).not.toEqual([]);
+    for (const finding of findings) {
+      expect(finding, finding.message).toMatchObject({ remedy: expect.stringMatching(/\S{3}/) });
+    }
+  };
+  const crioPaths = () =>
+    new Proxy({} as CrioPaths, { get: (_paths, name) => at(String(name)) }) satisfies CrioPaths as CrioPaths;
+  const crioChecks = () => checkCrioFiles({ paths: crioPaths(), tmpfiles: [at('tmpfiles')], guard: at('guard') });
+  const keyChecks = () => [
+    checkKeys(
+      { folder: at('keys.d'), threshold: 1, stateDirectory: at('state'), ownUid: process.getuid?.() ?? 0 },
+      undefined,
+    ),
+  ];
+
+  it.each([
+    ['gives no answer', async () => Promise.reject(new Error('no answer'))],
+    ['knows no unit', async () => undefined],
+    ['has masked units', async (_unit: string, _iface: string, name: string) => (name === 'LoadState' ? 'masked' : '')],
+    [
+      'runs none of them, and the registry elsewhere',
+      async (_unit: string, _iface: string, name: string) =>
+        ({ LoadState: 'loaded', ActiveState: 'failed', UnitFileState: 'enabled', NeedDaemonReload: true })[name] ?? [
+          ['Stream', '127.0.0.1:1'],
+        ],
+    ],
+  ])('has a remedy where systemd %s', async (_what, unitProperty) => {
+    const wrong = await wrongIn(checkUnits({ unitProperty }, '127.0.0.1:5317'));
+    expect(wrong.map(({ subject }) => subject)).toEqual(expect.arrayContaining(['units', 'registry']));
+    expectRemedies(wrong);
+  });
+
+  it('has a remedy for each file of CRI-O that is missing, wrong or no file', async () => {
+    expectRemedies(await wrongIn(crioChecks()));
+    for (const name of ['tmpfiles', 'guard', 'pinsLink']) writeFileSync(at(name), 'rubbish');
+    expectRemedies(await wrongIn(crioChecks()));
+    for (const name of ['tmpfiles', 'guard', 'pinsLink']) rmSync(at(name));
+    for (const name of ['tmpfiles', 'guard', 'pinsFile']) mkdirSync(at(name));
+    expectRemedies(await wrongIn(crioChecks()));
+  });
+
+  it('has a remedy for keys that are missing or can not be used', async () => {
+    expectRemedies(await wrongIn(keyChecks()));
+    mkdirSync(at('keys.d'));
+    for (const name of ['a.pub', 'b.revoked', 'c.txt']) writeFileSync(at(`keys.d/${name}`), 'rubbish');
+    expectRemedies(await wrongIn(keyChecks()));
+  });
+
+  it('has a remedy for a runtime that is not found, does not answer or can not be looked for', async () => {
+    const candidate = { kind: 'crio', title: 'CRI-O', socketPath: at('crio.sock') } as const;
+    for (const detect of [
+      async () => undefined,
+      async () => candidate,
+      async () => Promise.reject(new Error('permission denied')),
+    ]) {
+      expectRemedies(await wrongIn([checkRuntime({ detect, minFreePercent: 15 })]));
+    }
+  });
+
+  it('has a remedy for all that is wrong on this machine, where no bus answers', async () => {
+    const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${at('no-bus')}` };
+    expectRemedies((await examineNode(env, undefined, never)).filter(({ verdict }) => verdict !== 'ok'));
+  });
+
+  it('has a remedy for what the daemon tells', () => {
+    const reason = { code: 'x', message: 'it is wrong' };
+    const report = {
+      status: 'Idle.',
+      bundles: [{ bundleId: 'sha256:a', name: 'ocp', version: '1', reason }],
+      rejected: [{ medium: 'sdb1', path: 'stickpin/x', reason }],
+      protected: [],
+      trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], isBlind: true },
+    } as unknown as StatusReport;
+    const wrong = findingsOfReport(report).filter(({ verdict }) => verdict !== 'ok');
+    expect(wrong).toHaveLength(3);
+    expectRemedies(wrong);
+  });
+});
