@@ -5,6 +5,7 @@
  */
 import { cpus, loadavg } from 'node:os';
 import { trixieRoot } from '../support/rootfs/trixie-root.ts';
+import { benchAttack } from './attack.ts';
 import { benchBundleCommands } from './bundle-commands.ts';
 import { benchDaemon } from './daemon.ts';
 import { runDaemonChild } from './daemon-child.ts';
@@ -22,22 +23,23 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   preload: benchPreload,
   stick: benchStick,
   growth: benchGrowth,
+  attack: benchAttack,
   guest: benchGuest,
 };
 
 /** Boots a machine and takes a quarter of an hour: measured only when it is asked for. */
 const ALONE = 'guest';
 
-/** Needs no runtime, and so no trixie root folder. */
-const PLAIN = 'bundle';
+/** Need no runtime, and so no trixie root folder. */
+const PLAIN: readonly (string | undefined)[] = ['bundle', 'attack'];
 
 async function main(): Promise<void> {
   const [wanted, ...args] = process.argv.slice(2);
   if (wanted === 'daemon-child') return runDaemonChild(args[0] ?? '', args[1] ?? '');
-  if (wanted === 'registry-child') return runRegistryChild(args[0] ?? '');
+  if (wanted === 'registry-child') return runRegistryChild(args[0] ?? '', args[1]);
   const print = (text: string) => void process.stdout.write(text);
   const names = wanted === undefined ? Object.keys(SECTIONS).filter((name) => name !== ALONE) : [wanted];
-  if (wanted !== PLAIN) await trixieRoot();
+  if (!PLAIN.includes(wanted)) await trixieRoot();
   print(`${cpus().length} cores, Node ${process.version}, load ${loadavg()[0]?.toFixed(1)} before\n`);
   for (const name of names) {
     const section = SECTIONS[name];

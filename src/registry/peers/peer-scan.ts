@@ -31,6 +31,10 @@ const LOOKS = 3;
 /** Pause after a scan, in its own durations: scans take a fifth of the time at most, however many ask. */
 const PAUSE_FACTOR = 4;
 const LONGEST_PAUSE_MS = 250;
+/** The pause ends early for so many: shared among them a scan costs little, and there is a limit to how many may wait. */
+const CROWD = 2_048;
+/** How often it is looked in a pause whether there is a crowd. */
+const LOOK_MS = 20;
 const TABLES: readonly TcpTable[] = ['/proc/net/tcp', '/proc/net/tcp6'];
 
 interface Question {
@@ -67,9 +71,7 @@ const forever = new AbortController().signal;
 async function work(desk: Desk): Promise<void> {
   desk.isBusy = true;
   while (desk.open.size > 0) {
-    const pauseMs = desk.notBeforeMs - desk.clock.monotonic();
-    if (pauseMs > 0) await desk.clock.sleep(pauseMs, forever);
-    else await immediate(); // connections that come in the same turn share the scan
+    await pause(desk);
     dropClosed(desk.open);
     if (desk.open.size === 0) break;
     const startedMs = desk.clock.monotonic();
@@ -78,6 +80,15 @@ async function work(desk: Desk): Promise<void> {
     desk.notBeforeMs = nowMs + Math.min(LONGEST_PAUSE_MS, PAUSE_FACTOR * (nowMs - startedMs));
   }
   desk.isBusy = false;
+}
+
+async function pause({ clock, open, notBeforeMs }: Desk): Promise<void> {
+  await immediate(); // connections that come in the same turn share the scan
+  for (;;) {
+    const leftMs = notBeforeMs - clock.monotonic();
+    if (leftMs <= 0 || open.size >= CROWD) return;
+    await clock.sleep(Math.min(leftMs, LOOK_MS), forever);
+  }
 }
 
 /** INVARIANT: nobody asks a socket for its addresses before this does; the first answer of the kernel tells whether it was reset. */

@@ -72,30 +72,30 @@ function uidOf(row: string): number | undefined {
   return OPEN_STATES.has(state) && inode !== undefined && inode !== '0' ? Number(uid) : undefined;
 }
 
+/** The start of an IPv4 address mapped into IPv6, and ::1: each group of four bytes is a number in the machine's order. */
+const WORDS = {
+  LE: { mapped: '0000000000000000FFFF0000', loopback: '00000000000000000000000001000000' },
+  BE: { mapped: '00000000000000000000FFFF', loopback: '00000000000000000000000000000001' },
+} as const;
+
+const HEX: readonly string[] = Array.from({ length: 256 }, (_none, byte) => hexOf(byte, 2));
+
+/** Of IPv6 only loopback is known: nothing else is admitted. */
 function endpointIn(table: TcpTable, { address, port }: TcpEndpoint, byteOrder: ByteOrder): string | undefined {
-  const bytes = bytesOf(address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address);
-  if (bytes === undefined) return undefined;
   const isShort = table === '/proc/net/tcp';
-  if (isShort && bytes.length !== 4) return undefined;
-  const all = isShort || bytes.length === 16 ? bytes : [...MAPPED, ...bytes];
-  return `${hexOf(all, byteOrder)}:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  if (address === '::1') return isShort ? undefined : `${WORDS[byteOrder].loopback}:${hexOf(port, 4)}`;
+  const word = wordOf(address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address, byteOrder);
+  if (word === undefined) return undefined;
+  return `${isShort ? '' : WORDS[byteOrder].mapped}${word}:${hexOf(port, 4)}`;
 }
 
-/** The first twelve bytes of an IPv4 address mapped into IPv6. */
-const MAPPED = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255];
-const LOOPBACK_6 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-
-/** Only loopback of IPv6 is known: nothing else is admitted. */
-function bytesOf(address: string): number[] | undefined {
-  if (address === '::1') return LOOPBACK_6;
-  const bytes = address.split('.').map(Number);
-  return bytes.length === 4 && bytes.every((byte) => byte >= 0 && byte <= 255) ? bytes : undefined;
+/** An IPv4 address as the kernel writes it; undefined for anything else. */
+function wordOf(address: string, byteOrder: ByteOrder): string | undefined {
+  const [a, b, c, d, ...more] = address.split('.').map((byte) => HEX[Number(byte)]);
+  if (a === undefined || b === undefined || c === undefined || d === undefined || more.length > 0) return undefined;
+  return byteOrder === 'LE' ? d + c + b + a : a + b + c + d;
 }
 
-/** Each group of four bytes is a number in the machine's order. */
-function hexOf(bytes: readonly number[], byteOrder: ByteOrder): string {
-  const groups = Array.from({ length: bytes.length / 4 }, (_none, at) => bytes.slice(4 * at, 4 * at + 4));
-  return Buffer.from(groups.flatMap((group) => (byteOrder === 'LE' ? group.toReversed() : group)))
-    .toString('hex')
-    .toUpperCase();
+function hexOf(value: number, digits: number): string {
+  return value.toString(16).toUpperCase().padStart(digits, '0');
 }
