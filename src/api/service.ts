@@ -1,3 +1,4 @@
+import { oneLine, plainDocument, plainLines } from '../domain/one-line.ts';
 import type { Unsubscribe } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
@@ -131,7 +132,7 @@ async function answer(call: IncomingCall, bus: ApiBus, backend: ApiBackend, sign
     return await method({ bus, backend, sender: call.sender, body: call.body, signal });
   } catch (error) {
     if (error instanceof BusErrorReply) throw error;
-    throw new BusErrorReply(errorNameOf(error instanceof AppError ? error.code : ''), reasonOf(error));
+    throw new BusErrorReply(errorNameOf(error instanceof AppError ? error.code : ''), oneLine(reasonOf(error)));
   }
 }
 
@@ -216,11 +217,11 @@ async function done(work: Promise<void>): Promise<BusReply> {
 }
 
 function text(value: string): BusReply {
-  return { signature: 's', body: [value] };
+  return { signature: 's', body: [plainLines(value)] };
 }
 
 function json(document: unknown): BusReply {
-  return text(JSON.stringify(document));
+  return text(JSON.stringify(plainDocument(document)));
 }
 
 function propertyOf(backend: ApiBackend, iface: string, name: string): unknown {

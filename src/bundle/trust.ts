@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { BundleId } from '../domain/digest.ts';
 import type { RotatedKey } from '../domain/key-rotation.ts';
+import { oneLine } from '../domain/one-line.ts';
 import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { type PublicKey, parsePublicKey, parseRevocations, type RevokedId } from './keys.ts';
 import {
@@ -71,9 +72,10 @@ export async function loadTrustedKeys(
   signal.throwIfAborted();
   const { names, problems: listing, isListed } = await listKeysFolder(folder, rules);
   const read = { folder, names, ownUid: rules.ownUid, signal, problems: [...listing] };
-  const published = await readEach(read, '.pub', (text, path, file) => [
-    { name: file.slice(0, -'.pub'.length), ...parsePublicKey(text, path) },
-  ]);
+  const published = await readEach(read, '.pub', (text, path, file) => {
+    const key = parsePublicKey(text, path);
+    return [{ name: oneLine(file.slice(0, -'.pub'.length)) || key.keyId.slice(0, 12), ...key }];
+  });
   const byFile = await readEach(read, '.revoked', (text, path, file) =>
     parseRevocations(text, path).map((revoked) => ({ ...revoked, file })),
   );

@@ -1,3 +1,5 @@
+import { plainText } from '../domain/one-line.ts';
+
 /** Where a command writes; injected so that commands can be tested without a process. */
 export interface CommandOutput {
   readonly stdout: (text: string) => void;
@@ -10,7 +12,7 @@ export interface CommandOutput {
 
 /** A table with aligned columns and two spaces between them, each line ended by a newline. */
 export function formatTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [header, ...rows];
+  const lines = [header, ...rows].map((line) => line.map(plainText));
   const widths = header.map((_title, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));
   return lines
     .map(

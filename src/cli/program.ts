@@ -1,5 +1,5 @@
 import { Command, CommanderError } from 'commander';
-import { oneLine } from '../domain/one-line.ts';
+import { oneLine, terminalText } from '../domain/one-line.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { VERSION } from '../platform/version.ts';
 import type { CommandContext } from './command-context.ts';
@@ -28,7 +28,8 @@ import { registerVerdicts } from './commands/verdicts.ts';
 import { exitCodeOf, exitCodes } from './exit-code.ts';
 
 /** Runs one command line, without the program's own name, and returns its exit code. Never throws. */
-export async function runProgram(args: readonly string[], context: CommandContext): Promise<number> {
+export async function runProgram(args: readonly string[], surroundings: CommandContext): Promise<number> {
+  const context = guarded(surroundings);
   const program = buildProgram(context, args);
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -59,6 +60,17 @@ export function messageOf(
 /** `arg` as it is typed in a shell. */
 function shellWord(arg: string): string {
   return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
+}
+
+/** What is written has no characters in it that could mislead a reader or a terminal, wherever they came from. */
+function guarded(context: CommandContext): CommandContext {
+  const { stdout, stderr, confirm } = context;
+  return {
+    ...context,
+    stdout: (text) => stdout(terminalText(text)),
+    stderr: (text) => stderr(terminalText(text)),
+    ...(confirm !== undefined && { confirm: (question, signal) => confirm(oneLine(question), signal) }),
+  };
 }
 
 function buildProgram(context: CommandContext, args: readonly string[]): Command {

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from 'commander';
 import type { BundleReader } from '../bundle/bundle-reader.ts';
 import { type JudgedBundle, judgeBundle, readUntrusted } from '../bundle/judge-bundle.ts';
 import { loadTrustedKeys, type Trust } from '../bundle/trust.ts';
+import { oneLine } from '../domain/one-line.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { CommandContext } from './command-context.ts';
 
@@ -29,7 +30,7 @@ export async function trustOf(folder: string, threshold: number, context: Comman
     throw new AppError({ code: 'cli/no-keys', message, disposition: 'reject' });
   }
   const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };
-  for (const problem of trust.keys.problems) context.stderr(`warning: ${problem.message}\n`);
+  for (const problem of trust.keys.problems) context.stderr(`warning: ${oneLine(problem.message)}\n`);
   return trust;
 }
 

@@ -10,9 +10,9 @@ export function renderStatus(report: StatusReport): string {
   const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
   const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
   return `${[
-    report.status,
+    oneLine(report.status),
     ...progressLine(report),
-    `Runtime: ${runtime}`,
+    `Runtime: ${oneLine(runtime ?? '')}`,
     `Media:   ${media.length === 0 ? 'none' : media.join(', ')}`,
     ...unreadableMedia(report),
   ].join('\n')}\n`;

@@ -5,6 +5,7 @@ import type { Condition } from './condition.ts';
 import type { BundleId } from './digest.ts';
 import { isDiskTrouble } from './disk-trouble.ts';
 import type { Medium } from './medium.ts';
+import { plainDocument } from './one-line.ts';
 import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
@@ -99,7 +100,7 @@ export function reportOf(
   conditions: ReadonlyMap<BundleId, readonly Condition[]> = new Map(),
 ): StatusReport {
   const { runtime } = observed;
-  return {
+  return plainDocument<StatusReport>({
     status: statusLine(observed, assessment, progress),
     operation: operationOf(observed, assessment),
     runtime: {
@@ -141,7 +142,7 @@ export function reportOf(
       ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
       ...(progress.isUnpacking === true && { isUnpacking: true as const }),
     },
-  };
+  });
 }
 
 function runtimeReason(runtime: Observed['runtime']): { readonly reason?: string } {

@@ -4,6 +4,7 @@ import type { BundleId } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { News } from '../domain/event.ts';
 import type { Reason } from '../domain/medium.ts';
+import { oneLine, plainText } from '../domain/one-line.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
@@ -36,9 +37,9 @@ export function createNarrator({ clock, log, store }: NarratorDependencies): Nar
   const row = ({ kind, message, bundleId, medium }: News): EventRow => ({
     at: clock.now(),
     kind,
-    message,
+    message: oneLine(message),
     ...(bundleId !== undefined && { bundleId }),
-    ...(medium !== undefined && { medium }),
+    ...(medium !== undefined && { medium: plainText(medium) }),
   });
   const write = ({ kind, level, message, bundleId, medium, digest, file, image }: News) => {
     const fields = {

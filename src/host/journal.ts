@@ -1,3 +1,4 @@
+import { plainDocument, plainLines } from '../domain/one-line.ts';
 import type { Log, LogFields } from '../platform/log.ts';
 import { createDatagramSender, type DatagramSender } from './datagram-sender.ts';
 import { errorFields } from './error-fields.ts';
@@ -41,7 +42,8 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   const { err, ...others } = fields;
   const all = { ...(err === undefined ? {} : errorFields(err)), ...others };
   return [
-    ['MESSAGE', Buffer.from(withoutControls(message))],
+    // With control characters other than line ends in it, journalctl shows `[… blob data]` and no text.
+    ['MESSAGE', Buffer.from(plainLines(message))],
     ['PRIORITY', Buffer.from(String(SYSLOG_PRIORITY[level]))],
     ['SYSLOG_IDENTIFIER', Buffer.from('stickpin')],
     ...Object.entries(all).flatMap(([key, value]) => {
@@ -49,11 +51,6 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
       return name === undefined || value === undefined ? [] : [[name, Buffer.from(textOf(value))] as const];
     }),
   ];
-}
-
-/** With control characters other than line ends in it, journalctl shows `[… blob data]` and no text. */
-function withoutControls(text: string): string {
-  return text.replace(/[^\P{Cc}\n]+/gu, ' ');
 }
 
 /** systemd.journal-fields(7): upper case, digits and underscores, no underscore in front, at most 64. */
@@ -67,8 +64,8 @@ function fieldName(key: string): string | undefined {
 }
 
 function textOf(value: unknown): string {
-  if (typeof value === 'string') return value;
-  if (typeof value === 'object') return JSON.stringify(value);
+  if (typeof value === 'string') return plainLines(value);
+  if (typeof value === 'object') return JSON.stringify(plainDocument(value));
   return String(value);
 }
 

@@ -1,5 +1,6 @@
 import { fstatSync } from 'node:fs';
 import type { DestinationStream } from 'pino';
+import { plainDocument, plainLines } from '../domain/one-line.ts';
 import type { Log, LogFields } from '../platform/log.ts';
 import { errorFields } from './error-fields.ts';
 import { createJournalLog } from './journal.ts';
@@ -57,7 +58,8 @@ async function createJsonLog(level: LogLevel, destination: DestinationStream | u
   const logger = destination === undefined ? pino(options) : pino(options, destination);
   const at = (name: LogLevel) => (fields: LogFields, message: string) => {
     const { err, ...others } = fields;
-    logger[name]({ ...others, ...(err === undefined ? {} : errorFields(err)) }, message);
+    const all = { ...others, ...(err === undefined ? {} : errorFields(err)) };
+    logger[name](Object.fromEntries(Object.entries(all).map(plainField)), plainLines(message));
   };
   return {
     debug: at('debug'),
@@ -66,4 +68,9 @@ async function createJsonLog(level: LogLevel, destination: DestinationStream | u
     error: at('error'),
     close: () => logger.flush(),
   };
+}
+
+/** Texts of several lines, as stacks, keep their line ends. */
+function plainField([name, value]: readonly [string, unknown]): [string, unknown] {
+  return [name, typeof value === 'string' ? plainLines(value) : plainDocument(value)];
 }

@@ -1,3 +1,4 @@
+import { oneLine } from '../domain/one-line.ts';
 import type { ServiceNotifier } from '../engine/ports.ts';
 import type { Log } from '../platform/log.ts';
 import { createDatagramSender, type DatagramSender } from './datagram-sender.ts';
@@ -61,7 +62,7 @@ function notifierOn(
   return {
     ready: () => tell('READY=1'),
     status: (line) => {
-      const status = line.replace(/\s*\n\s*/g, ' ');
+      const status = oneLine(line);
       if (status === lastStatus) return;
       lastStatus = status;
       tell(`STATUS=${status}`);

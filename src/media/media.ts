@@ -1,5 +1,6 @@
 import type { BundleLayout } from '../bundle/find-bundles.ts';
 import type { FoundBundle, Medium, MediumId, MediumState, Reason } from '../domain/medium.ts';
+import { plainText } from '../domain/one-line.ts';
 import type { BlobUnion, MediaPort } from '../engine/ports.ts';
 import { untilAborted, withDeadline } from '../platform/abort.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
@@ -230,7 +231,12 @@ export function createMedia(deps: MediaDeps): Media {
 }
 
 function mediumOf({ plugged, state }: Slot): Medium {
-  return { mediumId: plugged.mediumId, label: plugged.label, isDropFolder: plugged.layout === 'folder', state };
+  return {
+    mediumId: plugged.mediumId,
+    label: plainText(plugged.label),
+    isDropFolder: plugged.layout === 'folder',
+    state,
+  };
 }
 
 function reasonFor(error: unknown): Reason {

@@ -1,3 +1,4 @@
+import { oneLine } from '../domain/one-line.ts';
 import type { PullErrorCode } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
 import { diskFaultMessage, diskFaultOf } from '../platform/disk-fault.ts';
@@ -54,8 +55,4 @@ function grpcStatusOf(thrown: unknown): { grpcCode: number; text: string } | und
   if (!(thrown instanceof Error) || !('code' in thrown) || typeof thrown.code !== 'number') return undefined;
   const details = 'details' in thrown && typeof thrown.details === 'string' ? thrown.details : thrown.message;
   return { grpcCode: thrown.code, text: oneLine(details) };
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').trim();
 }

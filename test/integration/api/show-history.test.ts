@@ -119,7 +119,8 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(stdout.split('\n')).toHaveLength(3);
     expect(stdout).toContain('2026-03-10T12:00:00.000Z  sdb1 found\n');
     expect(stdout).not.toContain('\u001b');
-    expect(JSON.parse((await run('history', 'ocp@4.13.7', '--json')).stdout)).toEqual(events);
+    const json: unknown = JSON.parse((await run('history', 'ocp@4.13.7', '--json')).stdout);
+    expect(json).toEqual([events[0], { at: NOON + 1, kind: 'pullFailed', message: 'two lines  [2J' }]);
   });
 
   it('history that is empty says so, and is an empty list for programs', async () => {

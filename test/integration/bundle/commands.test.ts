@@ -236,6 +236,18 @@ describe('bundle create, sign, inspect, verify', () => {
   });
 });
 
+describe('text of a bundle', () => {
+  it('has no format characters and separators on the terminal, in JSON neither', async () => {
+    await create(...imageArgs(), '--barrier', 'first\u202e 4.12\u2028\u200bthen this');
+    for (const json of [[], ['--json']]) {
+      const { exitCode, stdout } = await run('bundle', 'inspect', bundle, ...json);
+      expect(exitCode).toBe(0);
+      expect(stdout).toContain('first 4.12 then this');
+      expect(stdout).not.toMatch(/[\p{Cf}\p{Zl}\p{Zp}]/u);
+    }
+  });
+});
+
 describe('wrong usage', () => {
   it('is one line of the program, with where to read on', async () => {
     for (const args of [['bogus'], ['keygen'], ['bundle', 'verify', 'x', '--bogus']]) {

@@ -70,6 +70,13 @@ describe('journal log', () => {
     );
   });
 
+  it('writes no format characters and no other separators of lines', async () => {
+    log.info({ medium: 'a\u202eb', reason: { text: 'c\u2028d' } }, 'e\u200bf\u2029g');
+    await eventually(() =>
+      expect(entries()[0]).toMatchObject({ MESSAGE: 'ef g', MEDIUM: 'ab', REASON: '{"text":"c d"}' }),
+    );
+  });
+
   it('writes a value of many lines in binary form, so that it cannot forge a field', async () => {
     log.info({ note: 'a\nPRIORITY=0\nb' }, 'first\nsecond');
     await eventually(() =>

@@ -6,6 +6,8 @@ import { found, judge, medium, observation, stored, verified } from '../../suppo
 const reason = { code: 'media/filesystem', message: 'sdc1 is not read:\nthe filesystem xfs is not mounted by default' };
 const failed = medium('sdc1', { kind: 'failed', reason });
 const line = "Can't read sdc1: sdc1 is not read: the filesystem xfs is not mounted by default";
+/** The report has texts of one line. */
+const shown = { ...reason, message: line.slice("Can't read sdc1: ".length) };
 const bundle = verified();
 const report = (media: readonly ReturnType<typeof medium>[]) => {
   const observed = observation({ media });
@@ -16,7 +18,7 @@ const report = (media: readonly ReturnType<typeof medium>[]) => {
 
 describe('a medium that can not be read', () => {
   it('is in status and its JSON, with the reason', () => {
-    expect(report([failed]).media).toEqual([{ medium: 'sdc1', state: 'failed', bundles: 0, reason }]);
+    expect(report([failed]).media).toEqual([{ medium: 'sdc1', state: 'failed', bundles: 0, reason: shown }]);
     expect(renderStatus(report([failed])).split('\n')).toContain(line);
   });
 
