@@ -73,7 +73,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     const report = await harness.until(({ rejected }) => rejected.length > 0);
     expect(report.status).toContain(harness.keysFolder);
     expect(report.status).toMatch(/\.pub/);
-    writeFileSync(join(harness.keysFolder, 'factory-2026.pub'), harness.key.publicPem);
+    writeFileSync(join(harness.keysFolder, 'factory-2026.pub'), harness.key.publicPem, { mode: 0o644 });
     await harness.until(isActivated);
   });
 

@@ -179,7 +179,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
 
   it('while a preload is stopped, and taken up again', { timeout: 240_000 }, async () => {
     await setUp();
-    const { settings, keysFolder, key } = node.harness;
+    const { settings, keysFolder } = node.harness;
     const other = join(node.harness.base, 'other');
     Object.assign(settings.media, { directories: [...settings.media.directories, other] });
     const bundle = await make('4.13.7');
@@ -188,9 +188,9 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     node.harness.plug(bundle.path);
     const daemon = await start({ dieAt: 'cancel', held });
     await daemon.until(isMoving);
-    // Trust withdrawn is what stops a pull that runs.
+    // Trust withdrawn is what stops a pull that runs. What is revoked is remembered, so that this can only be unreadable.
     const revocation = join(keysFolder, 'factory.revoked');
-    writeFileSync(revocation, key.publicPem);
+    writeFileSync(revocation, 'nonsense', { mode: 0o644 });
     await daemon.died();
     killedAt.push('cancel');
     rmSync(revocation);

@@ -27,7 +27,8 @@ const bundleIn = (report: StatusReport, version = '4.13.7'): BundleReport | unde
 const isActivated = (report: StatusReport) => bundleIn(report)?.phase === 'activated';
 const isHeld = ({ bundles }: StatusReport) => bundles.some((one) => one.hold === 'approval');
 const verdicts = () => node.daemon().engine.verdicts;
-const revoke = (keyId: string) => writeFileSync(join(node.keysFolder, `${keyId.slice(0, 8)}.revoked`), `${keyId}\n`);
+const revoke = (keyId: string) =>
+  writeFileSync(join(node.keysFolder, `${keyId.slice(0, 8)}.revoked`), `${keyId}\n`, { mode: 0o644 });
 
 describe('trust.require = "both"', () => {
   it('holds a signed bundle until its digest is approved, and remembers that', async () => {

@@ -39,7 +39,7 @@ async function open(): Promise<void> {
   const dependencies = { settings, stateDirectory: state, ownUid: process.getuid?.() ?? 0, store, clock, log };
   keeper = await createTrustKeeper(dependencies, stop.signal);
 }
-const revoke = (text: string) => writeFileSync(join(folder, 'old.revoked'), text);
+const revoke = (text: string) => writeFileSync(join(folder, 'old.revoked'), text, { mode: 0o644 });
 const names = () => keeper.inForce().keys.map(({ name }) => name);
 /** What a reload that goes on until nothing is unreadable any more came to. */
 const reload = () =>

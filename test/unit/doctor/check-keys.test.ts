@@ -44,7 +44,7 @@ describe('stickpin doctor: keys', () => {
 
   it('names revoked keys, and does not count one that a bundle revoked though its file is there', async () => {
     const file = join(folder, 'old.revoked');
-    writeFileSync(file, `${BROUGHT}\n`);
+    writeFileSync(file, `${BROUGHT}\n`, { mode: 0o644 });
     expect(await look()).toEqual(['ok: trusted: factory-2026', 'ok: revoked: abababababab…']);
     const [first, second] = await look(1, { revoked: [{ keyId, revokedBy: 'ocp@6' }, { keyId: BROUGHT }] });
     expect(first).toBe('fault: no key is trusted, so that no signature counts');
@@ -52,7 +52,7 @@ describe('stickpin doctor: keys', () => {
   });
 
   it('makes a fault of a revocation that can not be read, and a warning of another file', async () => {
-    writeFileSync(join(folder, 'bad.revoked'), 'who?\n');
+    writeFileSync(join(folder, 'bad.revoked'), 'who?\n', { mode: 0o644 });
     writeFileSync(join(folder, 'notes.txt'), '');
     const findings = await look();
     expect(findings).toHaveLength(2);
