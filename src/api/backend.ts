@@ -31,8 +31,12 @@ export interface ApiBackend {
   status(signal: AbortSignal): Promise<unknown>;
   /** The document of `stickpin list --json`; becomes JSON. */
   list(signal: AbortSignal): Promise<unknown>;
-  /** Activates a bundle, named `name@version` or by digest. @throws AppError with what holds it */
-  activate(bundle: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Activates a bundle, named `name@version` or by digest; `override`: even if rules of the release hold its activation.
+   *
+   * @throws AppError with what holds it, `engine/activation-held` where `override` would help
+   */
+  activate(bundle: string, signal: AbortSignal, options?: { readonly override: boolean }): Promise<void>;
   /** Activates the fallback of a stream; empty: of the only one. Returns its `name@version`. @throws AppError with what holds it */
   rollback(stream: string, signal: AbortSignal): Promise<string>;
   /** Takes the pins off a bundle. @throws AppError `engine/running` when it may be what runs and `force` is false */

@@ -10,7 +10,8 @@ export interface ApiClient {
   status(signal: AbortSignal): Promise<unknown>;
   /** The document of `stickpin list --json`. */
   list(signal: AbortSignal): Promise<unknown>;
-  activate(bundle: string, signal: AbortSignal): Promise<void>;
+  /** `override`: even if rules of the release hold its activation. @throws AppError `engine/activation-held` where they do without it */
+  activate(bundle: string, signal: AbortSignal, options?: { readonly override: boolean }): Promise<void>;
   /** Asks for the activation of the fallback; resolves to its `name@version`. `stream`: empty for the only one. */
   rollback(stream: string, signal: AbortSignal): Promise<string>;
   unpin(
@@ -79,8 +80,8 @@ export async function connectApi(
   return {
     status: async (on) => parse(await ask('GetStatus', on)),
     list: async (on) => parse(await ask('ListBundles', on)),
-    activate: async (bundle, on) => {
-      await call('Activate', on, bundle);
+    activate: async (bundle, on, options) => {
+      await call(options?.override ? 'ActivateOverride' : 'Activate', on, bundle);
     },
     rollback: async (stream, on) => String((await call('Rollback', on, stream))[0]),
     unpin: async (bundle, { removeImages, force }, on) => {

@@ -15,6 +15,7 @@ export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BU
     <method name="GetStatus"><arg name="json" type="s" direction="out"/></method>
     <method name="ListBundles"><arg name="json" type="s" direction="out"/></method>
     <method name="Activate"><arg name="bundle" type="s" direction="in"/></method>
+    <method name="ActivateOverride"><arg name="bundle" type="s" direction="in"/></method>
     <method name="Rollback"><arg name="stream" type="s" direction="in"/><arg name="bundle" type="s" direction="out"/></method>
     <method name="Unpin">
       <arg name="bundle" type="s" direction="in"/>

@@ -154,6 +154,10 @@ const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   [`${INTERFACE}.ListBundles()`, async ({ backend, signal }) => json(await backend.list(signal))],
   [`${INTERFACE}.GetHistory(s)`, async ({ backend, body, signal }) => json(await backend.history(first(body), signal))],
   [`${INTERFACE}.Activate(s)`, ({ backend, body, signal }) => done(backend.activate(first(body), signal))],
+  [
+    `${INTERFACE}.ActivateOverride(s)`,
+    ({ backend, body, signal }) => done(backend.activate(first(body), signal, { override: true })),
+  ],
   [`${INTERFACE}.Rollback(s)`, async ({ backend, body, signal }) => text(await backend.rollback(first(body), signal))],
   [`${INTERFACE}.Unpin(sbb)`, unpin],
   [`${INTERFACE}.Cancel()`, ({ backend, signal }) => done(backend.cancel(signal))],

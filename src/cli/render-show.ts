@@ -2,6 +2,7 @@ import { oneLine } from '../domain/one-line.ts';
 import type { BundleReport, StatusReport } from '../domain/report.ts';
 import type { TrustReport } from '../domain/trust-in-force.ts';
 import { formatTable } from './output.ts';
+import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 
 /** What `stickpin show` prints of: an adopted release, one that waits for approval, a notice, or a rejected bundle. */
 export type ShownBundle =
@@ -9,13 +10,18 @@ export type ShownBundle =
   | (StatusReport['notices'][number] & { readonly phase?: undefined })
   | (StatusReport['rejected'][number] & { readonly phase: string });
 
-/** A line for each member, those of nested ones as they are in JSON; its conditions; and the trust in force. */
+/** A line for each member, those of nested ones as they are in JSON; its rules, with what they do; its conditions; and the trust in force. */
 export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
-  const { conditions, ...members } = bundle as Partial<BundleReport>;
-  const lines = Object.entries(members).map(([name, value]) => {
-    const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-    return `${`${name}:`.padEnd(14)}${oneLine(text)}\n`;
-  });
+  const { conditions, rules = [], advisory, ...members } = bundle as Partial<BundleReport>;
+  const shown = [
+    ...Object.entries(members).map(
+      ([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)] as const,
+    ),
+    ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
+    ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
+    ...('advisories' in members ? [['note', 'advisories are shown, and not enforced yet'] as const] : []),
+  ];
+  const lines = shown.map(([name, text]) => `${`${name}:`.padEnd(14)}${oneLine(text)}\n`);
   const rows = (conditions ?? []).map(({ type, status, lastTransitionTime, reason, message }) => [
     type,
     status,

@@ -4,6 +4,7 @@ import type { BundleReport, StatusReport } from '../domain/report.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import { formatTable } from './output.ts';
 import { progressBar } from './progress-bar.ts';
+import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 
 /** What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media. */
 export function renderStatus(report: StatusReport): string {
@@ -26,7 +27,7 @@ export function renderList(report: StatusReport): string {
   const rows = [
     ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
       shownName(bundle),
-      hold === undefined ? phase : `${phase} (${hold})`,
+      shownPhase(phase, hold, bundle),
       `${images.present}/${images.total}`,
       `${images.pinned}`,
       formatBytes(sizeBytes),
@@ -46,6 +47,10 @@ export function renderList(report: StatusReport): string {
   const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => (reason ? [`${shownName(bundle)}: ${reason.message}`] : [])),
+    ...report.bundles.flatMap(({ rules = [], ...bundle }) => {
+      const ofOthers = rules.filter(({ effect }) => effect === 'not-enforced-yet');
+      return ofOthers.map((rule) => `${shownName(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);
+    }),
     ...report.bundles.flatMap(({ advisory, ...bundle }) =>
       advisory ? [`${shownName(bundle)}: ${adviceOf(advisory)}`] : [],
     ),
@@ -62,9 +67,15 @@ function unreadableMedia({ media }: StatusReport): string[] {
   return media.flatMap(({ medium, reason }) => (reason ? [oneLine(`Can't read ${medium}: ${reason.message}`)] : []));
 }
 
-function adviceOf({ deadend, barrier, reason, from }: NonNullable<BundleReport['advisory']>): string {
-  const what = [...(deadend ? ['dead end'] : []), ...(barrier ? ['barrier'] : [])].join(' and ') || 'note';
-  return `${what}, says ${from}: ${reason}`;
+/** The phase with what makes it special: what it waits for, that its activation is held, or that it is the one whose tags hold. */
+function shownPhase(
+  phase: string,
+  hold: string | undefined,
+  { current, activationHolds }: Partial<BundleReport>,
+): string {
+  if (hold !== undefined) return `${phase} (${hold})`;
+  if (activationHolds !== undefined) return `${phase} (activation held)`;
+  return current ? `${phase} (current)` : phase;
 }
 
 /** What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that may be believed. */

@@ -53,7 +53,7 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
       return { bundles, notices, rejected };
     },
     cancel: () => settled((engine) => engine.cancel()),
-    activate: (bundle) => settled((engine) => engine.activate(bundle)),
+    activate: (bundle, _signal, options) => settled((engine) => engine.activate(bundle, options)),
     rollback: (stream) => settled((engine) => engine.rollback(stream === '' ? undefined : stream)),
     unpin: (bundle, options, signal) => settled((engine) => engine.unpin(bundle, options, signal)),
     history: async (bundle) => started().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),

@@ -21,6 +21,7 @@ import { withdrawalOf } from './standing.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
 import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
 import { assessTags, type TagAssessment } from './tags.ts';
+import { judgeRules, type RuleVerdict, ruleTime } from './unenforced-rules.ts';
 import { type FoundOn, sortUnknown, type UnknownBundles } from './unknown-bundles.ts';
 
 /** What one round concludes about one adopted bundle. */
@@ -41,8 +42,10 @@ export interface BundleAssessment extends PhaseOf, ImageSupply {
   readonly degraded: Reason | undefined;
   /** What is known to be damaged or lacking of it on the media that were seen. */
   readonly badBlobs: readonly BadBlob[];
-  /** Whether activation is due: asked for, or by itself. */
+  /** Whether activation is due: asked for, or by itself, and no rule holds it. */
   readonly activationDue: boolean;
+  /** What the rules of its payload say about its activation. */
+  readonly rules: RuleVerdict;
   /** Why it is not trusted any more, if so: it is neither pulled nor served nor activated then. */
   readonly withdrawn: Reason | undefined;
   /** Who signed it, as far as plugged media show more than is stored. */
@@ -181,7 +184,9 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   const sources = withdrawal === undefined ? supplied : NO_SUPPLY;
   const carriers = carriersOf(bundle, context.found);
   const disk = diskVerdict(bundle, absentImages, context);
-  const due = withdrawal === undefined && activationDue(bundle, context.stored);
+  const time = { now: ruleTime(context.stored.bundles, observed.now), isSynchronised: observed.clockSynchronised };
+  const rules = judgeRules(bundle, time);
+  const due = withdrawal === undefined && rules.holds.length === 0 && activationDue(bundle, context.stored);
   const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, observed);
   const baseFacts = {
     lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
@@ -222,6 +227,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     ...(withdrawal !== undefined && { degraded: withdrawal.reason }),
     badBlobs,
     activationDue: due,
+    rules,
     withdrawn: withdrawal?.reason,
     newSigners: newSignersOf(bundle, carriers),
     ...derivePhase(facts, withdrawal, context),

@@ -60,6 +60,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
         pins.wakeAt,
         assessment.life.wakeAt,
         assessment.tags.wakeAt,
+        ...assessment.bundles.map(({ rules }) => rules.lookAgainAt),
         ...observed.failures.map((failure) => failure.retryAt),
       ],
       observed.now,

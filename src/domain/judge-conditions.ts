@@ -7,6 +7,7 @@ import type { Reason } from './medium.ts';
 import { runtimeAway } from './runtime-away.ts';
 import { spaceHold } from './space.ts';
 import type { Observed } from './state.ts';
+import { holdReason } from './unenforced-rules.ts';
 
 type Judgement = Omit<ConditionVerdict, 'type'>;
 
@@ -120,6 +121,8 @@ function judgePinned(look: Look): Judgement {
 function notRunning(look: Look): Judgement | undefined {
   const { entry, isCurrent } = look;
   const { bundle } = entry;
+  const held = entry.phase === 'ready' ? holdReason(bundle, entry.rules.holds) : undefined;
+  if (held !== undefined) return judgement('False', 'ActivationHeld', held.message);
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
   const early = retired(look, 'False');
   if (early !== undefined) return early;

@@ -10,6 +10,7 @@ import { runtimeAway } from './runtime-away.ts';
 import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
+import { holdReason } from './unenforced-rules.ts';
 
 /** What a round saw and concluded. */
 export interface Snapshot {
@@ -29,7 +30,7 @@ export function newsBetween(before: Snapshot | undefined, after: Snapshot): News
     ...rejectionNews(before, after),
     ...approvalNews(before, after),
     ...missingNews(before, after),
-    ...(before === undefined ? [] : bundleNews(before, after)),
+    ...(before === undefined ? [] : [...bundleNews(before, after), ...holdNews(before, after)]),
     ...(before === undefined ? [] : noticeNews(before, after)),
   ];
 }
@@ -152,6 +153,20 @@ function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[
     if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
     const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
     return isSame || isTold ? degraded : [...degraded, ...phaseNews(entry)];
+  });
+}
+
+/** The activation of a release that has become ready is held by its rules. */
+function holdNews(before: Snapshot, { assessment }: Snapshot): News[] {
+  const heldBy = ({ bundle, phase, rules }: BundleAssessment) =>
+    phase === 'ready' ? holdReason(bundle, rules.holds) : undefined;
+  const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, heldBy(entry)?.code]));
+  return assessment.bundles.flatMap((entry): News[] => {
+    const { bundle } = entry;
+    const held = heldBy(entry);
+    if (held === undefined || held.code === was.get(bundle.bundleId)) return [];
+    const message = `${bundleTitle(bundle.payload)} is ready. ${held.message}`;
+    return [{ kind: 'activationHeld', level: 'warn', bundleId: bundle.bundleId, message }];
   });
 }
 

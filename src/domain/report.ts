@@ -4,6 +4,7 @@ import type { Advisory, VerifiedBundle } from './bundle.ts';
 import type { Condition } from './condition.ts';
 import type { BundleId } from './digest.ts';
 import { isDiskTrouble } from './disk-trouble.ts';
+import { currentIds } from './life.ts';
 import type { Medium } from './medium.ts';
 import { plainDocument } from './one-line.ts';
 import { unsupportedReason } from './runtime-support.ts';
@@ -11,6 +12,7 @@ import type { Observed } from './state.ts';
 import { type Progress, statusLine } from './status-line.ts';
 import { sourcesOf } from './supply.ts';
 import { type TrustReport, trustReport } from './trust-in-force.ts';
+import { holdReason, type RuleHold, type ShownRule, shownRules } from './unenforced-rules.ts';
 
 /**
  * One bundle in a {@link StatusReport}. Times are RFC 3339. One that waits for approval is not adopted, so it has no `adoptedAt`; one that no trusted
@@ -37,10 +39,26 @@ export interface BundleReport {
   readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
   readonly sizeBytes: number;
   /** What a bundle of the stream says about this release; the newest sequence wins. */
-  readonly advisory?: EffectiveAdvisory;
+  readonly advisory?: EffectiveAdvisory & { readonly effect: ShownRule['effect'] };
   readonly adoptedAt?: string;
   readonly readyAt?: string;
   readonly activatedAt?: string;
+  /** Of an adopted release: whether it is the one of its stream that was activated last, whose tags hold. */
+  readonly current?: boolean;
+  /** Rules of its payload that hold its activation; absent while none does. */
+  readonly activationHolds?: readonly ActivationHoldReport[];
+  /** Rules of its payload, absent when it has none. */
+  readonly rules?: readonly ShownRule[];
+}
+
+/** A rule that holds an activation. */
+export interface ActivationHoldReport {
+  readonly code: string;
+  readonly message: string;
+  /** `time`: the hold ends by itself. */
+  readonly releasedBy: 'person' | 'time';
+  /** When it ends by itself (RFC 3339), where a date can say so. */
+  readonly until?: string;
 }
 
 /** The whole state for programs: `stickpin status --json`, D-Bus `GetStatus`. */
@@ -163,6 +181,7 @@ function releaseReports(
   conditions: ReadonlyMap<BundleId, readonly Condition[]>,
 ): BundleReport[] {
   const trusted = trustedBundles(assessment);
+  const current = currentIds(assessment.bundles.map(({ bundle }) => bundle));
   const streams = new Map(
     assessment.bundles.map(({ bundle: { payload } }) => [payload.name, effectiveAdvisories(trusted, payload.name)]),
   );
@@ -171,7 +190,8 @@ function releaseReports(
     const advisory = streams.get(name)?.get(version);
     return {
       ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
-      ...(advisory !== undefined && { advisory }),
+      current: current.has(entry.bundle.bundleId),
+      ...(advisory !== undefined && { advisory: { ...advisory, effect: 'not-enforced-yet' } }),
     };
   });
 }
@@ -196,7 +216,9 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
-  const reason = entry.reason ?? entry.trouble;
+  const holds = phase === 'ready' ? entry.rules.holds : [];
+  const reason = entry.reason ?? entry.trouble ?? holdReason(bundle, holds);
+  const rules = shownRules(payload);
   const absentPins = absentImages.filter((image) => image.pin).length;
   const wantPinned = contents.images.filter((image) => image.pin).length - absentPins;
   return {
@@ -218,7 +240,15 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     adoptedAt: new Date(bundle.adoptedAt).toISOString(),
     ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),
     ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
+    ...(holds.length > 0 && { activationHolds: holds.map(holdReport) }),
+    ...(rules.length > 0 && { rules }),
   };
+}
+
+function holdReport({ code, why, releasedBy, until }: RuleHold): ActivationHoldReport {
+  const end = until === undefined ? undefined : new Date(until);
+  const hasDate = end !== undefined && !Number.isNaN(end.getTime());
+  return { code, message: why, releasedBy, ...(hasDate && { until: end.toISOString() }) };
 }
 
 function isPulling({ phase, pullableImages }: BundleAssessment): boolean {

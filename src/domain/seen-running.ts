@@ -4,6 +4,7 @@ import { componentsById, imageIdOf } from './evidence.ts';
 import { currentRelease, keptBundles } from './life.ts';
 import { type Soak, soakAfter, type Witness } from './soak.ts';
 import type { StoredBundle } from './state.ts';
+import type { RuleVerdict } from './unenforced-rules.ts';
 
 /** How long what was never activated must be seen running before it is; the soak time if that is shorter. */
 const SEEN_MS = 60_000;
@@ -123,14 +124,21 @@ function exclusiveIds(
   );
 }
 
+/** As much of the assessment of a release as its stream's motion depends on. */
+interface StreamEntry {
+  readonly bundle: StoredBundle;
+  readonly activationDue: boolean;
+  readonly rules: RuleVerdict;
+}
+
 /** Of which streams nothing may be asked for by itself: an activation is to come there, or a person asked for one. */
-export function streamsInMotion(
-  entries: readonly { readonly bundle: StoredBundle; readonly activationDue: boolean }[],
-): ReadonlySet<string> {
+export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
   return new Set(
     entries
       .filter(
-        ({ bundle, activationDue }) => activationDue || (bundle.activationRequestedAt ?? 0) > (bundle.activatedAt ?? 0),
+        ({ bundle, activationDue, rules }) =>
+          activationDue ||
+          (rules.holds.length === 0 && (bundle.activationRequestedAt ?? 0) > (bundle.activatedAt ?? 0)),
       )
       .map(({ bundle }) => bundle.payload.name),
   );

@@ -5,6 +5,7 @@ import type { BundleId, Digest } from './digest.ts';
 import type { KeyRotation, Revocations } from './key-rotation.ts';
 import type { LastCarriers } from './last-carrier.ts';
 import type { Medium, MediumId, Reason } from './medium.ts';
+import type { RuleCode } from './rule-code.ts';
 import type { BootTime, RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
 import type { Soak } from './soak.ts';
@@ -17,6 +18,8 @@ export interface StoredBundle extends VerifiedBundle {
   readonly readyAt?: number;
   /** Activation was asked for: by a person (`stickpin activate`), or because it runs all the same: it was started by other means, or again in place of one that went back. */
   readonly activationRequestedAt?: number;
+  /** Rules that don't hold the activation that was asked for last: a person has confirmed it, or it runs already. */
+  readonly activationOverrides?: readonly RuleCode[];
   /** Activation was done. */
   readonly activatedAt?: number;
   /** Containers of the present activation were seen running for the first time. */

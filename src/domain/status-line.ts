@@ -16,6 +16,7 @@ import { runtimeAway } from './runtime-away.ts';
 import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
 import { sourcesOf } from './supply.ts';
+import { holdReason } from './unenforced-rules.ts';
 import type { Rejection } from './unknown-bundles.ts';
 
 /** How the preload that STATUS speaks of goes. */
@@ -289,13 +290,18 @@ function isEmptyStick({ state, isDropFolder }: Medium): boolean {
 }
 
 function readyLine(
-  { bundle, phase, media, activationDue }: BundleAssessment,
+  { bundle, phase, media, activationDue, rules }: BundleAssessment,
   bundles: readonly BundleAssessment[],
 ): string {
   const images = bundle.contents.images.length;
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
   if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
+  const held = phase === 'ready' ? holdReason(bundle, rules.holds) : undefined;
+  if (held !== undefined) {
+    const message = messageAmong(held.message, bundle, bundles);
+    return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${sentence(message)}`;
+  }
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const next = isAwaited
     ? `'stickpin activate ${name}' when you like.`

@@ -5,6 +5,7 @@ import { currentRelease, isRetired, keptBundles, lastProven } from '../domain/li
 import { isBaseInNeed, isProtected } from '../domain/retention.ts';
 import { stampAfter } from '../domain/stamp.ts';
 import type { LifecyclePolicy, StoredBundle } from '../domain/state.ts';
+import { confirmationMessage, judgeRules, ruleTime, whyHeld } from '../domain/unenforced-rules.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { EventRow, StateStore } from './ports.ts';
@@ -12,12 +13,18 @@ import type { Running } from './running-releases.ts';
 
 /** What a person may ask of releases. Each refusal is an AppError `engine/…` (`reject`); each success is in the history. */
 export interface Commands {
-  /** Asks for activation of `name@version` or a bundle digest. @throws `engine/no-bundle`, `engine/not-ready` */
-  activate(bundle: string): void;
+  /** Asks for activation of `name@version` or a bundle digest. @throws `engine/no-bundle`, `engine/not-ready`, `engine/activation-held` without `override` */
+  activate(bundle: string, options?: ActivateOptions): void;
   /** Asks for activation of the fallback of a stream; which one may be left out while there is only one. Returns `name@version`. @throws `engine/no-fallback` */
   rollback(stream: string | undefined): string;
   /** Takes the pins off a release; `running`: which ones run. @throws `engine/no-bundle`, `engine/running` without `force`, `engine/protected` */
   unpin(bundle: string, options: UnpinOptions, running: Running): void;
+}
+
+/** How {@link Commands.activate} goes about it. */
+export interface ActivateOptions {
+  /** Even if rules of the release hold its activation now: a person has confirmed it. Default false. */
+  readonly override: boolean;
 }
 
 /** How {@link Commands.unpin} goes about it. */
@@ -40,16 +47,26 @@ export interface CommandDependencies {
 export function createCommands({ clock, store, policy, assessment }: CommandDependencies): Commands {
   const now = () => stampAfter(store.load().bundles, clock.now());
   const entryOf = (bundleId: BundleId) => assessment()?.bundles.find((other) => other.bundle.bundleId === bundleId);
-  /** @throws AppError `engine/not-ready`, `engine/withdrawn` */
-  const requestFor = (bundle: StoredBundle, what: string, at: number): EventRow => {
-    requireReady(bundle, entryOf(bundle.bundleId));
-    const message = `${what} ${bundleTitle(bundle.payload)} was asked for`;
+  const requestFor = (bundle: StoredBundle, what: string, at: number, although = ''): EventRow => {
+    const message = `${what} ${bundleTitle(bundle.payload)} was asked for${although}`;
     return { at, kind: 'activation-requested', bundleId: bundle.bundleId, message };
   };
   return {
-    activate: (name) => {
-      const bundle = findBundle(store.load().bundles, name);
-      store.mark(bundle.bundleId, 'activationRequestedAt', requestFor(bundle, 'Activation of', now()));
+    activate: (name, { override } = { override: false }) => {
+      const { bundles } = store.load();
+      const bundle = findBundle(bundles, name);
+      requireReady(bundle, entryOf(bundle.bundleId));
+      // What was confirmed for an earlier request is not confirmed for this one.
+      const { activationOverrides: _, ...unconfirmed } = bundle;
+      const { holds } = judgeRules(unconfirmed, { now: ruleTime(bundles, clock.now()) });
+      if (holds.length > 0 && !override) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
+      const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
+      const event = requestFor(bundle, 'Activation of', now(), although);
+      store.requestActivation(
+        bundle.bundleId,
+        holds.map(({ code }) => code),
+        event,
+      );
     },
     rollback: (stream) => {
       const { bundles } = store.load();
@@ -57,9 +74,10 @@ export function createCommands({ clock, store, policy, assessment }: CommandDepe
       const from = currentRelease(bundles, name);
       const to = fallbackOf(bundles, name, from);
       const at = now();
+      requireReady(to, entryOf(to.bundleId));
       const request = requestFor(to, 'Rollback to', at + 1);
       if (from === undefined) {
-        store.mark(to.bundleId, 'activationRequestedAt', request);
+        store.requestActivation(to.bundleId, [], request);
       } else {
         const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again by itself; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
         const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message };

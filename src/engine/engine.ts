@@ -323,8 +323,8 @@ export function createEngine(deps: EngineDependencies): Engine {
       );
       kick();
     },
-    activate: (bundle) => {
-      commands.activate(bundle);
+    activate: (bundle, options) => {
+      commands.activate(bundle, options);
       kick();
     },
     rollback: (stream) => {

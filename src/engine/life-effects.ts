@@ -3,8 +3,10 @@ import type { BundleId } from '../domain/digest.ts';
 import type { Effect } from '../domain/effect.ts';
 import type { News } from '../domain/event.ts';
 import { isProven } from '../domain/life.ts';
+import { RULE_CODES } from '../domain/rule-code.ts';
 import { stampAfter } from '../domain/stamp.ts';
 import type { StoredBundle } from '../domain/state.ts';
+import { judgeRules, ruleTime, whyHeld } from '../domain/unenforced-rules.ts';
 import type { Clock } from '../platform/clock.ts';
 import { formatCount } from '../platform/sizes.ts';
 import type { Narrator } from './narrator.ts';
@@ -75,10 +77,16 @@ export function createLifeEffects({ clock, store, narrator, containers, alive }:
   }
 
   function requestActivation(bundle: StoredBundle, components: readonly string[]): void {
-    const message = `${bundleTitle(bundle.payload)} runs, though it was not activated here: ${components.join(', ')} ${components.length === 1 ? 'has' : 'have'} containers of its images. It is activated, so that its tags name what runs`;
+    const message = `${bundleTitle(bundle.payload)} runs, though it was not activated here: ${components.join(', ')} ${components.length === 1 ? 'has' : 'have'} containers of its images. It is activated, so that its tags name what runs${although(bundle)}`;
     record(bundle, { kind: 'bundleSeenRunning', level: 'info', message }, (row) =>
-      store.mark(bundle.bundleId, 'activationRequestedAt', row),
+      store.requestActivation(bundle.bundleId, RULE_CODES, row),
     );
+  }
+
+  /** Whoever started it has decided: to leave its tags elsewhere would start the other release with the next pod. */
+  function although(bundle: StoredBundle): string {
+    const { holds } = judgeRules(bundle, { now: ruleTime(store.load().bundles, clock.now()) });
+    return holds.length === 0 ? '' : `, although ${whyHeld(holds)}`;
   }
 
   /** INVARIANT: `activeAt` comes last, since with it nothing is left to be taken over. */

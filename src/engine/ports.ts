@@ -10,6 +10,7 @@ import type { BundleId, Digest } from '../domain/digest.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId, Reason } from '../domain/medium.ts';
 import type { RevocationRecord } from '../domain/revocation-record.ts';
+import type { RuleCode } from '../domain/rule-code.ts';
 import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../domain/runtime-image.ts';
 import type { Signers } from '../domain/signers.ts';
@@ -223,6 +224,8 @@ export interface StateStore {
   setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;
   /** Replaces what was said about the digest before. */
   setVerdict(verdict: Verdict, event: EventRow): void;
+  /** Asks for the activation of a bundle at the time of `event`; `overrides` replaces what was confirmed before. */
+  requestActivation(bundleId: BundleId, overrides: readonly RuleCode[], event: EventRow): void;
   /** Sets a time of a bundle to that of `event`. */
   mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
   /** Keeps the soak clock of a bundle; no line of history. */

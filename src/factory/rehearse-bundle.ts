@@ -107,7 +107,7 @@ function outcomeOf(
     case 'preloading':
       return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
     case 'ready':
-      if (isManual || entry.hold !== undefined) return { fault: undefined };
+      if (isManual || entry.hold !== undefined || entry.activationHolds !== undefined) return { fault: undefined };
       return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
     case 'detected':
       return 'open';

@@ -46,6 +46,7 @@ export const messageIds = {
   notInBundle: 'e55cfb908c9b4e7da0aaa21afc330b51',
   bundleDegraded: '93a35d3017324390805c2a4850098081',
   bundleReady: 'a1f5ae643dd145728c07b79ef00243ff',
+  activationHeld: '2853ec2b36ca4cb7b2a0473f9bdec77a',
   bundleActivated: 'f690b506f3b74a6181715d59b270e00a',
   activationFailed: 'fe314fbb43514be786f72ceaa3652ffe',
   bundleSeenRunning: '21ce5c4a975441f4ac4a990b9130bff4',

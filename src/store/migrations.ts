@@ -73,4 +73,6 @@ export const MIGRATIONS: readonly string[] = [
      id INTEGER PRIMARY KEY CHECK (id = 1),
      document TEXT NOT NULL
    ) STRICT;`,
+  // JSON: rules that were overridden with the request for the activation. NULL: it was asked for before they held one.
+  `ALTER TABLE bundle ADD COLUMN activation_overrides TEXT;`,
 ];

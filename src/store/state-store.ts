@@ -6,6 +6,7 @@ import type { BadBlob } from '../domain/bad-blob.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { BundleId } from '../domain/digest.ts';
 import { NO_ROTATION } from '../domain/key-rotation.ts';
+import { RULE_CODES } from '../domain/rule-code.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { StoredBundle } from '../domain/state.ts';
 import type { EventRow, RevocationStore, StateStore } from '../engine/ports.ts';
@@ -26,6 +27,7 @@ interface BundleRow {
   readonly adopted_at: number;
   readonly ready_at: number | null;
   readonly activation_requested_at: number | null;
+  readonly activation_overrides: string | null;
   readonly activated_at: number | null;
   readonly active_at: number | null;
   readonly proven_at: number | null;
@@ -64,6 +66,7 @@ export interface StateStoreOptions {
 }
 
 const names = v.array(v.string());
+const overrides = v.array(v.picklist(RULE_CODES));
 
 /** Lines of the history that are kept: a fault that lasts adds one for each image every few minutes. */
 const KEPT_EVENTS = 20_000;
@@ -94,6 +97,9 @@ export function createStateStore(
   const selectEvents = database.prepare<[string | null, string | null, number], HistoryRow>(
     `SELECT at, kind, bundle_id, medium, message FROM event
      WHERE ? IS NULL OR bundle_id = ? ORDER BY event_id DESC LIMIT ?`,
+  );
+  const updateRequest = database.prepare(
+    'UPDATE bundle SET activation_requested_at = ?, activation_overrides = ? WHERE bundle_id = ?',
   );
   const marks = {
     readyAt: database.prepare('UPDATE bundle SET ready_at = ? WHERE bundle_id = ?'),
@@ -206,6 +212,13 @@ export function createStateStore(
       });
       change(bundleId, { [what]: event.at });
     },
+    requestActivation: (bundleId, overrides, event) => {
+      write(() => {
+        updateRequest.run(event.at, JSON.stringify(overrides), bundleId);
+        append(event);
+      });
+      change(bundleId, { activationRequestedAt: event.at, activationOverrides: overrides });
+    },
     setSoak: (bundleId, soak) => {
       write(() => updateSoak.run(JSON.stringify(soak), bundleId));
       change(bundleId, { soak });
@@ -310,6 +323,9 @@ function load(database: Database, revive: BundleReviver): readonly StoredBundle[
         adoptedAt: row.adopted_at,
         ...(row.ready_at !== null && { readyAt: row.ready_at }),
         ...(row.activation_requested_at !== null && { activationRequestedAt: row.activation_requested_at }),
+        ...(row.activation_overrides !== null && {
+          activationOverrides: v.parse(overrides, JSON.parse(row.activation_overrides)),
+        }),
         ...(row.activated_at !== null && { activatedAt: row.activated_at }),
         ...lifeOf(row),
         ...(row.cancelled_at !== null && {

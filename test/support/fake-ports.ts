@@ -350,6 +350,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       change(bundleId, { [what]: event.at });
     },
+    requestActivation: (bundleId, overrides, event) => {
+      write(event);
+      change(bundleId, { activationRequestedAt: event.at, activationOverrides: overrides });
+    },
     setSoak: (bundleId, soak) => {
       if (fake.fail !== undefined) throw fake.fail;
       change(bundleId, { soak });

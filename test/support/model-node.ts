@@ -5,6 +5,7 @@ import type { BundleId } from '../../src/domain/digest.ts';
 import type { Effect } from '../../src/domain/effect.ts';
 import { needsContainers, runningReleases } from '../../src/domain/lifecycle.ts';
 import type { MediumId, MediumState } from '../../src/domain/medium.ts';
+import { RULE_CODES, type RuleCode } from '../../src/domain/rule-code.ts';
 import { stampAfter } from '../../src/domain/stamp.ts';
 import type {
   Observed,
@@ -145,7 +146,8 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       change(bundleId, { rolledBackAt: stamp(), rolledBackReason: 'back' });
       change(to, { activationRequestedAt: stamp() });
     },
-    'request-activation': ({ bundleId }) => change(bundleId, { activationRequestedAt: stamp() }),
+    'request-activation': ({ bundleId }) =>
+      change(bundleId, { activationRequestedAt: stamp(), activationOverrides: RULE_CODES }),
     'take-over': ({ bundleId, from, retireFrom }) => {
       const isProven = bundles.some((one) => one.bundleId === from && one.provenAt !== undefined);
       if (isProven) change(bundleId, { provenAt: stamp() });
@@ -183,6 +185,8 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   const store = {
     load: stored,
     mark: (bundleId: BundleId, what: string, { at }: { at: number }) => change(bundleId, { [what]: at }),
+    requestActivation: (bundleId: BundleId, overrides: readonly RuleCode[], { at }: { at: number }) =>
+      change(bundleId, { activationRequestedAt: at, activationOverrides: overrides }),
     retire: (bundleId: BundleId, removeImages: boolean, { at }: { at: number }) =>
       change(bundleId, { retiredAt: at, removeImages }),
     rollBack: (bundleId: BundleId, { at }: EventRow, next: { bundleId: BundleId; event: EventRow }) => {

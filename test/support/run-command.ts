@@ -11,7 +11,7 @@ export interface CommandRun {
 }
 
 /**
- * Runs one command line of the whole program in this process, without a terminal. `args` come without the program's name; `adapters` are those of the
+ * Runs one command line of the whole program in this process, without a terminal unless `confirm` answers. `args` come without the program's name; `adapters` are those of the
  * program by default; `onOutput` is told all so far.
  */
 export async function runCommand(
@@ -20,6 +20,8 @@ export async function runCommand(
     env?: CommandContext['env'];
     signal?: AbortSignal;
     adapters?: CommandAdapters;
+    confirm?: CommandContext['confirm'];
+    now?: CommandContext['now'];
     onOutput?: (stdout: string, stderr: string) => void;
   } = {},
 ): Promise<CommandRun> {
@@ -36,7 +38,8 @@ export async function runCommand(
     },
     isTerminal: false,
     signal: options.signal ?? new AbortController().signal,
-    now: () => Date.parse('2026-03-04T05:06:07.890Z'),
+    now: options.now ?? (() => Date.parse('2026-03-04T05:06:07.890Z')),
+    ...(options.confirm !== undefined && { confirm: options.confirm }),
     env: options.env ?? {},
     adapters: async () => options.adapters ?? commandAdapters,
   });

@@ -13,6 +13,7 @@ import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import { volumesOfNamed } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 import { createProgressPrinter } from '../create-progress.ts';
+import { ruleWarnings } from '../rule-notes.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
 interface BundleCreateOptions extends ReleaseOptions {
@@ -116,7 +117,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   ).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
-  for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
+  for (const warning of [...warnings, ...ruleWarnings(payload.update ?? {})]) context.stderr(`warning: ${warning}\n`);
   if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
   if (options.json) {
     context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);

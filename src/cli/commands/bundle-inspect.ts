@@ -5,11 +5,13 @@ import { blobsLeftToBase } from '../../bundle/verify-base.ts';
 import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload } from '../../domain/bundle.ts';
 import type { Digest } from '../../domain/digest.ts';
 import { isFaulty } from '../../domain/medium.ts';
+import { rolloutText } from '../../domain/unenforced-rules.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import { openNamedBundle } from '../bundle-argument.ts';
 import type { CommandContext } from '../command-context.ts';
 import { formatTable } from '../output.ts';
 import { withPath } from '../read-with-keys.ts';
+import { HOLD_NOTE } from '../rule-notes.ts';
 
 /** Adds `inspect` to the command `bundle`. */
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
@@ -66,9 +68,9 @@ function asText(found: UntrustedBundle): string {
     ['expires', payload.expires],
     ['schedule', payload.schedule ?? 'immediate'],
     ['from', payload.update?.from],
-    ['barrier', payload.update?.barrier?.reason],
-    ['dead end', payload.update?.deadend?.reason],
-    ['rollout', rolloutOf(payload)],
+    ['barrier', unenforced(payload.update?.barrier)],
+    ['dead end', unenforced(payload.update?.deadend)],
+    ['rollout', payload.update?.rollout && rolloutText(payload.update.rollout)],
     ['end of life', payload.update?.endOfLife],
     ['signatures', keyIdsOf(envelope).join(', ') || 'none'],
     ['images', `${totals.images}, with ${totals.blobs} blobs of ${formatBytes(totals.sizeBytes)}`],
@@ -92,6 +94,7 @@ function asText(found: UntrustedBundle): string {
     `${bundleTitle(payload)} (not verified)`,
     ...lines,
     ...advisories,
+    ...ruleNotes(payload),
     ...trustLines(payload),
     ...attached,
     ...warnings,
@@ -100,12 +103,19 @@ function asText(found: UntrustedBundle): string {
   return `${head.join('\n')}\n${table}`;
 }
 
-function rolloutOf({ update }: Payload): string | undefined {
-  const { rollout } = update ?? {};
-  if (rollout === undefined) return undefined;
-  const { start, durationMinutes, startPercentage } = rollout;
-  const over = durationMinutes === undefined ? '' : `, over ${formatCount(durationMinutes, 'minute')}`;
-  return `from ${start}${over}${startPercentage === undefined ? '' : `, ${startPercentage} % at once`}`;
+/** Barriers and dead ends restrict other releases, and no node heeds them yet. */
+function unenforced(rule: { readonly reason: string } | undefined): string | undefined {
+  return rule && `${rule.reason} (not enforced yet)`;
+}
+
+/** What nodes make of the rules that are shown above. */
+function ruleNotes({ update = {}, advisories = [] }: Payload): string[] {
+  const holds = [update.from, update.rollout, update.endOfLife].some((rule) => rule !== undefined);
+  const warnsOnly = advisories.some(({ barrier, deadend }) => barrier || deadend);
+  return [
+    ...(holds ? [HOLD_NOTE] : []),
+    ...(warnsOnly ? ['advisories are not enforced yet: nodes show them'] : []),
+  ].map((note) => `  note        ${note}`);
 }
 
 /** Keys are shown by their ids, and what is none is named as such: nobody has looked at them yet. */

@@ -58,9 +58,10 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   const found = judged.blobs.size - base.unchecked - missing.length;
   context.stdout(
     options.json
-      ? `${JSON.stringify(asJson(judged, missing, base))}\n`
+      ? `${JSON.stringify({ ...asJson(judged, missing, base), ...expiryJson(judged, context.now()) })}\n`
       : asText(judged, { missing, found, base }, options),
   );
+  refuseExpired(judged, path, context.now());
   if (missing.length > 0) {
     throw new AppError({
       code: 'cli/unverified',
@@ -68,6 +69,30 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
       disposition: 'reject',
     });
   }
+}
+
+/** Whether a node that does not know the bundle would refuse it, by the clock of this machine. */
+function isExpired({ bundle: { payload } }: JudgedBundle, now: number): boolean {
+  return payload.expires !== undefined && Date.parse(payload.expires) <= now;
+}
+
+/** `judgedAt`: the time of this machine's clock, which `expires` was compared with. */
+function expiryJson(judged: JudgedBundle, now: number) {
+  const { expires } = judged.bundle.payload;
+  if (expires === undefined) return {};
+  const isOver = isExpired(judged, now);
+  return { expires, expired: isOver, judgedAt: new Date(now).toISOString(), ...(isOver && { verified: false }) };
+}
+
+/** Bundle format, `expires`. A node that has taken the bundle up before goes on with it. @throws AppError `cli/unverified` */
+function refuseExpired(judged: JudgedBundle, path: string, now: number): void {
+  if (!isExpired(judged, now)) return;
+  const { expires } = judged.bundle.payload;
+  throw new AppError({
+    code: 'cli/unverified',
+    message: `${path} expired on ${expires}: this machine's clock says ${new Date(now).toISOString()}. A node that does not know it yet refuses it; make it again, or set this clock right`,
+    disposition: 'reject',
+  });
 }
 
 /** How the blobs that a delta leaves to its base were looked at. */

@@ -25,20 +25,29 @@ export interface ReleaseOptions {
 export function addReleaseOptions(command: Command): Command {
   return command
     .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
-    .option('--from <range>', 'releases that may update to this one, as ">=4.12.0 <4.13.7"')
-    .option('--barrier <reason>', 'updates to later releases must pass through this one')
-    .option('--deadend <reason>', 'no release updates from this one')
-    .option('--end-of-life <time>', 'when the release is no longer maintained (RFC 3339)')
-    .option('--rollout-start <time>', 'nodes begin to activate it from this time on (RFC 3339)')
+    .option(
+      '--from <range>',
+      'releases that may update to this one, as ">=4.12.0 <4.13.7"; not checked yet: nodes hold its activation until a person confirms it',
+    )
+    .option('--barrier <reason>', 'updates to later releases must pass through this one; shown, not enforced yet')
+    .option('--deadend <reason>', 'no release updates from this one; shown, not enforced yet')
+    .option(
+      '--end-of-life <time>',
+      'when the release is no longer maintained (RFC 3339); from then on nodes hold its activation until a person confirms it',
+    )
+    .option(
+      '--rollout-start <time>',
+      'nodes begin to activate it from this time on (RFC 3339); until the rollout is over, nodes hold the activation',
+    )
     .option(
       '--rollout-minutes <number>',
-      'and do so within this many minutes, each node at a point of its own',
+      'and do so within this many minutes, each node at a point of its own; for now all nodes do so at the end',
       minutes,
     )
     .option('--manual', "wait for 'stickpin activate' once it is ready")
     .option(
       '--advisory <file>',
-      'what is now known about other releases: JSON {version, deadend|barrier: true, reason}, or a list; may be repeated',
+      'what is now known about other releases: JSON {version, deadend|barrier: true, reason}, or a list; shown, not enforced yet; may be repeated',
       collect,
       [],
     )

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../api/client.ts';
-import { AppError } from '../../platform/app-error.ts';
 import type { CommandContext } from '../command-context.ts';
+import { confirmOrDecline } from '../confirm.ts';
 import { withDaemon } from '../daemon-client.ts';
 
 interface UnpinFlags {
@@ -25,22 +25,12 @@ export function registerUnpin(program: Command, context: CommandContext): void {
     );
 }
 
-/** What the daemon does by force only, a person at a terminal is asked about. */
-async function unpin(client: ApiClient, bundle: string, flags: UnpinFlags, context: CommandContext): Promise<void> {
+function unpin(client: ApiClient, bundle: string, flags: UnpinFlags, context: CommandContext): Promise<void> {
   const { removeImages = false, force = false } = flags;
   const go = (isForced: boolean) => client.unpin(bundle, { removeImages, force: isForced }, context.signal);
-  try {
-    await go(force);
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== 'engine/running') throw error;
-    if (context.confirm === undefined)
-      throw declined(error, `${error.message}; nothing was changed. Say --force if you mean it`);
-    const isMeant = await context.confirm(`${error.message}. Unpin it all the same?`, context.signal);
-    if (!isMeant) throw declined(error, `nothing was changed: ${bundle} stays pinned`);
-    await go(true);
-  }
-}
-
-function declined(cause: unknown, message: string): AppError {
-  return new AppError({ code: 'cli/declined', message, disposition: 'reject', cause });
+  return confirmOrDecline(go, force, context, {
+    code: 'engine/running',
+    question: 'Unpin it all the same?',
+    unchanged: `${bundle} stays pinned`,
+  });
 }

@@ -111,6 +111,50 @@ describe('bundle create, sign, inspect, verify', () => {
     expect(verified.stderr).toContain('factory.key is ignored');
   });
 
+  it('prove no bundle that has expired, and name the clock; all else is judged as ever', async () => {
+    const expires = '2026-03-05T00:00:00Z';
+    await create(...imageArgs(), '--key', join(keys, 'factory.key'), '--expires', expires);
+    const verify = (now: string, ...more: string[]) =>
+      runCommand(['bundle', 'verify', bundle, '--keys', keys, ...more], { now: () => Date.parse(now) });
+    expect((await verify('2026-03-04T23:59:59.999Z')).exitCode).toBe(0);
+    for (const now of ['2026-03-05T00:00:00.000Z', '2031-01-01T00:00:00.000Z']) {
+      expect(await verify(now, '--full')).toMatchObject({
+        exitCode: 4,
+        stdout: 'ocp 4.13.7: signature by factory ok, 7 of 7 blobs read and right\n',
+        stderr: expect.stringContaining(`${bundle} expired on ${expires}: this machine's clock says ${now}. `),
+      });
+    }
+    const json = await verify('2031-01-01T00:00:00.000Z', '--json');
+    expect(json.exitCode).toBe(4);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      verified: false,
+      expired: true,
+      expires,
+      judgedAt: '2031-01-01T00:00:00.000Z',
+      missing: [],
+    });
+    expect(JSON.parse((await verify('2026-03-04T00:00:00Z', '--json')).stdout)).toMatchObject({
+      verified: true,
+      expired: false,
+      judgedAt: '2026-03-04T00:00:00.000Z',
+    });
+  });
+
+  it('say what nodes make of the rules of a release', async () => {
+    const rules = ['--from', '>=4.12.0', '--barrier', 'the storage format changes', '--deadend', 'the last one'];
+    const made = await create(...imageArgs(), ...rules);
+    expect(made.stderr).toMatch(/^warning: nodes can't enforce 'from' and 'rollout' yet: .* with a confirmation$/m);
+    expect(made.stderr).toMatch(/^warning: --barrier is not enforced yet: /m);
+    expect(made.stderr).toMatch(/^warning: --deadend is not enforced yet: /m);
+    const { stdout } = await run('bundle', 'inspect', bundle);
+    expect(stdout).toContain('  barrier     the storage format changes (not enforced yet)\n');
+    expect(stdout).toContain('  dead end    the last one (not enforced yet)\n');
+    expect(stdout).toMatch(/^ {2}note {8}nodes can't enforce 'from' and 'rollout' yet/m);
+    const help = (await run('bundle', 'create', '--help')).stdout.replace(/\s+/g, ' ');
+    expect(help).toContain('not checked yet: nodes hold its activation until a person confirms it');
+    expect(help).toContain('updates to later releases must pass through this one; shown, not enforced yet');
+  });
+
   it('count distinct keys against the threshold', async () => {
     await run('keygen', '--out', join(keys, 'audit'), '--algorithm', 'ecdsa-p256');
     await create(...imageArgs());

@@ -52,6 +52,21 @@ function openStore() {
   return { database, store: createStateStore(database, revive) };
 }
 
+describe('a request for activation', () => {
+  it('is kept with what was confirmed; the next one replaces that', () => {
+    const { store } = openStore();
+    store.adopt(bundle, event(1, 'bundleVerified'));
+    store.requestActivation(bundle.bundleId, ['rule/from', 'rule/rollout'], event(2, 'activation-requested'));
+    expect(openStore().store.load().bundles).toEqual(store.load().bundles);
+    expect(openStore().store.load().bundles[0]).toMatchObject({
+      activationRequestedAt: 2,
+      activationOverrides: ['rule/from', 'rule/rollout'],
+    });
+    store.requestActivation(bundle.bundleId, [], event(3, 'activation-requested'));
+    expect(openStore().store.load().bundles[0]).toMatchObject({ activationRequestedAt: 3, activationOverrides: [] });
+  });
+});
+
 describe('openDatabase', () => {
   it('makes an empty file into the newest schema, in WAL mode, synchronised at each checkpoint', () => {
     const { database } = openStore();

@@ -20,6 +20,7 @@ function make() {
     setSigners: () => undefined,
     setVerdict: () => undefined,
     trouble: () => undefined,
+    requestActivation: () => undefined,
     mark: () => undefined,
     setSoak: () => undefined,
     retire: () => undefined,
