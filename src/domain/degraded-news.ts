@@ -6,6 +6,9 @@ import type { News } from './event.ts';
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/policy',
   'runtime/no-space',
+  'runtime/read-only',
+  'store/no-space',
+  'store/read-only',
   'runtime/config',
   'media/blob-damaged',
   'bundle/blob-missing',

@@ -15,6 +15,7 @@ export function pullFailureKind(code: string): MessageKind {
     case 'runtime/unreachable':
       return 'runtimeUnreachable';
     case 'runtime/no-space':
+    case 'runtime/read-only':
       return 'diskFull';
     case 'runtime/policy':
       return 'policyRefused';

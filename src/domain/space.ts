@@ -3,6 +3,7 @@ import type { Image, Layer } from './bundle.ts';
 import { bundleTitle } from './bundle.ts';
 import type { Digest } from './digest.ts';
 import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
+import { isStorageTrouble } from './disk-trouble.ts';
 import type { Reason } from './medium.ts';
 import { missingLayersOf } from './missing-layers.ts';
 import type { PhaseOf } from './phase.ts';
@@ -49,12 +50,12 @@ function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Poli
 }
 
 /**
- * The pull that found the runtime's disk full, for as long as it must not be tried again. While there is one nothing is pulled at all: every
+ * The pull that found the runtime's disk full or read-only, for as long as it must not be tried again. While there is one nothing is pulled at all: every
  * other pull would only fill what others on the node need.
  */
 export function diskFull({ failures, now }: Pick<Observed, 'failures' | 'now'>): TaskFailure | undefined {
   return failures.find(
-    (failure) => failure.task.kind === 'pull' && failure.reason.code === 'runtime/no-space' && isWaiting(failure, now),
+    (failure) => failure.task.kind === 'pull' && isStorageTrouble(failure.reason) && isWaiting(failure, now),
   );
 }
 

@@ -1,5 +1,6 @@
 import { bundleTitle } from '../domain/bundle.ts';
 import type { Digest } from '../domain/digest.ts';
+import { isStorageTrouble } from '../domain/disk-trouble.ts';
 import { parseReference } from '../domain/reference.ts';
 import type { RuntimeImage } from '../domain/runtime-image.ts';
 import type { StoredBundle } from '../domain/state.ts';
@@ -46,12 +47,16 @@ export async function giveTags(
   deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const { images, mirrorsTakeEffect } = await observed(deps.runtime, signal);
+  const { images, mirrorsTakeEffect, path } = await observed(deps.runtime, signal);
   const open = goals.filter(({ tag, reference }) => !isSameImage(images.get(tag), images.get(reference)));
-  if (mirrorsTakeEffect === 'late') {
-    for (const probe of probesFor(open)) await provenMirror(probe, deps, signal);
+  try {
+    if (mirrorsTakeEffect === 'late') {
+      for (const probe of probesFor(open)) await provenMirror(probe, deps, signal);
+    }
+    for (const goal of open) await giveTag(goal, bundle, deps.runtime, signal);
+  } catch (error) {
+    throw storageError(error, path) ?? error;
   }
-  for (const goal of open) await giveTag(goal, bundle, deps.runtime, signal);
   return open.map(({ tag }) => tag);
 }
 
@@ -60,11 +65,27 @@ async function observed(runtime: ActivationDependencies['runtime'], signal: Abor
   if (observation.kind !== 'reachable') {
     throw new AppError({ code: 'runtime/unreachable', message: observation.reason, disposition: 'retry' });
   }
-  const { images, mirrorsTakeEffect } = observation;
+  const { images, mirrorsTakeEffect, filesystem } = observation;
   const named = images.flatMap((image) =>
     [...image.repoDigests, ...image.repoTags].map((name) => [name, image] as const),
   );
-  return { images: new Map(named), mirrorsTakeEffect };
+  return { images: new Map(named), mirrorsTakeEffect, path: filesystem?.path };
+}
+
+/** What a person has to do about a storage that takes no writes; undefined for any other error. `path`: where the images lie. */
+function storageError(error: unknown, path: string | undefined): AppError | undefined {
+  if (!(error instanceof AppError) || !isStorageTrouble(error)) return undefined;
+  const where = path === undefined ? '' : ` (${path}, or where it stages blobs)`;
+  const message =
+    error.code === 'runtime/no-space'
+      ? `the runtime's storage${where} is full or its quota used up. Make room on it; stickpin goes on by itself`
+      : `the runtime's storage${where} is read-only. Look for errors of its disk in dmesg and remount it writable; stickpin goes on by itself`;
+  return new AppError({ code: error.code, message, disposition: 'wait', cause: error });
+}
+
+/** A runtime whose disk takes no writes may fail before it has come to our registry: that tells nothing of its mirrors. */
+function isStorageFailure(failure: unknown): boolean {
+  return failure instanceof AppError && isStorageTrouble(failure);
 }
 
 /** Images are the same to a runtime when they have the same configuration, whatever manifest they came by. */
@@ -86,7 +107,7 @@ async function provenMirror(
   const end = await probeMirror(repository, digest, deps, signal);
   signal.throwIfAborted();
   if (end.isAsked) return;
-  if (isRuntimeAway(end)) throw end.failure;
+  if (isRuntimeAway(end) || isStorageFailure(end.failure)) throw end.failure;
   const why = end.failure === undefined ? '' : `: ${reasonOf(end.failure)}`;
   throw new AppError({
     code: 'engine/mirror-unused',

@@ -10,7 +10,7 @@ import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { formatCount } from '../platform/sizes.ts';
 import { createAdoptEffects } from './adopt-effects.ts';
-import { type FailureLedger, isSettlingTold } from './failures.ts';
+import { type FailureLedger, isSettlingTold, retryOf } from './failures.ts';
 import { createLifeEffects } from './life-effects.ts';
 import type { MediaJobs } from './media-jobs.ts';
 import { createMirrorGate } from './mirror-gate.ts';
@@ -230,7 +230,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       } catch (error) {
         if (signal.aborted) return 'ended';
         const code = error instanceof AppError ? error.code : 'engine/task';
-        failures.note(task, { code, message: reasonOf(error) }, 'backoff', clock.now());
+        const reason = { code, message: reasonOf(error) };
+        failures.note(task, reason, retryOf(reason), clock.now());
         deps.log.error({ err: error, bundleId: task.bundleId }, `A ${task.kind} failed: ${reasonOf(error)}`);
         return 'ended';
       }

@@ -1,4 +1,5 @@
 import type { FailedBlob } from '../domain/bad-blob.ts';
+import { isAnyDiskTrouble } from '../domain/disk-trouble.ts';
 import type { Reason } from '../domain/medium.ts';
 import type { RunningTask, TaskFailure } from '../domain/state.ts';
 
@@ -10,6 +11,8 @@ export type RetryPolicy =
   | 'settling'
   /** After half a second, ten tries, then every ten seconds: what is lacking is observed, so that the task is not started before it is there. */
   | 'observed'
+  /** As `backoff`, and then every ten seconds: a disk is full or read-only, nothing tells when that is over, and a try costs next to nothing. */
+  | 'space'
   /** Every five minutes from the first time: only a person can mend it, and nothing tells when that was done. */
   | 'person'
   /** Not before the media change. */
@@ -21,6 +24,7 @@ const JITTER = 0.25;
 /** Quick tries while the runtime takes up its configuration. */
 const SETTLING_TRIES = 30;
 const LATER_MS = 5 * 60_000;
+const SPACE_LATER_MS = 10_000;
 /** Long enough that a fault which comes at once can't keep the processor busy. */
 const OBSERVED_MS = 500;
 const OBSERVED_TRIES = 10;
@@ -32,6 +36,11 @@ const SETTLING_UNTOLD = 10;
 /** Whether a failure while the runtime takes up its configuration is told: once when it takes long, and once when the quick tries are used up. */
 export function isSettlingTold(attempts: number): boolean {
   return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
+}
+
+/** How soon what failed for `reason` is tried again, where nothing else is known. */
+export function retryOf(reason: Reason): RetryPolicy {
+  return isAnyDiskTrouble(reason) ? 'space' : 'backoff';
 }
 
 /** Remembers how tasks failed, in memory: a restart tries everything anew. */
@@ -92,6 +101,8 @@ function waitOf(retry: RetryPolicy, attempts: number, random: () => number): num
       return attempts <= OBSERVED_TRIES ? OBSERVED_MS : OBSERVED_LATER_MS;
     case 'settling':
       return attempts <= SETTLING_TRIES ? 300 : backoffMs(attempts - SETTLING_TRIES, random);
+    case 'space':
+      return Math.min(SPACE_LATER_MS, backoffMs(attempts, random));
     case 'backoff':
       return backoffMs(attempts, random);
   }
@@ -106,5 +117,5 @@ function backoffMs(tries: number, random: () => number): number {
 function isExhausted(retry: RetryPolicy, attempts: number): boolean {
   if (retry === 'observed') return false;
   if (retry === 'settling') return attempts > SETTLING_TRIES + BACKOFF_TRIES;
-  return retry !== 'backoff' || attempts > BACKOFF_TRIES;
+  return (retry !== 'backoff' && retry !== 'space') || attempts > BACKOFF_TRIES;
 }

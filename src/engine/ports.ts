@@ -137,6 +137,7 @@ export type PullErrorCode =
   /** Its unit is being stopped. Nothing failed: the pull is made again when it runs. */
   | 'runtime/stopping'
   | 'runtime/no-space'
+  | 'runtime/read-only'
   | 'runtime/digest-mismatch'
   | 'runtime/not-found'
   | 'runtime/policy'

@@ -106,6 +106,11 @@ async function explain(
         `the runtime's disk is full while pulling ${what}; all pulls are stopped. Free space on it, stickpin goes on by itself`,
         'backoff',
       );
+    case 'runtime/read-only':
+      return fault(
+        `the runtime's storage is read-only while pulling ${what}; all pulls are stopped. Look for errors of its disk in dmesg and remount it writable, stickpin goes on by itself`,
+        'space',
+      );
     case 'runtime/policy':
       return fault(`the runtime's policy.json refuses ${what}: ${reasonOf(error)}`, 'person');
     case 'engine/stalled':

@@ -1,5 +1,6 @@
 import type { Assessment } from '../domain/assess.ts';
 import { bundleTitle } from '../domain/bundle.ts';
+import { isAnyDiskTrouble } from '../domain/disk-trouble.ts';
 import { stampAfter } from '../domain/stamp.ts';
 import type { RunningTask, StoredBundle, TagGiven } from '../domain/state.ts';
 import { contestNews, restoredMessage } from '../domain/tag-news.ts';
@@ -9,7 +10,7 @@ import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { formatCount } from '../platform/sizes.ts';
 import { type ActivationDependencies, activateBundle, giveTags } from './activate-task.ts';
-import { type FailureLedger, isSettlingTold } from './failures.ts';
+import { type FailureLedger, isSettlingTold, retryOf } from './failures.ts';
 import type { Narrator } from './narrator.ts';
 import type { StateStore } from './ports.ts';
 
@@ -36,6 +37,8 @@ export interface TagEffects {
 
 /** How often the same failure is told: the first time, and then each so-many-th. */
 const TOLD_EVERY = 5;
+/** As often, while a disk takes no writes: it is tried every 10 s. */
+const SPACE_TOLD_EVERY = 30;
 
 /** {@link TagEffects} that go on with what the store knows to have been given. */
 export function createTagEffects(deps: TagEffectDependencies): TagEffects {
@@ -100,8 +103,10 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
         if (error instanceof AppError && error.code === 'runtime/stopping') return;
         const isSettling = error instanceof AppError && error.code === 'engine/mirror-unused';
         const reason = failureOf(task, bundle, error);
-        const { attempts } = failures.note(task, reason, isSettling ? 'settling' : 'backoff', clock.now());
-        if (isSettling ? !isSettlingTold(attempts) : attempts > 1 && attempts % TOLD_EVERY !== 0) return;
+        const retry = isSettling ? 'settling' : retryOf(reason);
+        const { attempts } = failures.note(task, reason, retry, clock.now());
+        const toldEvery = retry === 'space' ? SPACE_TOLD_EVERY : TOLD_EVERY;
+        if (isSettling ? !isSettlingTold(attempts) : attempts > 1 && attempts % toldEvery !== 0) return;
         const { message } = reason;
         const kind = task.kind === 'activate' ? 'activationFailed' : 'tagsNotRestored';
         narrator.tell({ kind, level: 'warn', bundleId: bundle.bundleId, message });
@@ -125,5 +130,6 @@ function failureOf(task: TagTask, { payload }: StoredBundle, error: unknown) {
     return { code, message: `${title} could not be activated: ${reasonOf(error)}` };
   }
   const what = `${formatCount(task.tags.length, 'tag')} of ${title}, first ${task.tags[0]},`;
-  return { code: 'engine/tags', message: `${what} could not be given to the right image again: ${reasonOf(error)}` };
+  const code = error instanceof AppError && isAnyDiskTrouble(error) ? error.code : 'engine/tags';
+  return { code, message: `${what} could not be given to the right image again: ${reasonOf(error)}` };
 }

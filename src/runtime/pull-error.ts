@@ -20,6 +20,7 @@ const GRPC_UNAVAILABLE = 14;
  */
 const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ['runtime/no-space', /no space left on device|disk quota exceeded|not enough (free )?(disk )?space/i],
+  ['runtime/read-only', /read-only file ?system/i],
   [
     'runtime/digest-mismatch',
     /digest did not match|unexpected commit (digest|size)|failed size validation|does not match (provided |the )?(manifest )?digest|digest mismatch|digest verification failed/i,
@@ -55,6 +56,7 @@ export const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
   'runtime/unreachable': 'retry',
   'runtime/stopping': 'retry',
   'runtime/no-space': 'wait',
+  'runtime/read-only': 'wait',
   'runtime/digest-mismatch': 'wait',
   'runtime/not-found': 'wait',
   'runtime/policy': 'wait',
@@ -67,6 +69,7 @@ export const PULL_ADVICE: Readonly<Record<PullErrorCode, string>> = {
   'runtime/stopping': 'It goes on when the runtime runs again',
   'runtime/unreachable': 'See whether the runtime runs; the pull is tried again',
   'runtime/no-space': "Free space on the runtime's storage",
+  'runtime/read-only': "Look for errors of the disk with the runtime's storage in dmesg, and remount it writable",
   'runtime/digest-mismatch': 'A blob on the medium is damaged: copy the bundle again or use another medium',
   'runtime/not-found': 'Plug in the medium that has it',
   'runtime/policy': 'The signature policy of this node (policy.json) does not admit it',

@@ -136,6 +136,20 @@ describe('activateBundle', () => {
     await expect(node.activate()).rejects.toBe(node.failPull);
   });
 
+  it.each([
+    ['runtime/no-space', /^the runtime's storage is full or its quota used up\. Make room on it/],
+    ['runtime/read-only', /^the runtime's storage is read-only\. Look for errors of its disk in dmesg and remount it/],
+  ] as const)(
+    'tells %s as such, also where the runtime fails before it has come to our registry',
+    async (code, words) => {
+      for (const mirrored of [new Set<string>(), node.mirrored]) {
+        node.mirrored = mirrored;
+        node.failPull = new AppError({ code, message: 'no space left on device', disposition: 'wait' });
+        await expect(node.activate()).rejects.toMatchObject({ code, message: expect.stringMatching(words) });
+      }
+    },
+  );
+
   it('throws what aborted it', async () => {
     const controller = new AbortController();
     controller.abort(new Error('stop'));

@@ -212,6 +212,48 @@ describe('engine: the whole way', () => {
   });
 });
 
+describe('engine: an activation that lacks space', () => {
+  it.each(['runtime/no-space', 'runtime/read-only'])(
+    'goes on soon after %s is over, and is told now and then',
+    async (code) => {
+      await start();
+      const work = node.runtime.onPull;
+      let isFull = true;
+      node.runtime.onPull = async (reference, signal) => {
+        if (isFull && !reference.includes('@')) throw fault(code, 'no space left on device');
+        await work(reference, signal);
+      };
+      node.plug('sdb1', bundle);
+      await node.clock.advance(10 * 60_000);
+      expect(node.phase('4.13.7')).toBe('ready');
+      expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe(code);
+      const status = node.statuses.at(-1) ?? '';
+      expect(status).toMatch(/could not be activated: the runtime's storage \(\/var, or where it stages blobs\) is /);
+      expect(kinds().filter((kind) => kind === 'activationFailed').length).toBeLessThan(5);
+      isFull = false;
+      await node.clock.advance(10_000);
+      expect(node.phase('4.13.7')).toBe('activated');
+    },
+  );
+
+  it('goes on soon after what it has done can be recorded', async () => {
+    await start();
+    const { store } = node;
+    const mark = store.mark.bind(store);
+    let isFull = true;
+    store.mark = (bundleId, what, event) => {
+      if (isFull && what === 'activatedAt') throw fault('store/no-space', '/var/lib/stickpin is full');
+      mark(bundleId, what, event);
+    };
+    node.plug('sdb1', bundle);
+    await node.clock.advance(10 * 60_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+    isFull = false;
+    await node.clock.advance(10_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+});
+
 describe('engine: after a restart', () => {
   it('asks for the pins again and takes away mirrors that were left behind', async () => {
     const complete = stored(bundle, { readyAt: NOON, activatedAt: NOON });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createFailureLedger, type RetryPolicy } from '../../../src/engine/failures.ts';
+import { createFailureLedger, type RetryPolicy, retryOf } from '../../../src/engine/failures.ts';
 import { digestOf } from '../../support/scenario.ts';
 
 const task = { kind: 'pull', bundleId: digestOf('bundle'), reference: 'quay.example.com/etcd' } as const;
@@ -16,6 +16,14 @@ describe('failure ledger', () => {
     expect(waits('backoff', 7)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 300_000, 300_000]);
   });
 
+  it('tries every ten seconds where a disk takes no writes', () => {
+    expect(waits('space', 8)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000, 10_000]);
+    for (const code of ['runtime/no-space', 'runtime/read-only', 'store/no-space', 'store/read-only']) {
+      expect(retryOf({ code, message: 'full' })).toBe('space');
+    }
+    expect(retryOf({ code: 'runtime/pull-failed', message: 'EIO' })).toBe('backoff');
+  });
+
   it('spreads the quick tries by up to a quarter, and nothing else', () => {
     const ledger = createFailureLedger(() => 1);
     const all = Array.from({ length: 6 }, () => ledger.note(task, reason, 'backoff', 0).retryAt);
@@ -25,6 +33,7 @@ describe('failure ledger', () => {
 
   it.each<[RetryPolicy, number | undefined]>([
     ['backoff', 6],
+    ['space', 6],
     ['settling', 36],
     ['observed', undefined],
     ['person', 1],

@@ -33,6 +33,12 @@ const table: readonly [string, number, string, PullErrorCode][] = [
     'runtime/no-space',
   ],
   [
+    'CRI-O, storage read-only',
+    2,
+    'writing blob: storing blob to file "/var/tmp/container_images_storage1/1": open /var/tmp/container_images_storage1/1: read-only file system',
+    'runtime/read-only',
+  ],
+  [
     'CRI-O, wrong byte (fact 16)',
     2,
     `copying image: writing blob: Digest did not match, expected ${DIGEST_A}, got ${DIGEST_B}`,
