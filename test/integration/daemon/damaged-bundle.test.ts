@@ -73,7 +73,8 @@ describe('a damaged bundle whose stick was taken out', () => {
 
   const expectSteppedBack = async () => {
     const engine = () => harness.daemon().engine.report();
-    await expect.poll(() => engine()?.status, { timeout: 5_000 }).toMatch(/^Idle\./);
+    const codeOf = () => engine()?.bundles.find((one) => one.version === '4.13.7')?.reason?.code;
+    await expect.poll(codeOf, { timeout: 5_000 }).toBe('engine/needs-copy');
     const report = engine() as StatusReport;
     expect(report.status).toBe(
       "Idle. ocp 4.13.6 activated (2 images present and pinned). ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. Waiting for media.",
