@@ -63,24 +63,23 @@ async function usableMount(
   { units, paths, filesystems }: PluggedDeviceDeps,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const present = await mountOf(device, where, paths);
-  if (present === undefined) return undefined;
-  const isOurs = present.mountPoint === where;
-  const panics = await panicsOnError(present, device.name, paths.ext4);
-  if (panics && !isOurs) throw panicking(device, present.mountPoint);
-  if (!panics && !(isOurs && filesystemRefusal(device.filesystem, filesystems) !== undefined))
-    return present.mountPoint;
+  const mounts = wholeMountsOf(device, await readMounts(paths));
+  const [any] = mounts;
+  if (any === undefined) return undefined;
+  // All mounts of a device share the option. Nothing is read before it is known, since the first read may be one too many.
+  const panics = await panicsOnError(any, device.name, paths.ext4);
+  const foreign = mounts.find(({ mountPoint }) => mountPoint !== where);
+  if (panics && foreign !== undefined) throw panicking(device, foreign.mountPoint);
+  if (!mounts.some(({ mountPoint }) => mountPoint === where)) return firstReadable(mounts);
+  if (!panics && filesystemRefusal(device.filesystem, filesystems) === undefined) return where;
   await units.stopUnit(unit, signal);
   return undefined;
 }
 
-/** The mount by which the whole filesystem can be read now; ours before others'. */
-async function mountOf(device: Device, where: string, paths: MachinePaths): Promise<MountEntry | undefined> {
-  const mounts = wholeMountsOf(device, await readMounts(paths));
-  const ours = mounts.find(({ mountPoint }) => mountPoint === where);
-  if (ours !== undefined) return ours;
-  for (const mount of [...mounts].reverse()) {
-    if (await isReadable(mount.mountPoint)) return mount;
+/** Of several mounts of one filesystem the latest that can be read. */
+async function firstReadable(mounts: readonly MountEntry[]): Promise<string | undefined> {
+  for (const { mountPoint } of [...mounts].reverse()) {
+    if (await isReadable(mountPoint)) return mountPoint;
   }
   return undefined;
 }
@@ -108,8 +107,8 @@ async function mount(
     if (!(await isSame(device))) throw gone(device);
     throw mountFailed(device, where, unit, reasonOf(error), error);
   }
-  const now = await mountOf(device, where, paths);
-  if (now?.mountPoint !== where) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
+  const now = wholeMountsOf(device, await readMounts(paths)).find(({ mountPoint }) => mountPoint === where);
+  if (now === undefined) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
   // The kernel keeps the options of a mount that there is already, which may be one that this process does not see.
   if (!(await panicsOnError(now, device.name, paths.ext4))) return;
   await units.stopUnit(unit, signal);

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -14,10 +14,13 @@ describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd
     for (const name of ['passwd', 'group']) writeFileSync(join(root, 'etc', name), 'root:x:0:0::/root:/bin/sh\n');
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
-  const boot = () => {
-    rmSync(join(root, 'run'), { recursive: true, force: true });
+  const create = () => {
     const lines = new URL('../../../systemd/stickpin.tmpfiles.conf', import.meta.url).pathname;
     execFileSync('systemd-tmpfiles', [`--root=${root}`, '--create', lines], { stdio: 'pipe' });
+  };
+  const boot = () => {
+    rmSync(join(root, 'run'), { recursive: true, force: true });
+    create();
   };
 
   it.each([
@@ -29,5 +32,12 @@ describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd
     writeFileSync(join(root, 'var/lib/stickpin', name), text);
     boot();
     expect(readFileSync(join(root, 'run/stickpin', name), 'utf8')).toBe(text);
+  });
+
+  it('lets nobody but root into the folder of the mounts, also where an earlier version let others in', () => {
+    const media = join(root, 'run/stickpin/media');
+    mkdirSync(media, { recursive: true, mode: 0o755 });
+    create();
+    expect(statSync(media).mode & 0o777).toBe(0o700);
   });
 });

@@ -105,6 +105,11 @@ describe('loadSettings', () => {
     expect(message).toContain('media.grace must be seconds, or text such as "90 s"');
   });
 
+  it('takes the filesystems that it names in place of the default ones', async () => {
+    write('main.toml', '[media]\nfilesystems = ["xfs", "vfat"]');
+    expect((await load()).media.filesystems).toEqual(['xfs', 'vfat']);
+  });
+
   it.each([
     ['an unknown key', '[preload]\nparalel = 3', /: preload\.paralel is not a setting of stickpin; check its spelling/],
     ['an unknown section', '[preloads]\nparallel = 3', /: preloads is not a setting of stickpin/],
@@ -124,6 +129,14 @@ describe('loadSettings', () => {
     ],
     ['an address that does not exist', '[registry]\nlisten = "127.0.0.999:5317"', /: registry\.listen must be/],
     ['an unknown runtime', '[runtime]\nkind = "docker"', /: runtime\.kind /],
+    [
+      'a filesystem that nobody mounts safely',
+      '[media]\nfilesystems = ["vfat", "jfs"]',
+      /: media\.filesystems\.1 must be a filesystem that stickpin can mount safely, one of vfat, .*xfs/,
+    ],
+    ['a filesystem in capitals', '[media]\nfilesystems = ["VFAT"]', /: media\.filesystems\.0 must be a filesystem/],
+    ['no filesystem', '[media]\nfilesystems = []', /: media\.filesystems must name at least one filesystem/],
+    ['a filesystem twice', '[media]\nfilesystems = ["xfs", "xfs"]', /: media\.filesystems must name each/],
     ['a section that is a value', 'preload = 3', /: preload /],
     ['an element of a list', '[registry]\nallow_uids = [0, -1]', /: registry\.allow_uids\.1 /],
     ['a key on the way to the prototype', '[__proto__]\nx = 1', /__proto__/],

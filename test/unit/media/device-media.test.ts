@@ -370,14 +370,23 @@ describe('device media', () => {
       it('is not read where somebody else mounted it so, since its superblock asks for it', async () => {
         machine.setExt4Options('sdb', ['rw', 'errors=panic']);
         const medium = await addExt4();
+        // It is not even looked at, as the place shows, which can't be.
         const elsewhere = join(mountDirectory, 'elsewhere');
-        mkdirSync(elsewhere);
         machine.mount('8:16', elsewhere, '/dev/sdb');
         await expect(medium.mount(never)).rejects.toMatchObject({
           code: 'media/in-use',
           message: expect.stringMatching(/sdb is mounted at .*elsewhere with errors=panic.*stickpin rescan/),
         });
         expect(units.stopped).toEqual([]);
+      });
+
+      it('is not read where nobody knows the options of an ext2', async () => {
+        units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'ext2' }));
+        const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
+        machine.mount('8:16', mountDirectory, '/dev/sdb');
+        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+        machine.setExt4Options('sdb', ['ro', 'errors=continue']);
+        expect(await medium.mount(never)).toBe(mountDirectory);
       });
 
       it('is not read where mountinfo tells of the option', async () => {
