@@ -3,16 +3,20 @@ import { join } from 'node:path';
 import type { MountEntry } from './mountinfo.ts';
 
 /**
- * Whether the kernel panics, or may for all that is known, when it finds an error in a mounted filesystem. mountinfo does not tell so of an ext4 whose superblock asks for it, since
+ * Whether the kernel panics when it finds an error in a mounted filesystem. mountinfo does not tell so of an ext4 whose superblock asks for it, since
  * it leaves out what is a filesystem's own default; the options in /proc/fs/ext4 are complete (ext4(5), "/proc/fs/ext4/<disk>/options").
  *
+ * @returns undefined when nobody knows: the kernel's separate driver for ext2 tells as little, and has no such options to be read
  * @param name the kernel's name of the device, as `sdb1`
  * @param ext4 `/proc/fs/ext4`
  */
-export async function panicsOnError({ type, superOptions }: MountEntry, name: string, ext4: string): Promise<boolean> {
+export async function panicsOnError(
+  { type, superOptions }: MountEntry,
+  name: string,
+  ext4: string,
+): Promise<boolean | undefined> {
   if (superOptions.includes('errors=panic')) return true;
   if (!/^ext[234]$/.test(type)) return false;
-  // Without these options nobody knows what the superblock asks for, as with the kernel's separate driver for ext2.
-  const options = await readFile(join(ext4, name, 'options'), 'utf8').catch(() => 'errors=panic');
-  return options.split('\n').includes('errors=panic');
+  const options = await readFile(join(ext4, name, 'options'), 'utf8').catch(() => undefined);
+  return options?.split('\n').includes('errors=panic');
 }

@@ -69,9 +69,9 @@ async function usableMount(
   // All mounts of a device share the option. Nothing is read before it is known, since the first read may be one too many.
   const panics = await panicsOnError(any, device.name, paths.ext4);
   const foreign = mounts.find(({ mountPoint }) => mountPoint !== where);
-  if (panics && foreign !== undefined) throw panicking(device, foreign.mountPoint);
+  if (panics !== false && foreign !== undefined) throw panicking(device, foreign.mountPoint);
   if (!mounts.some(({ mountPoint }) => mountPoint === where)) return firstReadable(mounts);
-  if (!panics && filesystemRefusal(device.filesystem, filesystems) === undefined) return where;
+  if (panics !== true && filesystemRefusal(device.filesystem, filesystems) === undefined) return where;
   await units.stopUnit(unit, signal);
   return undefined;
 }
@@ -110,7 +110,7 @@ async function mount(
   const now = wholeMountsOf(device, await readMounts(paths)).find(({ mountPoint }) => mountPoint === where);
   if (now === undefined) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
   // The kernel keeps the options of a mount that there is already, which may be one that this process does not see.
-  if (!(await panicsOnError(now, device.name, paths.ext4))) return;
+  if ((await panicsOnError(now, device.name, paths.ext4)) !== true) return;
   await units.stopUnit(unit, signal);
   throw panicking(device, 'another place');
 }
