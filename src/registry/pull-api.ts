@@ -71,12 +71,16 @@ export function createPullApi(options: PullApiOptions): (exchange: Exchange) => 
         return sendReferrers(route.digest, offer, exchange);
       case 'manifest': {
         const { reference, repository } = route;
-        meter.manifestRequested(repository, reference);
         const digest = isDigest(reference)
           ? reference
           : (offer.tags.get(reference) ?? offer.referrersTags?.get(reference));
         const isWithheld = digest !== undefined && offer.withheld?.has(digest);
-        return sendManifest(route, isWithheld ? undefined : offered(digest, offer), exchange);
+        try {
+          return await sendManifest(route, isWithheld ? undefined : offered(digest, offer), exchange);
+        } finally {
+          // Last: who waits for this request may begin a pull at once, to which it must not be added as one for something unknown.
+          meter.manifestRequested(repository, reference);
+        }
       }
     }
   }

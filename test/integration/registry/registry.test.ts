@@ -333,6 +333,22 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect((await get(blobPath)).status).toBe(404);
   });
 
+  it('counts a request as answered only when it is known whether it asks for something unknown', async () => {
+    const digest = hashOf(Buffer.from('a probe'));
+    const { meter } = registry;
+    const counts = () => [meter.unknownRequests(REPOSITORY).count, meter.manifestRequests(REPOSITORY, digest)];
+    let whileLooking: number[] = [];
+    shelf.sizeOf = async () => {
+      whileLooking = counts();
+      return undefined;
+    };
+    expect((await get(at(`manifests/${digest}`))).status).toBe(404);
+    expect([whileLooking, counts()]).toEqual([
+      [0, 0],
+      [1, 1],
+    ]);
+  });
+
   it('counts what it sent and how often manifests were asked for', async () => {
     await get(at(`manifests/${hashOf(manifest)}`));
     await get(at('manifests/latest'));
