@@ -33,7 +33,8 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
   const pins = pinEffects(observed, assessment);
   const mirrors = mirrorEffects(observed, assessment);
   const isConfigured = pins.effects.length === 0 && mirrors.length === 0;
-  const pulls = isConfigured ? planPulls(observed, assessment, policy) : undefined;
+  const planned = planPulls(observed, assessment, policy);
+  const pulls = isConfigured ? planned : undefined;
   const starts = pulls
     ? [
         ...pulls.starts.map((task): Effect => ({ kind: 'start', task })),
@@ -55,6 +56,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       ...assessment.life.effects,
     ],
     ...(pulls !== undefined && { lineUp: pulls.lineUp }),
+    ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
     wakeAt: earliest(
       [
         pins.wakeAt,

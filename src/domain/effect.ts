@@ -65,6 +65,8 @@ export interface Decision {
   readonly effects: readonly Effect[];
   /** Pulls that may follow those of `effects` without another decision; undefined when none may run now. */
   readonly lineUp?: LineUp;
+  /** Pulls begin once the pins and mirrors of this decision are in place. */
+  readonly pullsFollow?: true;
   /** When the next round is due at the latest by what was decided, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
 }

@@ -186,7 +186,8 @@ export function createEngine(deps: EngineDependencies): Engine {
     alive();
     await store.settled();
     alive();
-    const isIdle = tasks.running().length === 0 && decision.effects.every(({ kind }) => kind !== 'start');
+    const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
+    const isIdle = tasks.running().length === 0 && !isStarting;
     if (plan !== undefined) keeper.follow(plan, isIdle);
     await releaseKeeper.follow(assessment, signal);
     status.publish();

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { BundleReader } from '../../../src/bundle/bundle-reader.ts';
 import { openBundle } from '../../../src/bundle/open-bundle.ts';
 import { type Digest, hexOf } from '../../../src/domain/digest.ts';
+import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon-harness.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
 
@@ -16,12 +17,15 @@ describe('a medium that lies, while layers are kept', () => {
   let layer: Digest;
   /** Readings of the layer that still give wrong bytes. */
   let lies: number;
+  /** Readings of the layer, and pulls that the runtime was asked for, in their order. */
+  let acts: string[];
 
   const lying = (path: string, root: string): BundleReader => {
     const reader = openBundle(path, root);
     return {
       ...reader,
       async *read(digest, startByte, signal, allocate) {
+        if (digest === layer) acts.push('read');
         const isLie = digest === layer && lies > 0;
         if (isLie) lies -= 1;
         for await (const chunk of reader.read(digest, startByte, signal, allocate)) {
@@ -35,7 +39,15 @@ describe('a medium that lies, while layers are kept', () => {
   beforeEach(async () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     const settings = { retention: { blobs: 'kept' } } as const;
-    harness = await createDaemonHarness({ settings, openBundle: lying });
+    acts = [];
+    const watchRuntime = (runtime: RuntimeAdapter): RuntimeAdapter => ({
+      ...runtime,
+      pull: (reference, signal) => {
+        acts.push('pull');
+        return runtime.pull(reference, signal);
+      },
+    });
+    harness = await createDaemonHarness({ settings, openBundle: lying, watchRuntime });
     bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
     layer = bundle.contents.layers[0]?.digest as Digest;
   });
@@ -55,10 +67,11 @@ describe('a medium that lies, while layers are kept', () => {
     harness.plug(bundle.path);
     await activated();
     await expect.poll(keptLayers, { timeout: 10_000 }).toEqual(allLayers());
-    // Whoever read it, for the runtime or for what is kept: that was before the layer was kept.
+    // Nothing is copied before the pulls have begun, so that the transfer to the runtime is what read it first.
     const named = lines().filter((line) => line.includes('with other bytes than it has'));
     expect(named).toHaveLength(1);
     expect(named[0]).toContain(`Blob ${layer} `);
+    expect(acts[0]).toBe('pull');
   });
 
   it('always: the blob and the medium are named, nothing wrong is kept, and a sound one mends it', async () => {
