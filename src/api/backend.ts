@@ -45,6 +45,8 @@ export interface ApiBackend {
     options: { readonly removeImages: boolean; readonly force: boolean },
     signal: AbortSignal,
   ): Promise<void>;
+  /** Gives up all pins that belong to no known release. Returns a sentence. @throws AppError `engine/running` when `force` is false, `engine/no-unclaimed` */
+  unpinUnclaimed(force: boolean, signal: AbortSignal): Promise<string>;
   /** The newest lines of the history, oldest first; of all bundles when `bundle` is empty. Becomes JSON. */
   history(bundle: string, signal: AbortSignal): Promise<unknown>;
   /** Approves a bundle by its digest, or one that is known by `name@version`. Gives a sentence about what that does. */

@@ -19,6 +19,8 @@ export interface ApiClient {
     options: { readonly removeImages: boolean; readonly force: boolean },
     signal: AbortSignal,
   ): Promise<void>;
+  /** Gives up all pins that belong to no known release; resolves to what was done, in a sentence. */
+  unpinUnclaimed(force: boolean, signal: AbortSignal): Promise<string>;
   cancel(signal: AbortSignal): Promise<void>;
   /** Lines of the history, oldest first; of all bundles when `bundle` is empty. */
   history(bundle: string, signal: AbortSignal): Promise<unknown>;
@@ -87,6 +89,7 @@ export async function connectApi(
     unpin: async (bundle, { removeImages, force }, on) => {
       await call('Unpin', on, bundle, removeImages, force);
     },
+    unpinUnclaimed: async (force, on) => String((await call('UnpinUnclaimed', on, force))[0]),
     cancel: async (on) => {
       await ask('Cancel', on);
     },

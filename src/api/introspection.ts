@@ -22,6 +22,10 @@ export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BU
       <arg name="removeImages" type="b" direction="in"/>
       <arg name="force" type="b" direction="in"/>
     </method>
+    <method name="UnpinUnclaimed">
+      <arg name="force" type="b" direction="in"/>
+      <arg name="consequence" type="s" direction="out"/>
+    </method>
     <method name="Cancel"/>
     <method name="GetHistory"><arg name="bundle" type="s" direction="in"/><arg name="json" type="s" direction="out"/></method>
     <method name="Approve"><arg name="bundle" type="s" direction="in"/><arg name="consequence" type="s" direction="out"/></method>

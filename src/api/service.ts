@@ -160,6 +160,7 @@ const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ],
   [`${INTERFACE}.Rollback(s)`, async ({ backend, body, signal }) => text(await backend.rollback(first(body), signal))],
   [`${INTERFACE}.Unpin(sbb)`, unpin],
+  [`${INTERFACE}.UnpinUnclaimed(b)`, unpinUnclaimed],
   [`${INTERFACE}.Cancel()`, ({ backend, signal }) => done(backend.cancel(signal))],
   [`${INTERFACE}.Approve(s)`, async ({ backend, body, signal }) => text(await backend.approve(first(body), signal))],
   [`${INTERFACE}.Reject(s)`, async ({ backend, body, signal }) => text(await backend.reject(first(body), signal))],
@@ -185,6 +186,10 @@ function methodOf(call: CallHeader): Method | undefined {
 async function unpin({ backend, body, signal }: MethodCall): Promise<BusReply> {
   await backend.unpin(first(body), { removeImages: body[1] === true, force: body[2] === true }, signal);
   return nothing;
+}
+
+async function unpinUnclaimed({ backend, body, signal }: MethodCall): Promise<BusReply> {
+  return text(await backend.unpinUnclaimed(body[0] === true, signal));
 }
 
 async function restoreKey({ bus, backend, sender, body, signal }: MethodCall): Promise<BusReply> {

@@ -23,7 +23,7 @@ export function renderStatus(report: StatusReport): string {
 export function renderList(report: StatusReport): string {
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
   if (report.bundles.length + report.rejected.length + report.notices.length === 0)
-    return ['No bundle is known and none is plugged in.\n', ...unreadable].join('');
+    return ['No bundle is known and none is plugged in.\n', ...unreadable, ...unclaimedLines(report)].join('');
   const rows = [
     ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
       shownName(bundle),
@@ -60,11 +60,22 @@ export function renderList(report: StatusReport): string {
     ),
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];
-  return [table, ...(reasons.length === 0 ? [] : [`\n${reasons.map(oneLine).join('\n')}\n`]), ...unreadable].join('');
+  const told = reasons.map((reason) => `${oneLine(reason)}\n`);
+  const below = [...told, ...unclaimedLines(report)];
+  return [table, ...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
 }
 
 function unreadableMedia({ media }: StatusReport): string[] {
   return media.flatMap(({ medium, reason }) => (reason ? [oneLine(`Can't read ${medium}: ${reason.message}`)] : []));
+}
+
+/** A line for each release whose pins nobody claims. */
+function unclaimedLines({ unclaimed }: StatusReport): string[] {
+  return unclaimed.map(({ name, version, references }) => {
+    const of = name === undefined ? 'a release that nobody remembers' : `${name}@${version}`;
+    const what = name === undefined ? 'its stick' : `the stick of ${name}@${version}`;
+    return `${references.length} unclaimed ${references.length === 1 ? 'pin' : 'pins'} of ${oneLine(of)}: plug in ${oneLine(what)} to claim them, or run 'stickpin unpin --unclaimed'\n`;
+  });
 }
 
 /** The phase with what makes it special: what it waits for, that its activation is held, or that it is the one whose tags hold. */

@@ -49,13 +49,14 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
     properties: () => propertiesOf(latest),
     status: report,
     list: async () => {
-      const { bundles, notices, rejected } = await report();
-      return { bundles, notices, rejected };
+      const { bundles, notices, rejected, unclaimed } = await report();
+      return { bundles, notices, rejected, unclaimed };
     },
     cancel: () => settled((engine) => engine.cancel()),
     activate: (bundle, _signal, options) => settled((engine) => engine.activate(bundle, options)),
     rollback: (stream) => settled((engine) => engine.rollback(stream === '' ? undefined : stream)),
     unpin: (bundle, options, signal) => settled((engine) => engine.unpin(bundle, options, signal)),
+    unpinUnclaimed: (force) => settled((engine) => engine.unpinUnclaimed(force)),
     history: async (bundle) => started().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
     approve: (bundle) => settled((engine) => engine.verdicts.approve(bundle)),
     reject: (bundle) => settled((engine) => engine.verdicts.reject(bundle)),

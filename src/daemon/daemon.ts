@@ -6,7 +6,6 @@ import { type Documents, documentsHere } from '../bundle/documents/documents.ts'
 import { createWorkerDocuments } from '../bundle/documents/worker-documents.ts';
 import { openBundle } from '../bundle/open-bundle.ts';
 import { readBundles } from '../bundle/read-bundles.ts';
-import { parseContents, parsePayload } from '../bundle/schema.ts';
 import type { Settings } from '../config/schema.ts';
 import type { Effect } from '../domain/effect.ts';
 import { imagesEnv } from '../domain/images-env.ts';
@@ -31,8 +30,8 @@ import { watchConfig } from '../runtime/config-watch.ts';
 import type { RuntimeAdapter } from '../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../store/blob-store.ts';
 import { createLayerStore } from '../store/layer-store.ts';
-import { openState } from '../store/open-state.ts';
 import { createReleaseFiles } from '../store/release-files.ts';
+import { openNodeState } from './node-state.ts';
 import { createPublishedFiles } from './published-files.ts';
 import type { KeyRestorer } from './restore-key.ts';
 import { createRuntime, type RuntimeChoice } from './runtime.ts';
@@ -87,15 +86,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     disposal.dispose((what, error) => log.warn({ err: error }, `Stopping ${what} failed: ${reasonOf(error)}`));
   try {
     await mkdir(settings.paths.run_dir, { recursive: true });
-    const state = openState({
-      path: join(settings.paths.state_dir, 'state.db'),
-      standbyDirectory: join(settings.paths.run_dir, 'state'),
-      revive: ({ payload, contents }) => ({
-        payload: parsePayload(Buffer.from(payload)),
-        contents: parseContents(Buffer.from(contents), Number.POSITIVE_INFINITY),
-      }),
-      log,
-    });
+    const state = await openNodeState(settings.paths, { clock, log });
     disposal.defer('the database', state.close);
     const { store } = state;
     const published = createPublishedFiles({
@@ -158,6 +149,8 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       runtime,
       containers: runtime,
       store,
+      pinLedger: state.pinLedger,
+      stateProblems: state.problems,
       documents,
       layers,
       releaseFiles: createReleaseFiles(join(settings.paths.state_dir, 'releases')),

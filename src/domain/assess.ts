@@ -21,6 +21,7 @@ import { withdrawalOf } from './standing.ts';
 import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from './state.ts';
 import { type ImageSupply, type Supply, supplyImages, supplyOf } from './supply.ts';
 import { assessTags, type TagAssessment } from './tags.ts';
+import { assessPins, type PinAssessment } from './unclaimed-pins.ts';
 import { judgeRules, type RuleVerdict, ruleTime } from './unenforced-rules.ts';
 import { type FoundOn, sortUnknown, type UnknownBundles } from './unknown-bundles.ts';
 
@@ -73,6 +74,7 @@ export interface Assessment extends UnknownBundles {
   readonly presentLayers: ReadonlySet<Digest>;
   readonly mirrors: RenderedMirrors;
   readonly tags: TagAssessment;
+  readonly pins: PinAssessment;
   /** Bundles that lack space which older releases may give up. */
   readonly short: readonly ShortOfSpace[];
   /** What comes after activation. */
@@ -109,18 +111,30 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
-  const life = assessLife(observed, releases, { short, waiting: waitingOf(bundles) }, policy);
+  const pins = pinsFrom(observed, releases);
+  const life = assessLife(
+    observed,
+    releases,
+    { short, waiting: waitingOf(bundles), unclaimed: pins.unclaimed },
+    policy,
+  );
   return {
     bundles,
     notices,
     presentLayers,
     mirrors: mirrorsIn(observed),
     tags,
+    pins,
     short,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
     ...sortUnknown(found, known, observed, stored, policy),
   };
+}
+
+function pinsFrom({ pinLedger, runtime }: Observed, { bundles, age }: Stored): PinAssessment {
+  const unknown = { origin: '', revision: 0 };
+  return assessPins({ bundles, ledger: pinLedger, runtime, age: age ?? pinLedger?.state ?? unknown });
 }
 
 /** What is wrong with tags matters where nothing else does. */

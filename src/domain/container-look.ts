@@ -9,4 +9,6 @@ export interface ContainerLook {
   readonly policy: Policy;
   readonly containers: readonly RuntimeContainer[];
   readonly ids: ImageIds;
+  /** References that are pinned and belong to no known release. */
+  readonly unclaimed: readonly string[];
 }

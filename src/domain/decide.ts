@@ -32,7 +32,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
   }
   const pins = pinEffects(observed, assessment);
   const mirrors = mirrorEffects(observed, assessment);
-  const isConfigured = pins.effects.length === 0 && mirrors.length === 0;
+  const isConfigured = !assessment.pins.isUncertain && pins.effects.length === 0 && mirrors.length === 0;
   const planned = planPulls(observed, assessment, policy);
   const pulls = isConfigured ? planned : undefined;
   const starts = pulls
@@ -105,13 +105,16 @@ function mediaEffects({ media, trustRevision }: Observed): Effect[] {
   });
 }
 
-function pinEffects(observed: Observed, { bundles }: Assessment): { effects: Effect[]; wakeAt: number | undefined } {
-  const references = uniqueSorted(
-    bundles.flatMap(({ bundle, phase }) =>
-      phase === 'retired' ? [] : bundle.contents.images.filter((image) => image.pin).map((image) => image.reference),
-    ),
-  );
-  const unpinned = uniqueSorted(bundles.flatMap((entry) => notHolding(entry, observed))).join('\n');
+function pinEffects(
+  observed: Observed,
+  { bundles, pins }: Assessment,
+): { effects: Effect[]; wakeAt: number | undefined } {
+  if (pins.isUncertain) return { effects: [], wakeAt: undefined };
+  const references = uniqueSorted([...pins.claimed, ...pins.unclaimed]);
+  const unpinned = uniqueSorted([
+    ...bundles.flatMap((entry) => notHolding(entry, observed)),
+    ...unclaimedNotHolding(pins.unclaimed, observed),
+  ]).join('\n');
   const last = observed.pinsRequested;
   const ask = (force: boolean): Effect => ({ kind: 'apply-pins', references, unpinned, force });
   if (last === undefined || !isSame(last.references, references)) return { effects: [ask(false)], wakeAt: undefined };
@@ -145,6 +148,16 @@ function withdrawal({ runtime, running }: Observed): Effect[] {
     ...running.map((task): Effect => ({ kind: 'cancel', task })),
     ...(hasMirrors ? [{ kind: 'apply-mirrors', repositories: [] } as const] : []),
   ];
+}
+
+/** As {@link notHolding}, of pins that belong to no known release. */
+function unclaimedNotHolding(unclaimed: readonly string[], { runtime }: Observed): readonly string[] {
+  if (runtime.kind !== 'reachable' || unclaimed.length === 0) return [];
+  const rendered = new Set(runtime.renderedPins);
+  const wanted = new Set(unclaimed);
+  return runtime.images.flatMap(({ pinned, repoDigests }) =>
+    repoDigests.filter((name) => wanted.has(name) && !(pinned && rendered.has(name))),
+  );
 }
 
 function mirrorEffects(observed: Observed, assessment: Assessment): Effect[] {

@@ -40,6 +40,8 @@ export interface LifeInput {
   readonly short: readonly ShortOfSpace[];
   /** Releases that are ready, were never activated, and may be. */
   readonly waiting: readonly StoredBundle[];
+  /** References that are pinned and belong to no known release: their images are not removed. */
+  readonly unclaimed: readonly string[];
 }
 
 /** What of the rounds before says whether containers are to be looked at. */
@@ -87,7 +89,7 @@ export function runningReleases(
 export function assessLife(
   observed: Observed,
   stored: Stored,
-  { short, waiting }: LifeInput,
+  { short, waiting, unclaimed }: LifeInput,
   policy: Policy,
 ): LifeAssessment {
   const { runtime, containers } = observed;
@@ -98,7 +100,7 @@ export function assessLife(
   const takeOvers = takeOverEffects(stored, policy);
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
   if (containers === undefined) return nothing;
-  const look: ContainerLook = { observed, stored, policy, containers, ids: imageIds(runtime.images) };
+  const look: ContainerLook = { observed, stored, policy, containers, ids: imageIds(runtime.images), unclaimed };
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, look));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, look));
   const followed = [...unproven, ...proven];
@@ -254,9 +256,12 @@ function isAnyRunning(
   return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
 }
 
-function withRemovals(bundle: StoredBundle, { observed: { runtime }, stored, containers, ids }: ContainerLook) {
+function withRemovals(
+  bundle: StoredBundle,
+  { observed: { runtime }, stored, containers, ids, unclaimed }: ContainerLook,
+) {
   if (runtime.kind !== 'reachable') return [];
-  return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored }), containers, ids);
+  return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored, unclaimed }), containers, ids);
 }
 
 function removals(look: ContainerLook): Effect[] {

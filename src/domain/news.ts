@@ -6,6 +6,7 @@ import { degradedNews } from './degraded-news.ts';
 import type { News } from './event.ts';
 import { isFolder, unmountedMessage } from './last-carrier.ts';
 import type { Medium, Reason } from './medium.ts';
+import { unclaimedNews } from './pin-news.ts';
 import { runtimeAway } from './runtime-away.ts';
 import { unsupportedReason } from './runtime-support.ts';
 import type { Observed } from './state.ts';
@@ -26,6 +27,7 @@ export function newsBetween(before: Snapshot | undefined, after: Snapshot): News
   return [
     ...runtimeNews(before, after),
     ...pinNews(before, after),
+    ...unclaimedNews(before?.assessment, after.assessment),
     ...mediaNews(before, after),
     ...rejectionNews(before, after),
     ...approvalNews(before, after),

@@ -95,6 +95,15 @@ export interface StatusReport {
     readonly advisories: readonly Advisory[];
     readonly reason?: { readonly code: string; readonly message: string };
   }[];
+  /** Images that are pinned and belong to no release that is known here, by the release that they belonged to as far as that is remembered. */
+  readonly unclaimed: readonly {
+    readonly bundleId?: string;
+    readonly name?: string;
+    readonly version?: string;
+    readonly references: readonly string[];
+  }[];
+  /** Files of our own state that were found lost or damaged when the daemon started. */
+  readonly stateProblems: readonly { readonly code: string; readonly message: string }[];
   /** By what bundles are judged now. */
   readonly trust: TrustReport;
   /** Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would need. */
@@ -145,6 +154,8 @@ export function reportOf(
       ...(name !== undefined && { name }),
       ...(bundleId !== undefined && { bundleId }),
     })),
+    unclaimed: assessment.pins.unclaimedReleases,
+    stateProblems: observed.stateProblems ?? [],
     trust: trustReport(
       observed.trust,
       [...assessment.bundles, ...assessment.notices].map(({ bundle }) => bundle),

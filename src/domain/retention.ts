@@ -130,6 +130,8 @@ export interface RemovalContext {
   readonly images: readonly RuntimeImage[];
   readonly ids: ImageIds;
   readonly stored: Stored;
+  /** References that are pinned and belong to no known release. Default none. */
+  readonly unclaimed?: readonly string[];
 }
 
 /** One image that may go, with the exited containers that still hold it. */
@@ -140,12 +142,18 @@ export interface Removal {
 
 /**
  * Image ids of a retired bundle that may be removed as far as images tell: stickpin brought them, no kept bundle names them, nothing pins
- * them any more, and they have no name that is not one of ours. None while a delta that is not ready builds on the bundle. Whether a container uses them is not looked at here.
+ * them any more, no unclaimed pin names them, and they have no name that is not one of ours. None while a delta that is not ready builds on the bundle. Whether a container uses them is not looked at here.
  */
-export function removableIds(bundle: StoredBundle, { images, ids, stored }: RemovalContext): readonly string[] {
+export function removableIds(
+  bundle: StoredBundle,
+  { images, ids, stored, unclaimed = [] }: RemovalContext,
+): readonly string[] {
   const { bundles, brought = new Set() } = stored;
   if (!isRetired(bundle) || bundle.removeImages !== true || isBaseInNeed(bundle, bundles)) return [];
-  const needed = new Set(keptBundles(bundles).flatMap((kept) => [...componentsById(kept, ids).keys()]));
+  const needed = new Set<string | undefined>([
+    ...keptBundles(bundles).flatMap((kept) => [...componentsById(kept, ids).keys()]),
+    ...unclaimed.map((reference) => ids.of(reference)),
+  ]);
   const ours = namesOf(bundles);
   return images
     .filter((image) => !image.pinned && !needed.has(image.imageId))

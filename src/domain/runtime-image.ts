@@ -56,6 +56,13 @@ export type RuntimeObservation =
       readonly staging?: StagingPlace | undefined;
       /** References that our rendered pins name now, sorted. For a runtime that pins by label: those labelled. */
       readonly renderedPins: readonly string[];
+      /**
+       * Every reference that any file or label of ours still shows as pinned, sorted, also where {@link renderedPins} is empty since a copy has to be
+       * rendered again. Default: what is rendered.
+       */
+      readonly foundPins?: readonly string[];
+      /** The files that show our pins can't be read, so that {@link foundPins} says nothing. Default false. */
+      readonly arePinsUnread?: boolean;
       /** What in the runtime's configuration takes our rendered pins away, now or with its next reload; the message names the file. */
       readonly pinFault?: Reason | undefined;
       /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */

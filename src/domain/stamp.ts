@@ -5,8 +5,13 @@ import type { StoredBundle } from './state.ts';
  * does on a node without a battery-backed clock. Their order decides what is activated.
  */
 export function stampAfter(bundles: readonly StoredBundle[], now: number): number {
+  return Math.max(now, 1 + latestStamp(bundles));
+}
+
+/** The latest of the times that {@link stampAfter} gave to these bundles; 0 when it gave none. */
+export function latestStamp(bundles: readonly StoredBundle[]): number {
   const times = bundles.flatMap(({ activatedAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt }) =>
     [activatedAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt].map((time) => time ?? 0),
   );
-  return Math.max(now, 1 + Math.max(0, ...times));
+  return Math.max(0, ...times);
 }

@@ -5,6 +5,7 @@ import type { BundleId, Digest } from './digest.ts';
 import type { KeyRotation, Revocations } from './key-rotation.ts';
 import type { LastCarriers } from './last-carrier.ts';
 import type { Medium, MediumId, Reason } from './medium.ts';
+import type { PinLedger, StateAge } from './pin-ledger.ts';
 import type { RuleCode } from './rule-code.ts';
 import type { BootTime, RuntimeContainer } from './runtime-container.ts';
 import type { RuntimeObservation } from './runtime-image.ts';
@@ -56,6 +57,8 @@ export interface Stored {
   /** What people said about bundle digests, one of each digest. */
   readonly verdicts: readonly Verdict[];
   readonly rotation: KeyRotation;
+  /** How far the database has come; default: as far as the pin ledger says. */
+  readonly age?: StateAge;
 }
 
 /** How many of something were kept so far, of how many. */
@@ -140,6 +143,10 @@ export interface Observed {
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
   readonly pinsRequested: PinsRequested | undefined;
+  /** What is remembered of pins beside the database; undefined when there is nothing, or when it can't be read. */
+  readonly pinLedger: PinLedger | undefined;
+  /** Files of our own state that were found lost or damaged when the daemon started. Default none. */
+  readonly stateProblems?: readonly Reason[];
   /** References whose pins were asked for in vain, and that were not pulled since: see `isHeldByTagAlone`. */
   readonly pinnedInVain: readonly string[];
   /** Tags that were given to their images again, oldest first, as far as it matters: see `tagsGivenLately`. */

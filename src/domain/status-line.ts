@@ -11,6 +11,7 @@ import type { Medium, MediumId } from './medium.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { isRelease, noticeEffect, noticeTitle } from './notice.ts';
 import { clip, oneLine, sentence } from './one-line.ts';
+import { unclaimedNote } from './pin-news.ts';
 import { progressText, type Progress as TransferProgress } from './progress-text.ts';
 import { runtimeAway } from './runtime-away.ts';
 import { unsupportedReason } from './runtime-support.ts';
@@ -47,7 +48,17 @@ export function statusLine(observed: Observed, assessment: Assessment, progress:
     bundleTrouble(assessment.bundles, assessment) ??
     failedMediaLine(observed) ??
     restLine(observed, assessment);
-  return clip(oneLine(line), MAX_LENGTH);
+  return clip(oneLine(withStateNotes(line, observed, assessment)), MAX_LENGTH);
+}
+
+/** Adds what is wrong with our own state, as far as there is room. */
+function withStateNotes(line: string, { stateProblems = [] }: Observed, assessment: Assessment): string {
+  const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
+  const unclaimed = unclaimedNote(assessment) ?? [];
+  return [...lost, unclaimed].flat().reduce((told, note) => {
+    const longer = `${sentence(told)} ${note}`;
+    return longer.length <= MAX_LENGTH ? longer : told;
+  }, line);
 }
 
 function workLine(observed: Observed, assessment: Assessment, progress: Progress): string | undefined {
@@ -265,7 +276,7 @@ function lifeLine({ bundle, phase }: BundleAssessment, title: string, { soaks }:
   return `${title} active (${images} pinned), proven in about ${formatDuration(soak.remainingMs ?? 0)}.`;
 }
 
-function restLine(observed: Observed, { bundles, life }: Assessment): string {
+function restLine(observed: Observed, { bundles, life, pins }: Assessment): string {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const behind = bundles.findLast(isSteppedBack);
   const ask = behind === undefined ? '' : ` ${steppedBackNote(behind, bundles)}`;
@@ -280,7 +291,10 @@ function restLine(observed: Observed, { bundles, life }: Assessment): string {
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined && behind?.reason !== undefined)
     return `${messageAmong(sentence(behind.reason.message), behind.bundle, bundles)}${note}`;
-  if (activated === undefined) return `Idle. No bundle yet.${foreign}${note || ' Waiting for media.'}`;
+  if (activated === undefined) {
+    const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known here.';
+    return `Idle. ${none}${foreign}${note || ' Waiting for media.'}`;
+  }
   return `Idle. ${lifeLine(activated, titleAmong(activated.bundle, bundles), life)}${ask}${foreign}${note || ' Waiting for media.'}`;
 }
 

@@ -23,7 +23,17 @@ import { createMediaJobs } from './media-jobs.ts';
 import { createNarrator } from './narrator.ts';
 import { lookAtContainers, observe } from './observe.ts';
 import { createPace, type Pause, underWayMs } from './pace.ts';
-import type { EventRow, MediaPort, NodePort, ReleaseFiles, ServiceNotifier, StateStore, TrustPort } from './ports.ts';
+import { createPinKeeper } from './pin-keeper.ts';
+import type {
+  EventRow,
+  MediaPort,
+  NodePort,
+  PinLedgerStore,
+  ReleaseFiles,
+  ServiceNotifier,
+  StateStore,
+  TrustPort,
+} from './ports.ts';
 import { cancelPreloads, resumePreloads } from './preload-control.ts';
 import { createRefusals } from './refusals.ts';
 import { createReleaseKeeper } from './release-keeper.ts';
@@ -31,6 +41,7 @@ import { createRunningReleases, NOTHING_SEEN } from './running-releases.ts';
 import { createStatusTeller } from './status-teller.ts';
 import { createSuccession, type Next } from './succession.ts';
 import { createTasks } from './tasks.ts';
+import { giveUpUnclaimed } from './unpin-unclaimed.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 import { createWake } from './wake.ts';
 
@@ -38,6 +49,9 @@ import { createWake } from './wake.ts';
 export interface EngineDependencies
   extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'narrator' | 'alive' | 'assessment'> {
   readonly media: MediaPort;
+  readonly pinLedger: PinLedgerStore;
+  /** What was found wrong with our own state at the start. */
+  readonly stateProblems?: readonly Reason[];
   readonly trust: TrustPort;
   readonly node: NodePort;
   readonly releaseFiles: ReleaseFiles;
@@ -64,6 +78,12 @@ export interface Engine extends Omit<Commands, 'unpin'> {
   report(): StatusReport | undefined;
   /** As {@link Commands.unpin}, after a look at the containers, unless it is forced: a round may have seen them ten minutes ago. */
   unpin(bundle: string, options: UnpinOptions, signal: AbortSignal): Promise<void>;
+  /**
+   * Gives up all pins that belong to no known release. Returns a sentence about what was done.
+   *
+   * @throws AppError `engine/no-unclaimed` (`reject`) when there are none; `engine/running` without `force`; `store/write` (`retry`)
+   */
+  unpinUnclaimed(force: boolean): Promise<string>;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
   /** As {@link StateStore.settled}: what a command has recorded outlives a power cut from then on. */
   settled(): Promise<void>;
@@ -109,6 +129,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     } else kick();
   });
   const keeper = createLayerKeeper(deps, kick);
+  const pinKeeper = createPinKeeper(deps);
   const releaseKeeper = createReleaseKeeper({ ...deps, narrator, alive });
   const conditionKeeper = createConditionKeeper(deps);
   const mediaJobs = createMediaJobs(clock, kick);
@@ -155,6 +176,8 @@ export function createEngine(deps: EngineDependencies): Engine {
       tasks.running(),
       {
         pinsRequested: effects.pinsRequested(),
+        pinLedger: pinKeeper.ledger(),
+        stateProblems: deps.stateProblems ?? [],
         pinnedInVain: effects.pinnedInVain(),
         tagsGiven: effects.tagsGiven(),
         obstacle: diskTrouble ?? obstacle ?? mediaJobs.obstacle(),
@@ -189,6 +212,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
     const isIdle = tasks.running().length === 0 && !isStarting;
     if (plan !== undefined) keeper.follow(plan, isIdle);
+    await pinKeeper.follow(assessment.pins, observed.pinLedger);
     await releaseKeeper.follow(assessment, signal);
     status.publish();
     obstacle = await act(decision.effects, assessment, signal);
@@ -336,6 +360,11 @@ export function createEngine(deps: EngineDependencies): Engine {
     unpin: async (bundle, options, signal) => {
       commands.unpin(bundle, options, options.force ? NOTHING_SEEN : await running.look(signal));
       kick();
+    },
+    unpinUnclaimed: async (force) => {
+      const done = await giveUpUnclaimed(snapshot?.assessment, force, { narrator, pinKeeper });
+      kick();
+      return done;
     },
   };
 }

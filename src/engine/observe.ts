@@ -49,7 +49,17 @@ const CLOCK_DEADLINE_MS = 2_000;
 export async function observe(
   deps: ObserveDependencies,
   running: readonly RunningTask[],
-  last: Pick<Observed, 'pinsRequested' | 'pinnedInVain' | 'tagsGiven' | 'obstacle' | 'spentBundles' | 'lastCarriers'>,
+  last: Pick<
+    Observed,
+    | 'pinsRequested'
+    | 'pinLedger'
+    | 'stateProblems'
+    | 'pinnedInVain'
+    | 'tagsGiven'
+    | 'obstacle'
+    | 'spentBundles'
+    | 'lastCarriers'
+  >,
   needsContainers: (runtime: RuntimeObservation) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {

@@ -9,6 +9,7 @@ import type { ConditionMarks } from '../domain/condition.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId, Reason } from '../domain/medium.ts';
+import type { PinLedger } from '../domain/pin-ledger.ts';
 import type { RevocationRecord } from '../domain/revocation-record.ts';
 import type { RuleCode } from '../domain/rule-code.ts';
 import type { BootTime, RuntimeContainer } from '../domain/runtime-container.ts';
@@ -263,6 +264,14 @@ export interface RevocationStore {
   revocationRecord(): RevocationRecord | undefined;
   /** Replaces it, with a line of history where a person did it. */
   setRevocationRecord(record: RevocationRecord, event?: EventRow): void;
+}
+
+/** Keeps what is remembered of pins in a file beside the database. */
+export interface PinLedgerStore {
+  /** As it was when the daemon started; undefined when there was none that could be read. No I/O. */
+  load(): PinLedger | undefined;
+  /** Durable when it resolves. @throws AppError `store/write`, `store/no-space` (`retry`) */
+  save(ledger: PinLedger): Promise<void>;
 }
 
 /** Keeps small documents (manifests, indexes, configs) on the node's own disk. */

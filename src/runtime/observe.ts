@@ -18,6 +18,10 @@ import type { UnitStop } from './unit-stop.ts';
 /** The part of an observation that a runtime's own adapter adds. */
 export interface Rendered {
   readonly renderedPins: readonly string[];
+  /** See {@link RuntimeObservation}. */
+  readonly foundPins?: readonly string[];
+  /** See {@link RuntimeObservation}. */
+  readonly arePinsUnread?: boolean;
   /** See {@link RuntimeObservation}; a runtime that pins by label has none. */
   readonly pinFault?: Reason | undefined;
   readonly renderedMirrors: readonly string[];
@@ -55,7 +59,7 @@ interface Remembered {
   readonly rendered?: Rendered | undefined;
 }
 
-const NOTHING_RENDERED: Rendered = { renderedPins: [], renderedMirrors: [] };
+const NOTHING_RENDERED: Rendered = { renderedPins: [], arePinsUnread: true, renderedMirrors: [] };
 
 /**
  * Observes a runtime over CRI. `Status` alone says whether the runtime is alive. A call that fails is tried again; what it means when

@@ -27,7 +27,7 @@ export function openDatabase(path: string): Database.Database {
     if (fault !== undefined) throw diskFaultError(path, fault, error);
     throw new AppError({
       code: 'store/open',
-      message: `${path} can't be opened as the state database: ${reasonOf(error)}; if it is damaged, move it away and start again: bundles on plugged sticks are taken up anew`,
+      message: `${path} can't be opened as the state database: ${reasonOf(error)}; see that the disk works, has room and is writable, and that the file belongs to root`,
       disposition: 'fatal',
       cause: error,
     });

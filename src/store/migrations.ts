@@ -75,4 +75,7 @@ export const MIGRATIONS: readonly string[] = [
    ) STRICT;`,
   // JSON: rules that were overridden with the request for the activation. NULL: it was asked for before they held one.
   `ALTER TABLE bundle ADD COLUMN activation_overrides TEXT;`,
+  // Tells this database from one that was made in its place.
+  `CREATE TABLE origin (id TEXT NOT NULL) STRICT;
+   INSERT INTO origin (id) VALUES (lower(hex(randomblob(16))));`,
 ];

@@ -6,7 +6,8 @@ import { AppError } from '../platform/app-error.ts';
 import { probeDisk } from '../platform/disk-fault.ts';
 import type { Log } from '../platform/log.ts';
 import { openDatabase } from './database.ts';
-import { type BundleReviver, createStateStore } from './state-store.ts';
+import { openOrRenew } from './lost-state.ts';
+import { type BundleReviver, createStateStore, type StateStoreOptions } from './state-store.ts';
 
 /** All that is recorded. */
 type Store = StateStore & RevocationStore;
@@ -14,6 +15,8 @@ type Store = StateStore & RevocationStore;
 /** The state, as long as it is not closed. */
 export interface OpenState {
   readonly store: Store;
+  /** What became of a database that could not be used, as a sentence; undefined when the one that was there is in use. */
+  readonly loss?: string | undefined;
   close(): void;
 }
 
@@ -25,11 +28,14 @@ export interface OpenStateOptions {
   /** Where a copy may lie for a while: on another filesystem, which takes writes. */
   readonly standbyDirectory: string;
   readonly log: Log;
+  /** Milliseconds since the epoch: for the name of a database that is put aside. */
+  readonly now: number;
 }
 
 /**
- * Opens the state. Where its filesystem is full or read-only, what was recorded is read from a copy, and every change throws `store/no-space` or
- * `store/read-only`, until the database itself can be opened: the daemon then goes on with that one, without a restart.
+ * Opens the state. A database that is damaged is renamed and begun anew, see {@link openOrRenew}. Where its filesystem is full or read-only, what was recorded
+ * is read from a copy, and every change throws `store/no-space` or `store/read-only`, until the database itself can be opened: the daemon then goes on with
+ * that one, without a restart.
  *
  * @throws AppError as `openDatabase` and `createStateStore` for anything else
  */
@@ -46,10 +52,15 @@ export function openState(options: OpenStateOptions): OpenState {
   }
 }
 
-function openReal({ path, revive }: OpenStateOptions): OpenState {
+function openReal({ path, revive, now }: OpenStateOptions): OpenState {
+  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(path, revive));
+  return { ...opened, loss };
+}
+
+function openWith(path: string, revive: BundleReviver, options: StateStoreOptions = {}): OpenState {
   const database = openDatabase(path);
   try {
-    return { store: createStateStore(database, revive), close: () => void database.close() };
+    return { store: createStateStore(database, revive, options), close: () => void database.close() };
   } catch (error) {
     database.close();
     throw error;
@@ -57,11 +68,13 @@ function openReal({ path, revive }: OpenStateOptions): OpenState {
 }
 
 function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
-  const { path, standbyDirectory, revive, log } = options;
-  const copied = openCopy(path, standbyDirectory);
-  const standby = createStateStore(copied.database, revive, { refusal });
+  const { path, standbyDirectory, revive, log, now } = options;
+  const copy = copyTo(path, standbyDirectory);
+  // Of a damaged database nothing is known until the real one can be renamed.
+  const { opened: copied, loss } = openOrRenew(copy, { revive, now }, () => openWith(copy, revive, { refusal }));
+  const standby = copied.store;
   const dropCopy = () => {
-    copied.database.close();
+    copied.close();
     rmSync(standbyDirectory, { recursive: true, force: true });
   };
   let real: OpenState | undefined;
@@ -74,21 +87,22 @@ function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
       return standby; // what keeps it is told by the refusal
     }
     dropCopy();
+    if (real.loss !== undefined) log.error({}, real.loss);
     log.info({}, `${path} can be written again: what happens is recorded from now on`);
     return real.store;
   };
-  return { store: delegate(standby, current), close: () => (real === undefined ? dropCopy() : real.close()) };
+  return { store: delegate(standby, current), loss, close: () => (real === undefined ? dropCopy() : real.close()) };
 }
 
-/** The database with its write-ahead log, copied as it is: SQLite puts them together. */
-function openCopy(path: string, directory: string) {
+/** The database with its write-ahead log, copied as it is: SQLite puts them together. Returns where the copy is. */
+function copyTo(path: string, directory: string): string {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const copy = join(directory, basename(path));
   for (const suffix of ['', '-wal']) {
     if (existsSync(`${path}${suffix}`)) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
   }
-  return { database: openDatabase(copy) };
+  return copy;
 }
 
 /** Calls the same method of what `current` gives at that time. */

@@ -118,7 +118,7 @@ export function createStateStore(
   const deleteBrought = database.prepare('DELETE FROM brought_image WHERE reference = ?');
   const deleteCancellation = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
   const insertCancellation = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
-  let bundles = load(database, revive);
+  let bundles = loadBundles(database, revive);
   let brought: ReadonlySet<string> = new Set(
     database.prepare<[], string>('SELECT reference FROM brought_image').pluck().all(),
   );
@@ -133,9 +133,14 @@ export function createStateStore(
   const tagRows = createTagRows(database);
   let tagsGiven = tagRows.load();
 
+  const origin = originOf(database);
+  let revision = newestEvent(database);
+  let appended = revision;
+
   const append = (event: EventRow) => {
     const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
-    pruneEvents.run(Number(insertEvent.run(row).lastInsertRowid) - keptEvents);
+    appended = Number(insertEvent.run(row).lastInsertRowid);
+    pruneEvents.run(appended - keptEvents);
   };
   const walSync = createWalSync(sync);
   const disk = createDiskWatch(dirname(database.name));
@@ -147,10 +152,11 @@ export function createStateStore(
     } catch (error) {
       throw disk.failed(databaseWriteError(database.name, error));
     }
+    revision = appended;
     walSync.committed();
   };
   return {
-    load: () => ({ bundles, brought, ...trust }),
+    load: () => ({ bundles, brought, ...trust, age: { origin, revision } }),
     settled: async () => {
       try {
         await walSync.settled();
@@ -278,6 +284,14 @@ export function createStateStore(
   };
 }
 
+function originOf(database: Database): string {
+  return database.prepare<[], string>('SELECT id FROM origin').pluck().get() ?? '';
+}
+
+function newestEvent(database: Database): number {
+  return Number(database.prepare('SELECT max(event_id) FROM event').pluck().get() ?? 0);
+}
+
 function columnsOf(bundle: VerifiedBundle, adoptedAt: number): Record<string, string | number | null> {
   const { name, version, sequence } = bundle.payload;
   return {
@@ -306,7 +320,8 @@ function lifeOf(row: BundleRow): Partial<StoredBundle> {
   };
 }
 
-function load(database: Database, revive: BundleReviver): readonly StoredBundle[] {
+/** The bundles of a database, in the order of adoption. @throws AppError `store/row` (`fatal`) */
+export function loadBundles(database: Database, revive: BundleReviver): readonly StoredBundle[] {
   const rows = database
     .prepare<[], BundleRow>(
       `SELECT bundle.*, cancellation.at AS cancelled_at, cancellation.media AS cancelled_media

@@ -6,6 +6,7 @@ import type { BundleId, Digest } from '../../src/domain/digest.ts';
 import { isDiskTrouble } from '../../src/domain/disk-trouble.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
+import type { PinLedger } from '../../src/domain/pin-ledger.ts';
 import type { StatusReport } from '../../src/domain/report.ts';
 import type { RevocationRecord } from '../../src/domain/revocation-record.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
@@ -24,7 +25,7 @@ import type {
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
-import { found, NOON, POLICY, storedState, TRUST } from './scenario.ts';
+import { found, LEDGER, NOON, POLICY, storedState, TRUST } from './scenario.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -407,6 +408,8 @@ export interface FakeNode {
   /** Blobs that media offer, by digest; what is not in it is nowhere. */
   readonly blobs: Map<Digest, Buffer>;
   readonly documents: Map<Digest, Buffer>;
+  /** What was remembered of pins, in order. */
+  readonly ledgers: PinLedger[];
   /** What a read of a blob waits for; nothing at first. */
   beforeRead: (digest: Digest, signal: AbortSignal) => Promise<void>;
   /** Bytes sent of each blob and manifests asked for, as the registry would have measured. */
@@ -491,6 +494,7 @@ export function createFakeNode(
     log,
     blobs,
     documents,
+    ledgers: [],
     meter,
     statuses,
     revocations: { keyIds: [], isBlind: false },
@@ -506,6 +510,12 @@ export function createFakeNode(
       clock,
       log,
       store,
+      pinLedger: {
+        load: () => LEDGER,
+        save: async (ledger) => {
+          node.ledgers.push(ledger);
+        },
+      },
       media,
       runtime,
       containers: runtime,

@@ -86,7 +86,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
 
   function observed(): Observed {
     const { pins, mirrors } = machine;
-    const rendered = { renderedPins: [...pins], renderedMirrors: [...mirrors] };
+    const rendered = { renderedPins: [...pins], foundPins: [...pins], renderedMirrors: [...mirrors] };
     const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
     const isShort = (last?.short.length ?? 0) > 0;
     const sinceLookMs = machine.boot().uptimeMs - lastLookMs;

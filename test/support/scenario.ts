@@ -6,6 +6,7 @@ import { type Digest, digestFromHex, hexOf } from '../../src/domain/digest.ts';
 import type { Decision, Effect } from '../../src/domain/effect.ts';
 import { NO_ROTATION } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../src/domain/medium.ts';
+import type { PinLedger } from '../../src/domain/pin-ledger.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../src/domain/runtime-image.ts';
 import type { Observed, Policy, RunningTask, Stored, StoredBundle } from '../../src/domain/state.ts';
 import type { TrustInForce } from '../../src/domain/trust-in-force.ts';
@@ -151,6 +152,8 @@ export function reachable(
     images,
     filesystem: { path: '/var/lib/containers', totalBytes: 100 * GIB, freeBytes: 60 * GIB },
     renderedPins: images.flatMap((image) => image.repoDigests),
+    // Images of releases that a scenario does not speak of are nobody's.
+    foundPins: [],
     renderedMirrors: [],
     ...over,
   };
@@ -180,6 +183,7 @@ export function observation(over: Partial<Observed> = {}): Observed {
     running: [],
     failures: [],
     pinsRequested: undefined,
+    pinLedger: LEDGER,
     pinnedInVain: [],
     tagsGiven: [],
     containers: undefined,
@@ -188,6 +192,15 @@ export function observation(over: Partial<Observed> = {}): Observed {
     ...over,
   };
 }
+
+/** Nothing is remembered of pins, and the database is the one that this was written beside. */
+export const LEDGER: PinLedger = {
+  releases: [],
+  unclaimed: [],
+  givenUp: [],
+  state: { origin: 'db-1', revision: 0 },
+  stamp: 0,
+};
 
 /** What bundles are judged by in a scenario: one key of the folder. */
 export const TRUST: TrustInForce = {

@@ -55,6 +55,8 @@ export function findingsOfReport({
   bundles,
   rejected,
   trust,
+  unclaimed,
+  stateProblems,
   protected: kept,
 }: StatusReport): readonly Finding[] {
   const daemon = findingsOn('daemon');
@@ -76,7 +78,25 @@ export function findingsOfReport({
       `${name}@${version} is kept for good and takes ${formatBytes(ownBytes)} that nothing else needs`,
     ),
   );
-  return [daemon.ok(`the daemon answers: ${status}`), trustFinding(trust), ...troubles, ...refused, ...costs];
+  return [
+    daemon.ok(`the daemon answers: ${status}`),
+    trustFinding(trust),
+    ...stateProblems.map(({ message }) => findingsOn('state').warning(message, CHECK_DISK)),
+    ...unclaimed.map(unclaimedFinding),
+    ...troubles,
+    ...refused,
+    ...costs,
+  ];
+}
+
+const CHECK_DISK = "check the disk, plug in the stick of each release that is to stay, and see 'stickpin list'";
+
+function unclaimedFinding({ name, version, references }: StatusReport['unclaimed'][number]): Finding {
+  const title = name === undefined ? 'a release that nobody remembers' : `${name}@${version}`;
+  return findingsOn('pins').warning(
+    `${formatCount(references.length, 'pinned image')} of ${title} ${references.length === 1 ? 'is' : 'are'} unclaimed, since what was recorded of it is lost; the pins stay`,
+    'plug in the stick of that release, or run stickpin unpin --unclaimed to give the pins up',
+  );
 }
 
 /** The keys that the daemon judges by now: those that a bundle brought are known to it alone. */

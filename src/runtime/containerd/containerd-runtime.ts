@@ -10,7 +10,7 @@ import { configError } from '../runtime-error.ts';
 import { createUnitStop } from '../unit-stop.ts';
 import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
 import { createImagesClient } from './images-client.ts';
-import { labelChanges, labelledPins, MARK_LABEL } from './pin-label.ts';
+import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
 import { registryConfigPath } from './registry-config-path.ts';
 
 /** What the containerd adapter is made of. */
@@ -72,10 +72,11 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       traits: TRAITS,
       timeoutMs: options.observeTimeoutMs ?? 15_000,
       clock,
-      rendered: async (signal) => ({
-        renderedPins: labelledPins(await images.list(signal, MARK_LABEL)),
-        renderedMirrors: (await (await hosts(signal))?.rendered()) ?? [],
-      }),
+      rendered: async (signal) => {
+        const marked = await images.list(signal, MARK_LABEL);
+        const renderedMirrors = (await (await hosts(signal))?.rendered()) ?? [];
+        return { renderedPins: labelledPins(marked), foundPins: markedPins(marked), renderedMirrors };
+      },
     }),
     applyPins: async (references, _options, signal) => {
       pinned = new Set(references);

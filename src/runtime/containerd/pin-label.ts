@@ -43,6 +43,14 @@ export function labelChanges(records: readonly ImageRecord[], references: readon
   });
 }
 
+/** The names that carry our mark, sorted, also such that somebody has taken the pin from. */
+export function markedPins(records: readonly ImageRecord[]): string[] {
+  return records
+    .filter(({ labels }) => labels[MARK_LABEL] !== undefined)
+    .map(({ name }) => name)
+    .sort();
+}
+
 /** The names that are pinned and carry our mark, sorted. */
 export function labelledPins(records: readonly ImageRecord[]): string[] {
   return records

@@ -1,15 +1,17 @@
+import { createHash } from 'node:crypto';
 import { mkdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Reason } from '../../domain/medium.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { readIfPresent } from '../../platform/durable-file.ts';
 import { rememberLast } from '../../platform/remember-last.ts';
-import { readIfPresent, writeDurably } from '../durable-file.ts';
+import { writeDurably } from '../durable-file.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
 import { configError } from '../runtime-error.ts';
 import { HALF_RELOAD, pinFault, refuseFaults } from './config-faults.ts';
 import { effectivePins, readCrioConfig } from './crio-config-walk.ts';
 import type { CrioPaths } from './crio-paths.ts';
-import { parsePinsDropIn, renderPinsDropIn } from './pins-drop-in.ts';
+import { parsePinsDropIn, recoverPins, renderPinsDropIn } from './pins-drop-in.ts';
 import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
 import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
 import { createSignatureLookup } from './signature-lookup.ts';
@@ -44,6 +46,8 @@ export interface CrioFiles {
    * already or only will, with the file's name; undefined also when nothing of ours is rendered.
    */
   inspectPins(signal: AbortSignal): Promise<{ readonly rendered: string[]; readonly fault: Reason | undefined }>;
+  /** Every reference of ours that either copy shows, sorted, whether or not it is damaged. @throws system errors as they are */
+  foundPins(): Promise<readonly string[]>;
   /** Repositories that the drop-in mirrors to our registry now. */
   renderedMirrors(): Promise<string[]>;
 }
@@ -62,6 +66,7 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
   const signatures = createSignatureLookup(paths, address);
   const mirrorsIn = rememberLast((text): readonly string[] | undefined => parseRegistriesDropIn(text, address));
   const pinsIn = rememberLast(parsePinsDropIn);
+  const pinsFoundIn = rememberLast(recoverPins);
   const renderedMirrors = async (): Promise<string[]> => {
     const text = await readIfPresent(paths.mirrorsFile);
     const rendered = text === undefined ? [] : (mirrorsIn(text) ?? [`unreadable ${paths.mirrorsFile}`]);
@@ -75,6 +80,7 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
       const { pins: foreign, shadowing, faults } = await foreignPins(signal);
       refuseFaults(faults, 'CRI-O would fail to reload, so the pins stay as they are');
       const text = renderPinsDropIn({ ours, foreign });
+      await keepUnreadable(paths);
       const persistent = await writeDurably({ path: paths.persistentPinsFile }, text);
       // CRI-O's own directory is staged into from its parent, so that no half-written file ever shows up in it.
       const running = await writeDurably(
@@ -105,15 +111,33 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
         readIfPresent(paths.persistentPinsFile),
         readIfPresent(paths.pinsFile),
       ]);
-      const found = pinsIn(running ?? '');
-      if (found === undefined || found.ours.length === 0 || running !== persistent) return NOTHING_RENDERED;
+      const content = pinsIn(running ?? '');
+      if (content === undefined || content.ours.length === 0 || running !== persistent) return NOTHING_RENDERED;
       const { pins: foreign, faults, shadowing } = await foreignPins(signal);
-      const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: found.ours, foreign }) === running;
+      const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: content.ours, foreign }) === running;
       if (!isCurrent || !(await isLinked(paths.pinsLink, paths.pinsFile))) return NOTHING_RENDERED;
-      return { rendered: [...found.ours], fault: pinFault(faults, shadowing, (await registries(signal)).faults) };
+      const fault = pinFault(faults, shadowing, (await registries(signal)).faults);
+      return { rendered: [...content.ours], fault };
+    },
+    foundPins: async () => {
+      const texts = await Promise.all([readIfPresent(paths.persistentPinsFile), readIfPresent(paths.pinsFile)]);
+      return [...new Set(texts.flatMap((text) => pinsFoundIn(text ?? '')))].sort();
     },
     renderedMirrors,
   };
+}
+
+/**
+ * Keeps a copy of pins that can't be taken apart before they are overwritten: what is missing in them may be known to a person. It lies beside the
+ * persistent copy, where CRI-O reads nothing; there is one at most of each content.
+ */
+async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Promise<void> {
+  for (const path of [persistentPinsFile, pinsFile]) {
+    const text = await readIfPresent(path).catch(() => undefined); // what can't be read is told by the write
+    if (text === undefined || parsePinsDropIn(text) !== undefined) continue;
+    const name = createHash('sha256').update(text).digest('hex').slice(0, 12);
+    await writeDurably({ path: `${persistentPinsFile}.damaged-${name}` }, text);
+  }
 }
 
 /** A node that has had no bundle yet, or none any more, is left as it is. */

@@ -82,7 +82,15 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
       clock,
       rendered: async (signal) => {
         const { rendered, fault } = await inspectPins(files, paths, signal);
-        return { renderedPins: rendered, pinFault: fault, renderedMirrors: await files.renderedMirrors() };
+        const found = await files.foundPins().catch(() => undefined); // what can't be read is told as a fault
+        const renderedMirrors = await files.renderedMirrors();
+        return {
+          renderedPins: rendered,
+          foundPins: found ?? [],
+          arePinsUnread: found === undefined,
+          pinFault: fault,
+          renderedMirrors,
+        };
       },
     }),
     applyPins: async (references, { force }, signal) => {

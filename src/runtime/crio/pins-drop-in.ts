@@ -1,4 +1,5 @@
 import { parse } from 'toml';
+import { isCanonicalReference } from '../../domain/reference.ts';
 import { tomlString } from '../toml-text.ts';
 
 /** A pin that others configured, and the file that sets it. */
@@ -56,6 +57,19 @@ export function parsePinsDropIn(text: string): PinsDropIn | undefined {
   }
   const content = { ours, foreign };
   return renderPinsDropIn(content) === text ? content : undefined;
+}
+
+/**
+ * The pins of ours that a text shows which may be damaged, or may have been written by another version: of one that {@link parsePinsDropIn} understands
+ * those that it says, of any other one every image reference by digest that stands before the pins of others.
+ */
+export function recoverPins(text: string): readonly string[] {
+  const content = parsePinsDropIn(text);
+  if (content !== undefined) return content.ours;
+  const end = text.indexOf(`\n${FOREIGN}`);
+  const own = end < 0 ? text : text.slice(0, end);
+  const quoted = [...own.matchAll(/"([^"\\\s]+@sha256:[0-9a-f]{64})"/g)].map(([, pin = '']) => pin);
+  return [...new Set(quoted.filter(isCanonicalReference))].sort();
 }
 
 function item(pin: string): string {

@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
-import { readIfPresent, writeDurably } from '../durable-file.ts';
+import { readIfPresent } from '../../platform/durable-file.ts';
+import { writeDurably } from '../durable-file.ts';
 import type { MirrorAddress } from '../mirror-address.ts';
 import { writeError } from '../runtime-error.ts';
 

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { parseReference } from '../../domain/reference.ts';
 import type { RuntimeImage } from '../../domain/runtime-image.ts';
-import { readIfPresent, writeDurably } from '../durable-file.ts';
+import { readIfPresent } from '../../platform/durable-file.ts';
+import { writeDurably } from '../durable-file.ts';
 import { configError } from '../runtime-error.ts';
 import type { Descriptor } from './manifest.ts';
 

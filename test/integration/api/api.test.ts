@@ -47,6 +47,10 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
       if (refusal !== undefined) throw refusal;
       done.push(`unpin ${bundle} ${JSON.stringify(options)}`);
     },
+    unpinUnclaimed: async (force) => {
+      done.push(`unpin unclaimed ${force}`);
+      return '2 unclaimed pins were given up by hand';
+    },
     cancel: async () => {
       done.push('cancel');
     },

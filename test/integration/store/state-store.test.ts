@@ -108,7 +108,7 @@ describe('openDatabase', () => {
       expect.objectContaining({
         code: 'store/open',
         disposition: 'fatal',
-        message: expect.stringMatching(/state\.db can't be opened.*not a database; if it is damaged, move it away/),
+        message: expect.stringMatching(/state\.db can't be opened.*not a database; see that the disk works/),
       }),
     );
   });
@@ -185,6 +185,7 @@ describe('state store', () => {
       brought: new Set(['b@sha256:2']),
       rotation: { keys: [], revoked: [] },
       verdicts: [],
+      age: { origin: expect.stringMatching(/^[0-9a-f]{32}$/), revision: 7 },
     };
     expect(store.load()).toEqual(expected);
     expect(store.events(undefined, 10).map(({ kind }) => kind)).toEqual([

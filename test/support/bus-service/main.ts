@@ -16,6 +16,7 @@ const backend: ApiBackend = {
   activate: nothing,
   rollback: text,
   unpin: nothing,
+  unpinUnclaimed: async () => '',
   approve: text,
   reject: text,
   restoreKey: text,

@@ -42,11 +42,11 @@ export const RETENTION: readonly Scenario[] = [
     rows: [
       comes('A', '', 'A activated'),
       OUT,
-      { event: loseState, effects: ['apply-pins nothing'], phases: '', pins: 'nothing', images: 'A' },
+      { event: loseState, effects: ['apply-pins A'], phases: '', pins: 'A', images: 'A' },
       {
         event: plug('A'),
         effects: [
-          ...adoption('A', 'A'),
+          ...adoption('A', 'A').slice(0, -1),
           'apply-mirrors api base etcd',
           'record-ready A',
           'start activate A',

@@ -13,6 +13,8 @@ const REPORT: StatusReport = {
   bundles: [],
   notices: [],
   rejected: [],
+  unclaimed: [],
+  stateProblems: [],
   trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], isBlind: false },
   protected: [{ name: 'ocp', version: '4.13.0', ownBytes: 3 * 1024 ** 3 }],
   progress: { doneBytes: 0, totalBytes: 0 },

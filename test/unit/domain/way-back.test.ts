@@ -71,7 +71,14 @@ function look(
   const images = [...allListed(fallback), ...allListed(release)];
   const observed = observation({ runtime: reachable({ images }), containers, boot: { bootId, uptimeMs } });
   const state = storedState([older, bundle]);
-  return provenWayBack(bundle, false, { observed, stored: state, policy: POLICY, containers, ids: imageIds(images) });
+  return provenWayBack(bundle, false, {
+    observed,
+    stored: state,
+    policy: POLICY,
+    containers,
+    ids: imageIds(images),
+    unclaimed: [],
+  });
 }
 
 describe('the way back from a proven release (architecture, "Rolled back")', () => {
@@ -105,7 +112,7 @@ describe('the way back from a proven release (architecture, "Rolled back")', () 
     const images = [...allListed(fallback), ...allListed(release)];
     const observed = observation({ runtime: reachable({ images }), containers: BACK });
     const state = storedState([fallback, proven()]);
-    const context = { observed, stored: state, policy: POLICY, containers: BACK, ids: imageIds(images) };
+    const context = { observed, stored: state, policy: POLICY, containers: BACK, ids: imageIds(images), unclaimed: [] };
     expect(provenWayBack(proven(), true, context)).toEqual({ soak, effects: [], dueInMs: undefined });
   });
 });

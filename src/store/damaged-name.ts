@@ -1,0 +1,11 @@
+import { existsSync } from 'node:fs';
+
+/** The path that a damaged file is renamed to: `state.db.damaged-20260310T120000Z`, with a number behind it where that is taken. `now`: milliseconds since the epoch. */
+export function damagedName(path: string, now: number): string {
+  const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');
+  const name = `${path}.damaged-${time}`;
+  for (let count = 1; ; count += 1) {
+    const candidate = count === 1 ? name : `${name}-${count}`;
+    if (!existsSync(candidate) && !existsSync(`${candidate}-wal`)) return candidate;
+  }
+}
