@@ -150,6 +150,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       containers: runtime,
       store,
       pinLedger: state.pinLedger,
+      floors: state.floors,
       stateProblems: state.problems,
       documents,
       layers,

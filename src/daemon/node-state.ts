@@ -2,11 +2,13 @@ import { join } from 'node:path';
 import { parseContents, parsePayload } from '../bundle/schema.ts';
 import type { Settings } from '../config/schema.ts';
 import type { Reason } from '../domain/medium.ts';
-import type { PinLedgerStore, RevocationStore, StateStore } from '../engine/ports.ts';
+import { isAsNew } from '../domain/unclaimed-pins.ts';
+import type { FloorStore, PinLedgerStore, RevocationStore, StateStore } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
+import { openFloors } from '../store/floors.ts';
 import { openState } from '../store/open-state.ts';
 import { openPinLedger } from '../store/pin-ledger.ts';
 
@@ -14,6 +16,7 @@ import { openPinLedger } from '../store/pin-ledger.ts';
 export interface NodeState {
   readonly store: StateStore & RevocationStore;
   readonly pinLedger: PinLedgerStore;
+  readonly floors: FloorStore;
   /** What was found lost or damaged. It was logged, and is in the history. */
   readonly problems: readonly Reason[];
   close(): void;
@@ -40,17 +43,36 @@ export async function openNodeState(
     now,
   });
   const pins = await openPinLedger(join(directory, 'pins.json'), now);
+  const ledger = pins.ledger.load();
+  const isOlder = ledger !== undefined && !isAsNew(state.store.load().age ?? ledger.state, ledger.state);
+  const isStateLost = state.loss !== undefined || isOlder;
+  const floors = await openFloors({ path: join(directory, 'floors.json'), record: state.store, isStateLost, now });
   const problems: Reason[] = [];
+  // From now on it gets ahead of the ledger by itself.
+  if (isStateLost) recordIfPossible(() => state.store.renewOrigin());
+  if (state.loss === undefined && isOlder) {
+    const message = `The state database in ${directory} is an earlier copy, or lost what was recorded last: it knows less than pins.json beside it. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
+    problems.push({ code: 'store/lost', message });
+  }
   if (state.loss !== undefined) problems.push({ code: 'store/lost', message: state.loss });
   if (pins.damage !== undefined) {
     const message = `${join(directory, 'pins.json')} could not be used: ${pins.damage}. Every pin that the runtime shows stays`;
     problems.push({ code: 'store/lost', message });
   }
+  if (floors.damage !== undefined) {
+    const message = `${join(directory, 'floors.json')} could not be used: ${floors.damage}. The floors that the database remembers count`;
+    problems.push({ code: 'store/lost', message });
+  }
+  if (isStateLost) await floors.floors.save(floors.floors.load()).catch(ignoreOwn); // the rounds try again
+  if (floors.floors.load().areLost) {
+    const message = `Which sequences were activated here is lost, with state.db and floors.json in ${directory}: no release is activated by itself before one of its stream was activated by 'stickpin activate'`;
+    problems.push({ code: 'store/floors-lost', message });
+  }
   for (const { message } of problems) {
     log.error({ messageId: messageIds.stateLost }, message);
     recordIfPossible(() => state.store.append({ at: now, kind: 'stateLost', message }));
   }
-  return { store: state.store, pinLedger: pins.ledger, problems, close: state.close };
+  return { store: state.store, pinLedger: pins.ledger, floors: floors.floors, problems, close: state.close };
 }
 
 /** The journal has it; a disk that takes no writes is told by the daemon. */
@@ -58,6 +80,10 @@ function recordIfPossible(record: () => void): void {
   try {
     record();
   } catch (error) {
-    if (!(error instanceof AppError)) throw error;
+    ignoreOwn(error);
   }
+}
+
+function ignoreOwn(error: unknown): void {
+  if (!(error instanceof AppError)) throw error;
 }

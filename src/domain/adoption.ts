@@ -1,6 +1,8 @@
 import type { VerifiedBundle } from './bundle.ts';
 import { bundleName } from './bundle.ts';
 import { shortDigest } from './digest.ts';
+import type { Floors } from './floor-set.ts';
+import { floorsFrom, higherFloors, NO_FLOORS } from './floors.ts';
 import type { Reason } from './medium.ts';
 import type { StoredBundle } from './state.ts';
 
@@ -12,16 +14,24 @@ export interface AdoptionContext {
   readonly arch: string;
   readonly now: number;
   readonly clockSynchronised: boolean;
+  /** Remembered beside the bundles. Default none. */
+  readonly floors?: Floors;
+  /** Pins that belong to no known release. Default none. */
+  readonly unclaimed?: ReadonlySet<string>;
+}
+
+/** Whether the images that a bundle pins are pinned here already and unclaimed: it was here before, and what was recorded of it is lost. */
+export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<string>): boolean {
+  const pinned = contents.images.filter((image) => image.pin);
+  return pinned.length > 0 && pinned.every(({ reference }) => unclaimed.has(reference));
 }
 
 /**
  * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0 when none was. Architecture, "Adoption": "The floor rises
- * with activation, so that a barrier release on the same stick can still be taken first".
+ * with activation, so that a barrier release on the same stick can still be taken first". Of what the bundles say and what is remembered the higher counts.
  */
-export function sequenceFloor(bundles: readonly StoredBundle[], stream: string): number {
-  return bundles
-    .filter((bundle) => bundle.payload.name === stream && bundle.activatedAt !== undefined)
-    .reduce((floor, bundle) => Math.max(floor, bundle.payload.sequence), 0);
+export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
+  return higherFloors(floors, floorsFrom(bundles)).sequences.get(stream) ?? 0;
 }
 
 /**
@@ -30,7 +40,10 @@ export function sequenceFloor(bundles: readonly StoredBundle[], stream: string):
  * `expires`, `created`; those about the form of a member are checked where the payload is parsed (bundle/schema.ts).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): Reason | undefined {
-  return refuseArch(found, context) ?? refuseSequence(found, context) ?? refuseTimes(found, context);
+  const wrong = refuseArch(found, context) ?? refuseTwin(found, context);
+  // It was let in before; what is below the floor is not activated by itself.
+  if (wrong !== undefined || isClaim(found, context.unclaimed ?? new Set())) return wrong;
+  return refuseSequence(found, context) ?? refuseTimes(found, context);
 }
 
 /** Bundle format, `arch`: must match the node. */
@@ -42,15 +55,18 @@ function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): Rea
   };
 }
 
-/** Bundle format, `sequence`: below the floor is refused; the same sequence with another digest too. */
-function refuseSequence({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): Reason | undefined {
-  const floor = sequenceFloor(bundles, payload.name);
-  if (payload.sequence < floor) {
-    return {
-      code: 'bundle/sequence',
-      message: `${bundleName(payload)} has sequence ${payload.sequence}, but sequence ${floor} of ${payload.name} was activated here; an older bundle that is unknown here is not taken`,
-    };
-  }
+/** Bundle format, `sequence`: below the floor is refused. */
+function refuseSequence({ payload }: VerifiedBundle, { bundles, floors }: AdoptionContext): Reason | undefined {
+  const floor = sequenceFloor(bundles, payload.name, floors);
+  if (payload.sequence >= floor) return undefined;
+  return {
+    code: 'bundle/sequence',
+    message: `${bundleName(payload)} has sequence ${payload.sequence}, but sequence ${floor} of ${payload.name} was activated here; an older bundle that is unknown here is not taken`,
+  };
+}
+
+/** Bundle format, `sequence`: the same sequence with another digest is refused. */
+function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): Reason | undefined {
   const twin = bundles.find(
     (known) =>
       known.payload.name === payload.name && known.payload.sequence === payload.sequence && known.bundleId !== bundleId,
@@ -67,7 +83,7 @@ function refuseSequence({ bundleId, payload }: VerifiedBundle, { bundles }: Adop
  * whatever stream; "`created` more than 24 h ahead of a synchronised clock is refused", by that clock alone.
  */
 function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Reason | undefined {
-  const newest = context.bundles.reduce((latest, bundle) => Math.max(latest, Date.parse(bundle.payload.created)), 0);
+  const { newestCreated: newest } = higherFloors(context.floors ?? NO_FLOORS, floorsFrom(context.bundles));
   const now = Math.max(context.now, newest);
   if (payload.expires !== undefined && Date.parse(payload.expires) <= now) {
     return {

@@ -5,6 +5,7 @@ import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
 import type { Digest } from './digest.ts';
 import type { DiskVerdict, ShortageKind } from './disk-estimate.ts';
+import { isAboveFloor, NO_FLOORS } from './floors.ts';
 import { type Carrier, copyNeeded, lostImages } from './hold.ts';
 import { isRetired } from './life.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
@@ -115,7 +116,7 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
   const life = assessLife(
     observed,
     releases,
-    { short, waiting: waitingOf(bundles), unclaimed: pins.unclaimed },
+    { short, waiting: waitingOf(bundles, observed), unclaimed: pins.unclaimed },
     policy,
   );
   return {
@@ -128,7 +129,7 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     short,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
-    ...sortUnknown(found, known, observed, stored, policy),
+    ...sortUnknown(found, known, observed, stored, policy, new Set(pins.unclaimed)),
   };
 }
 
@@ -144,12 +145,12 @@ function withTrouble(entry: BundleAssessment, reason: Reason | undefined): Bundl
 }
 
 /** Releases that nothing keeps from being activated but that nobody has asked for it. */
-function waitingOf(bundles: readonly BundleAssessment[]): readonly StoredBundle[] {
+function waitingOf(bundles: readonly BundleAssessment[], { floors = NO_FLOORS }: Observed): readonly StoredBundle[] {
   const inMotion = streamsInMotion(bundles);
   const isReady = new Set(bundles.filter(({ phase, reason }) => phase === 'ready' && reason === undefined));
   const waiting = new Set(neverActivated(bundles.map(({ bundle }) => bundle)));
   return [...isReady].flatMap(({ bundle }) =>
-    waiting.has(bundle) && !inMotion.has(bundle.payload.name) ? [bundle] : [],
+    waiting.has(bundle) && !inMotion.has(bundle.payload.name) && isAboveFloor(bundle, floors) ? [bundle] : [],
   );
 }
 
@@ -200,7 +201,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   const disk = diskVerdict(bundle, absentImages, context);
   const time = { now: ruleTime(context.stored.bundles, observed.now), isSynchronised: observed.clockSynchronised };
   const rules = judgeRules(bundle, time);
-  const due = withdrawal === undefined && rules.holds.length === 0 && activationDue(bundle, context.stored);
+  const due = withdrawal === undefined && rules.holds.length === 0 && activationDue(bundle, context.stored, observed);
   const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, observed);
   const baseFacts = {
     lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
@@ -309,9 +310,9 @@ function openFailures(
 
 /**
  * Activation is due when every image is ready and either a person asked for it, or the schedule is `immediate` and nothing of the stream with a
- * higher sequence was activated before.
+ * higher sequence was activated before, also as far as only the floors remember it.
  */
-function activationDue(bundle: StoredBundle, stored: Stored): boolean {
+function activationDue(bundle: StoredBundle, stored: Stored, { floors = NO_FLOORS }: Observed): boolean {
   if (isRetired(bundle)) return false;
   const others = stored.bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
   const latest = Math.max(0, ...others.map((other) => other.activatedAt ?? 0));
@@ -319,6 +320,7 @@ function activationDue(bundle: StoredBundle, stored: Stored): boolean {
     return (bundle.activatedAt ?? 0) < bundle.activationRequestedAt && bundle.activationRequestedAt >= latest;
   }
   if (bundle.activatedAt !== undefined || (bundle.payload.schedule ?? 'immediate') !== 'immediate') return false;
+  if (!isAboveFloor(bundle, floors)) return false;
   return others.every((other) => other.activatedAt === undefined || other.payload.sequence < bundle.payload.sequence);
 }
 

@@ -36,7 +36,9 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Lifecyc
     const good = lastProven(bundles, name);
     if (good === undefined || bundle === good || bundle === currentRelease(bundles, name)) return false;
     if (isWanted(bundle) || isBaseInNeed(bundle, bundles)) return false;
-    if (bundle.provenAt === undefined) return sequence < good.payload.sequence;
+    // What was claimed again may have been the fallback before what was recorded of it was lost.
+    const isOlder = sequence < good.payload.sequence;
+    if (bundle.provenAt === undefined && !(bundle.claimedAt !== undefined && isOlder)) return isOlder;
     const newer = kept.filter(
       (other) => other.payload.name === name && (other.provenAt ?? -1) > (bundle.provenAt ?? 0),
     );

@@ -2,6 +2,7 @@ import type { TrustPolicy, Verdict } from './approval.ts';
 import type { BadBlob, FailedBlob } from './bad-blob.ts';
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
+import type { Floors } from './floor-set.ts';
 import type { KeyRotation, Revocations } from './key-rotation.ts';
 import type { LastCarriers } from './last-carrier.ts';
 import type { Medium, MediumId, Reason } from './medium.ts';
@@ -15,6 +16,8 @@ import type { TrustInForce } from './trust-in-force.ts';
 /** A bundle that was adopted: trusted once, kept in the database from then on. Times are milliseconds since the epoch. */
 export interface StoredBundle extends VerifiedBundle {
   readonly adoptedAt: number;
+  /** Its pins were here before it was adopted, since what was recorded of it had been lost. */
+  readonly claimedAt?: number;
   /** First time that every image was present and pinned. */
   readonly readyAt?: number;
   /** Activation was asked for: by a person (`stickpin activate`), or because it runs all the same: it was started by other means, or again in place of one that went back. */
@@ -145,6 +148,8 @@ export interface Observed {
   readonly pinsRequested: PinsRequested | undefined;
   /** What is remembered of pins beside the database; undefined when there is nothing, or when it can't be read. */
   readonly pinLedger: PinLedger | undefined;
+  /** Remembered beside the bundles. Default: only what follows from them. */
+  readonly floors?: Floors;
   /** Files of our own state that were found lost or damaged when the daemon started. Default none. */
   readonly stateProblems?: readonly Reason[];
   /** References whose pins were asked for in vain, and that were not pulled since: see `isHeldByTagAlone`. */

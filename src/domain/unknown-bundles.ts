@@ -1,5 +1,6 @@
 import { assertNever } from '../platform/app-error.ts';
 import { admit, admitUnapproved } from './admission.ts';
+import { isClaim } from './adoption.ts';
 import { bundleName, type VerifiedBundle } from './bundle.ts';
 import type { BundleId } from './digest.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from './medium.ts';
@@ -40,6 +41,8 @@ export interface Adoption {
   readonly mediumId: MediumId;
   readonly label: string;
   readonly found: Extract<FoundBundle, { kind: 'verified' }>;
+  /** It was here before: see `isClaim`. */
+  readonly isClaim: boolean;
 }
 
 /** The bundles on plugged media that are not adopted yet, by what is to become of them. */
@@ -61,6 +64,7 @@ export function sortUnknown(
   observed: Observed,
   stored: Stored,
   policy: Policy,
+  unclaimed: ReadonlySet<string>,
 ): UnknownBundles {
   const rejections: Rejection[] = [];
   const adoptions: Adoption[] = [];
@@ -85,11 +89,11 @@ export function sortUnknown(
     const { bundleId, payload } = bundle.bundle;
     if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
-    const context = { ...observed, bundles: [...stored.bundles, ...adopting] };
+    const context = { ...observed, bundles: [...stored.bundles, ...adopting], unclaimed };
     const admission = admit(bundle.bundle, context, approvals, medium.label);
     switch (admission.kind) {
       case 'adopt':
-        adoptions.push({ ...where, found: bundle });
+        adoptions.push({ ...where, found: bundle, isClaim: isClaim(bundle.bundle, unclaimed) });
         break;
       case 'refuse':
         rejections.push({

@@ -67,7 +67,7 @@ export function createAdoptEffects(deps: AdoptDependencies): AdoptEffects {
       medium: adoption.label,
       message: `${adoptionMessage(adoption, rotation)}, bundle ${shortDigest(bundleId)}`,
     } as const;
-    store.adopt(bundle, narrator.row(news), rotation);
+    store.adopt(bundle, narrator.row(news), rotation, adoption.isClaim);
     keeping.delete(bundleId);
     narrator.log(news);
     for (const news of rotationNews(bundle, rotation)) narrator.tell(news);

@@ -11,6 +11,7 @@ import type { Clock } from '../platform/clock.ts';
 import { formatCount } from '../platform/sizes.ts';
 import { createAdoptEffects } from './adopt-effects.ts';
 import { type FailureLedger, isSettlingTold, retryOf } from './failures.ts';
+import type { FloorKeeper } from './floor-keeper.ts';
 import { createLifeEffects } from './life-effects.ts';
 import type { MediaJobs } from './media-jobs.ts';
 import { createMirrorGate } from './mirror-gate.ts';
@@ -51,6 +52,7 @@ export interface EffectDependencies extends NarratorDependencies {
   readonly mediaJobs: MediaJobs;
   readonly policy: Policy;
   readonly narrator: Narrator;
+  readonly floorKeeper: FloorKeeper;
   /** Called whenever it is seen that an effect goes on, for the watchdog. */
   readonly alive: () => void;
 }

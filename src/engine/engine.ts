@@ -18,6 +18,7 @@ import { type Commands, createCommands, findBundle, type UnpinOptions } from './
 import { type Conditions, createConditionKeeper } from './condition-keeper.ts';
 import { createEffects, type EffectDependencies } from './effects.ts';
 import { createFailureLedger } from './failures.ts';
+import { createFloorKeeper } from './floor-keeper.ts';
 import { createLayerKeeper } from './layer-keeper.ts';
 import { createMediaJobs } from './media-jobs.ts';
 import { createNarrator } from './narrator.ts';
@@ -26,6 +27,7 @@ import { createPace, type Pause, underWayMs } from './pace.ts';
 import { createPinKeeper } from './pin-keeper.ts';
 import type {
   EventRow,
+  FloorStore,
   MediaPort,
   NodePort,
   PinLedgerStore,
@@ -47,9 +49,10 @@ import { createWake } from './wake.ts';
 
 /** What the engine is wired to. */
 export interface EngineDependencies
-  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'narrator' | 'alive' | 'assessment'> {
+  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'narrator' | 'alive' | 'assessment' | 'floorKeeper'> {
   readonly media: MediaPort;
   readonly pinLedger: PinLedgerStore;
+  readonly floors: FloorStore;
   /** What was found wrong with our own state at the start. */
   readonly stateProblems?: readonly Reason[];
   readonly trust: TrustPort;
@@ -130,11 +133,12 @@ export function createEngine(deps: EngineDependencies): Engine {
   });
   const keeper = createLayerKeeper(deps, kick);
   const pinKeeper = createPinKeeper(deps);
+  const floorKeeper = createFloorKeeper(deps);
   const releaseKeeper = createReleaseKeeper({ ...deps, narrator, alive });
   const conditionKeeper = createConditionKeeper(deps);
   const mediaJobs = createMediaJobs(clock, kick);
   const refusals = createRefusals();
-  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator, alive });
+  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator, alive, floorKeeper });
   let snapshot: Snapshot | undefined;
   let conditions: Conditions = new Map();
   const status = createStatusTeller({
@@ -177,6 +181,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       {
         pinsRequested: effects.pinsRequested(),
         pinLedger: pinKeeper.ledger(),
+        floors: floorKeeper.floors(),
         stateProblems: deps.stateProblems ?? [],
         pinnedInVain: effects.pinnedInVain(),
         tagsGiven: effects.tagsGiven(),
@@ -213,6 +218,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const isIdle = tasks.running().length === 0 && !isStarting;
     if (plan !== undefined) keeper.follow(plan, isIdle);
     await pinKeeper.follow(assessment.pins, observed.pinLedger);
+    await floorKeeper.follow(observed.pinLedger === undefined && assessment.pins.unclaimed.length > 0);
     await releaseKeeper.follow(assessment, signal);
     status.publish();
     obstacle = await act(decision.effects, assessment, signal);

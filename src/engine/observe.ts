@@ -53,6 +53,7 @@ export async function observe(
     Observed,
     | 'pinsRequested'
     | 'pinLedger'
+    | 'floors'
     | 'stateProblems'
     | 'pinnedInVain'
     | 'tagsGiven'

@@ -7,6 +7,7 @@ import type { BadBlob } from '../domain/bad-blob.ts';
 import type { VerifiedBundle } from '../domain/bundle.ts';
 import type { ConditionMarks } from '../domain/condition.ts';
 import type { BundleId, Digest } from '../domain/digest.ts';
+import type { Floors } from '../domain/floor-set.ts';
 import type { KeyRotation, Revocations } from '../domain/key-rotation.ts';
 import type { Medium, MediumId, Reason } from '../domain/medium.ts';
 import type { PinLedger } from '../domain/pin-ledger.ts';
@@ -221,8 +222,8 @@ export interface StateStore {
    * a small write where a change has failed.
    */
   trouble(): Reason | undefined;
-  /** Adds a bundle, and the keys that it brings or revokes; one that is known stays as it is. */
-  adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation): void;
+  /** Adds a bundle, and the keys that it brings or revokes; one that is known stays as it is. `isClaim`: its pins were here before, default false. */
+  adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation, isClaim?: boolean): void;
   setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;
   /** Replaces what was said about the digest before. */
   setVerdict(verdict: Verdict, event: EventRow): void;
@@ -264,6 +265,25 @@ export interface RevocationStore {
   revocationRecord(): RevocationRecord | undefined;
   /** Replaces it, with a line of history where a person did it. */
   setRevocationRecord(record: RevocationRecord, event?: EventRow): void;
+}
+
+/** The floors in the database, as a JSON document, and the identity of the database. */
+export interface FloorRecordStore {
+  /** Makes it another database than the one that other files were written beside: it was found to be an earlier copy. @throws AppError `store/write` (`retry`) */
+  renewOrigin(): void;
+  floorRecord(): string | undefined;
+  /** @throws AppError `store/write` (`retry`) */
+  setFloorRecord(document: string): void;
+}
+
+/** Keeps the floors twice: in a file and in the database. */
+export interface FloorStore {
+  /** As they were when the daemon started, the higher value of each. No I/O. */
+  load(): Floors;
+  /** Whether both places had them. */
+  isWhole(): boolean;
+  /** Durable when it resolves. @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) */
+  save(floors: Floors): Promise<void>;
 }
 
 /** Keeps what is remembered of pins in a file beside the database. */

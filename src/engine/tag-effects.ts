@@ -11,6 +11,7 @@ import type { Log } from '../platform/log.ts';
 import { formatCount } from '../platform/sizes.ts';
 import { type ActivationDependencies, activateBundle, giveTags } from './activate-task.ts';
 import { type FailureLedger, isSettlingTold, retryOf } from './failures.ts';
+import type { FloorKeeper } from './floor-keeper.ts';
 import type { Narrator } from './narrator.ts';
 import type { StateStore } from './ports.ts';
 
@@ -24,6 +25,7 @@ export interface TagEffectDependencies extends ActivationDependencies {
   readonly log: Log;
   readonly narrator: Narrator;
   readonly failures: FailureLedger;
+  readonly floorKeeper: FloorKeeper;
 }
 
 /** The effects that move tags, and the memory of what was given again. */
@@ -42,7 +44,7 @@ const SPACE_TOLD_EVERY = 30;
 
 /** {@link TagEffects} that go on with what the store knows to have been given. */
 export function createTagEffects(deps: TagEffectDependencies): TagEffects {
-  const { clock, store, log, narrator, failures } = deps;
+  const { clock, store, log, narrator, failures, floorKeeper } = deps;
   let given = store.tagsGiven();
   let isUnsaved = false;
   let isTold = false;
@@ -66,6 +68,8 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
 
   async function activate(task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
     const count = await activateBundle(bundle, deps, signal);
+    // Before it is recorded: what is activated must never be known to the database alone.
+    await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
     const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now`;
     const news = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
     const at = stampAfter(store.load().bundles, clock.now());

@@ -1,4 +1,14 @@
-import { closeSync, existsSync, lstatSync, mkdirSync, openSync, readSync, renameSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  statSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { AppError, reasonOf } from '../platform/app-error.ts';
@@ -6,6 +16,7 @@ import { diskFaultOf } from '../platform/disk-fault.ts';
 import { damagedName } from './damaged-name.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { type BundleReviver, loadBundles } from './state-store.ts';
+import { walDamage } from './wal-damage.ts';
 import { databaseDiskFault, diskFaultError } from './write-error.ts';
 
 /** What belongs to one database. The log comes first: without its database nobody applies it. */
@@ -40,10 +51,15 @@ export function openOrRenew<T>(
     const loss = `The state database ${path} could not be used: ${damage}${kept}. stickpin goes on with a new one: all pins stay, and each release is known again when its stick is plugged in`;
     return { opened: open(), loss };
   };
+  const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
+  const copy = cut === undefined ? undefined : copyAside(path, now);
   const damage = damageOf(path, revive);
   if (damage !== undefined) return startAnew(damage);
   try {
-    return { opened: open(), loss: undefined };
+    const opened = open();
+    if (cut === undefined) return { opened, loss: undefined };
+    const loss = `The log of the state database, ${path}-wal, could not be used: ${cut}. What was recorded last is lost; both are kept as ${copy}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
+    return { opened, loss };
   } catch (error) {
     if (!isDamage(error)) throw error;
     return startAnew(reasonOf(error));
@@ -105,6 +121,17 @@ function isDamage(thrown: unknown): boolean {
   return SHORT_READ.test(cause.code) || !NOT_DAMAGE.test(cause.code);
 }
 
+/** Copies the database with its log: SQLite writes over what it can't read. Returns the path of the copy. @throws as {@link setAside} */
+function copyAside(path: string, now: number): string {
+  const aside = damagedName(path, now);
+  try {
+    for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${aside}${suffix}`);
+    return aside;
+  } catch (error) {
+    throw cannotKeep(path, aside, error);
+  }
+}
+
 /** Renames the database with its log. Returns its new path; undefined when nothing was there. @throws AppError `store/aside` (`fatal`) */
 function setAside(path: string, now: number): string | undefined {
   const aside = damagedName(path, now);
@@ -114,15 +141,19 @@ function setAside(path: string, now: number): string | undefined {
     for (const suffix of moved) renameSync(`${path}${suffix}`, `${aside}${suffix}`);
     return moved.length === 0 ? undefined : aside;
   } catch (error) {
-    const fault = diskFaultOf(error);
-    if (fault !== undefined) throw diskFaultError(path, fault, error);
-    throw new AppError({
-      code: 'store/aside',
-      message: `${path} is damaged and can't be renamed to ${aside}: ${reasonOf(error)}; see that ${dirname(path)} is writable. Pins stay as they are`,
-      disposition: 'fatal',
-      cause: error,
-    });
+    throw cannotKeep(path, aside, error);
   }
+}
+
+function cannotKeep(path: string, aside: string, cause: unknown): AppError {
+  const fault = diskFaultOf(cause);
+  if (fault !== undefined) return diskFaultError(path, fault, cause);
+  return new AppError({
+    code: 'store/aside',
+    message: `${path} is damaged and can't be kept as ${aside}: ${reasonOf(cause)}; see that ${dirname(path)} is writable. Pins stay as they are`,
+    disposition: 'fatal',
+    cause,
+  });
 }
 
 function cannotOpen(path: string, cause: unknown): AppError {

@@ -77,5 +77,10 @@ export const MIGRATIONS: readonly string[] = [
   `ALTER TABLE bundle ADD COLUMN activation_overrides TEXT;`,
   // Tells this database from one that was made in its place.
   `CREATE TABLE origin (id TEXT NOT NULL) STRICT;
-   INSERT INTO origin (id) VALUES (lower(hex(randomblob(16))));`,
+   INSERT INTO origin (id) VALUES (lower(hex(randomblob(16))));
+   ALTER TABLE bundle ADD COLUMN claimed_at INTEGER;
+   CREATE TABLE floor_record (
+     id INTEGER PRIMARY KEY CHECK (id = 1),
+     document TEXT NOT NULL
+   ) STRICT;`,
 ];

@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../domain/disk-trouble.ts';
-import type { RevocationStore, StateStore } from '../engine/ports.ts';
+import type { FloorRecordStore, RevocationStore, StateStore } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
 import { probeDisk } from '../platform/disk-fault.ts';
 import type { Log } from '../platform/log.ts';
@@ -10,7 +10,7 @@ import { openOrRenew } from './lost-state.ts';
 import { type BundleReviver, createStateStore, type StateStoreOptions } from './state-store.ts';
 
 /** All that is recorded. */
-type Store = StateStore & RevocationStore;
+type Store = StateStore & RevocationStore & FloorRecordStore;
 
 /** The state, as long as it is not closed. */
 export interface OpenState {

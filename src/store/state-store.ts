@@ -9,7 +9,7 @@ import { NO_ROTATION } from '../domain/key-rotation.ts';
 import { RULE_CODES } from '../domain/rule-code.ts';
 import type { Soak } from '../domain/soak.ts';
 import type { StoredBundle } from '../domain/state.ts';
-import type { EventRow, RevocationStore, StateStore } from '../engine/ports.ts';
+import type { EventRow, FloorRecordStore, RevocationStore, StateStore } from '../engine/ports.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { createConditionRows } from './condition-rows.ts';
 import { createDiskWatch } from './disk-watch.ts';
@@ -25,6 +25,7 @@ interface BundleRow {
   readonly signed_by: string;
   readonly signer_key_ids: string | null;
   readonly adopted_at: number;
+  readonly claimed_at: number | null;
   readonly ready_at: number | null;
   readonly activation_requested_at: number | null;
   readonly activation_overrides: string | null;
@@ -84,14 +85,14 @@ export function createStateStore(
   database: Database,
   revive: BundleReviver,
   { keptEvents = KEPT_EVENTS, sync = () => syncLog(database), refusal }: StateStoreOptions = {},
-): StateStore & RevocationStore {
+): StateStore & RevocationStore & FloorRecordStore {
   const insertEvent = database.prepare(
     'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
   );
   const pruneEvents = database.prepare('DELETE FROM event WHERE event_id <= ?');
   const insertBundle = database.prepare(
-    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, adopted_at)
-     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @adoptedAt)
+    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, adopted_at, claimed_at)
+     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @adoptedAt, @claimedAt)
      ON CONFLICT (bundle_id) DO NOTHING`,
   );
   const selectEvents = database.prepare<[string | null, string | null, number], HistoryRow>(
@@ -116,6 +117,10 @@ export function createStateStore(
   const updateBadBlobs = database.prepare('UPDATE bundle SET bad_blobs = ? WHERE bundle_id = ?');
   const insertBrought = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');
   const deleteBrought = database.prepare('DELETE FROM brought_image WHERE reference = ?');
+  const selectFloors = database.prepare<[], string>('SELECT document FROM floor_record').pluck();
+  const upsertFloors = database.prepare(
+    'INSERT INTO floor_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
+  );
   const deleteCancellation = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
   const insertCancellation = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
   let bundles = loadBundles(database, revive);
@@ -133,7 +138,8 @@ export function createStateStore(
   const tagRows = createTagRows(database);
   let tagsGiven = tagRows.load();
 
-  const origin = originOf(database);
+  const updateOrigin = database.prepare('UPDATE origin SET id = lower(hex(randomblob(16)))');
+  let origin = originOf(database);
   let revision = newestEvent(database);
   let appended = revision;
 
@@ -154,6 +160,15 @@ export function createStateStore(
     }
     revision = appended;
     walSync.committed();
+  };
+  /** As {@link write}, for what must not be in the log alone: a damaged log is lost without a word. */
+  const writeThrough = (work: () => void): void => {
+    write(work);
+    try {
+      database.pragma('wal_checkpoint(TRUNCATE)');
+    } catch {
+      // It is committed; the next one takes it along, and a disk that takes no writes is told by them.
+    }
   };
   return {
     load: () => ({ bundles, brought, ...trust, age: { origin, revision } }),
@@ -176,18 +191,18 @@ export function createStateStore(
       write(() => tagRows.set(given));
       tagsGiven = given;
     },
-    adopt: (bundle, event, rotation = NO_ROTATION) => {
+    adopt: (bundle, event, rotation = NO_ROTATION, isClaim = false) => {
       if (bundles.some((known) => known.bundleId === bundle.bundleId)) return;
-      write(() => {
-        insertBundle.run(columnsOf(bundle, event.at));
+      writeThrough(() => {
+        insertBundle.run({ ...columnsOf(bundle, event.at), claimedAt: isClaim ? event.at : null });
         trustRows.addRotation(rotation, event.at);
         append(event);
       });
-      bundles = [...bundles, { ...bundle, adoptedAt: event.at }];
+      bundles = [...bundles, { ...bundle, adoptedAt: event.at, ...(isClaim && { claimedAt: event.at }) }];
       trust = trustRows.load();
     },
     setSigners: (bundleId, { signedBy, signerKeyIds }, event) => {
-      write(() => {
+      writeThrough(() => {
         updateSigners.run(JSON.stringify(signedBy), JSON.stringify(signerKeyIds), bundleId);
         append(event);
       });
@@ -196,12 +211,18 @@ export function createStateStore(
       );
     },
     setVerdict: (verdict, event) => {
-      write(() => {
+      writeThrough(() => {
         trustRows.setVerdict(verdict);
         append(event);
       });
       trust = trustRows.load();
     },
+    renewOrigin: () => {
+      write(() => void updateOrigin.run());
+      origin = originOf(database);
+    },
+    floorRecord: () => selectFloors.get(),
+    setFloorRecord: (document) => writeThrough(() => void upsertFloors.run(document)),
     revocationRecord: () => {
       const text = trustRows.revocationRecord();
       return text === undefined ? undefined : parseRevocationRecord(text, database.name);
@@ -212,7 +233,7 @@ export function createStateStore(
         if (event !== undefined) append(event);
       }),
     mark: (bundleId, what, event) => {
-      write(() => {
+      writeThrough(() => {
         marks[what].run(event.at, bundleId);
         append(event);
       });
@@ -234,14 +255,14 @@ export function createStateStore(
       change(bundleId, { badBlobs });
     },
     retire: (bundleId, removeImages, event) => {
-      write(() => {
+      writeThrough(() => {
         updateRetired.run(event.at, Number(removeImages), bundleId);
         append(event);
       });
       change(bundleId, { retiredAt: event.at, removeImages });
     },
     rollBack: (bundleId, event, next) => {
-      write(() => {
+      writeThrough(() => {
         updateRolledBack.run(event.at, event.message, bundleId);
         append(event);
         marks.activationRequestedAt.run(next.event.at, next.bundleId);
@@ -336,6 +357,7 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
         signedBy: v.parse(names, JSON.parse(row.signed_by)),
         ...(row.signer_key_ids !== null && { signerKeyIds: v.parse(names, JSON.parse(row.signer_key_ids)) }),
         adoptedAt: row.adopted_at,
+        ...(row.claimed_at !== null && { claimedAt: row.claimed_at }),
         ...(row.ready_at !== null && { readyAt: row.ready_at }),
         ...(row.activation_requested_at !== null && { activationRequestedAt: row.activation_requested_at }),
         ...(row.activation_overrides !== null && {

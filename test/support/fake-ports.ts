@@ -4,6 +4,7 @@ import type { Catalog } from '../../src/domain/catalog.ts';
 import type { ConditionMarks } from '../../src/domain/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/digest.ts';
 import { isDiskTrouble } from '../../src/domain/disk-trouble.ts';
+import { NO_FLOORS } from '../../src/domain/floors.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
 import type { PinLedger } from '../../src/domain/pin-ledger.ts';
@@ -516,6 +517,7 @@ export function createFakeNode(
           node.ledgers.push(ledger);
         },
       },
+      floors: { load: () => NO_FLOORS, isWhole: () => true, save: async () => undefined },
       media,
       runtime,
       containers: runtime,

@@ -1,4 +1,5 @@
-import { rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Effect } from '../../../src/domain/effect.ts';
 import { repositoryOf } from '../../../src/domain/reference.ts';
 import type { RuntimeObservation } from '../../../src/domain/runtime-image.ts';
@@ -146,7 +147,12 @@ export async function createDaemonStage(
           await node.powerCutAndWipe();
         });
       case 'lose-state':
-        return restart(() => rmSync(harness.settings.paths.state_dir, { recursive: true }));
+        return restart(() => {
+          const directory = harness.settings.paths.state_dir;
+          for (const name of readdirSync(directory)) {
+            if (name !== 'floors.json') rmSync(join(directory, name), { recursive: true });
+          }
+        });
       case 'lose-images': {
         const wanted = event.components.map((component) => imageOf(event.release, component));
         const images = await harness.images();

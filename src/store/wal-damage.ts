@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+
+/** SQLite file format, "The Write-Ahead Log": sizes in bytes. */
+const HEADER = 32;
+const FRAME_HEADER = 24;
+const MAGIC = 0x377f0682;
+
+/**
+ * What is wrong with a write-ahead log, as a phrase; undefined when SQLite will read all that was written. SQLite takes a frame with a wrong checksum for the
+ * end of the log and says nothing: all that was committed from there on is lost.
+ *
+ * A frame belongs to this log when it carries the salts of the header; those of an earlier log stand behind the end and mean nothing. The last commit before
+ * a power cut may look damaged too, which nobody leaned on then.
+ */
+export function walDamage(path: string): string | undefined {
+  const log = read(path);
+  if (log === undefined || log.length <= HEADER + FRAME_HEADER) return undefined;
+  const magic = log.readUInt32BE(0);
+  if ((magic & 0xfffffffe) >>> 0 !== MAGIC) return 'its header is damaged';
+  const isBigEndian = (magic & 1) === 1;
+  let sums = checksum(log.subarray(0, 24), [0, 0], isBigEndian);
+  if (!isEqual(sums, log, 24)) return 'its header is damaged';
+  const pageSize = log.readUInt32BE(8) === 1 ? 65_536 : log.readUInt32BE(8);
+  const size = FRAME_HEADER + pageSize;
+  let at = HEADER;
+  for (; at + size <= log.length; at += size) {
+    if (!hasSalts(log, at)) break;
+    const next = checksum(
+      log.subarray(at + FRAME_HEADER, at + size),
+      checksum(log.subarray(at, at + 8), sums, isBigEndian),
+      isBigEndian,
+    );
+    if (!isEqual(next, log, at + 16)) return `it is damaged from byte ${at} on`;
+    sums = next;
+  }
+  for (let later = at; later + FRAME_HEADER <= log.length; later += size) {
+    if (hasSalts(log, later) || hasOneSalt(log, later)) return `it is damaged from byte ${at} on`;
+  }
+  return undefined;
+}
+
+function read(path: string): Buffer | undefined {
+  try {
+    return readFileSync(path);
+  } catch {
+    return undefined; // SQLite says why it can't be read
+  }
+}
+
+type Sums = readonly [number, number];
+
+function checksum(bytes: Buffer, [first, second]: Sums, isBigEndian: boolean): Sums {
+  let [one, two] = [first, second];
+  for (let at = 0; at + 8 <= bytes.length; at += 8) {
+    one = (one + (isBigEndian ? bytes.readUInt32BE(at) : bytes.readUInt32LE(at)) + two) >>> 0;
+    two = (two + (isBigEndian ? bytes.readUInt32BE(at + 4) : bytes.readUInt32LE(at + 4)) + one) >>> 0;
+  }
+  return [one, two];
+}
+
+function isEqual([one, two]: Sums, log: Buffer, at: number): boolean {
+  return log.readUInt32BE(at) === one && log.readUInt32BE(at + 4) === two;
+}
+
+function saltsMatch(log: Buffer, at: number): readonly boolean[] {
+  return [0, 4].map((offset) => log.readUInt32BE(at + 8 + offset) === log.readUInt32BE(16 + offset));
+}
+
+function hasSalts(log: Buffer, at: number): boolean {
+  return saltsMatch(log, at).every(Boolean);
+}
+
+/** One salt of two: it is a frame of this log in which the other one was damaged. */
+function hasOneSalt(log: Buffer, at: number): boolean {
+  return saltsMatch(log, at).some(Boolean);
+}
