@@ -1,6 +1,8 @@
 #!/bin/sh
 # Puts stickpin on this machine, or below another root. Running it again updates it.
 set -eu
+# What is made here has the modes that are written here, whatever umask the caller has.
+umask 022
 
 usage() {
   cat <<'TEXT'
@@ -29,9 +31,11 @@ fail() { echo "install.sh: $1" >&2; exit 1; }
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 [ -d "$here/lib/dist" ] || fail "$here is not an unpacked stickpin archive: lib/dist is missing"
 [ "$(id -u)" = 0 ] || [ -n "$root" ] || fail 'this needs root; try sudo'
+# shellcheck source=packaging/inside.sh
+. "$here/inside.sh"
 
 # A bundle for another machine would fail at its first start; better now.
-node=$root/usr/bin/node
+node=$(inside /usr/bin/node)
 [ -x "$node" ] || fail "$node is missing; install Node.js 20.19 or newer (on Debian: apt-get install nodejs)"
 if [ -z "$root" ]; then
   "$node" -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' ||
@@ -42,24 +46,32 @@ fi
 
 # put MODE SOURCE TARGET: in place at one stroke, so that nothing ever reads half a file.
 put() {
-  mkdir -p "$root$(dirname "$3")"
-  install -m "$1" "$here/$2" "$root$3.stickpin-new"
-  mv -f "$root$3.stickpin-new" "$root$3"
+  folder=$(inside "$(dirname "$3")")
+  to=$folder/$(basename "$3")
+  mkdir -p "$folder"
+  rm -f "$to.stickpin-new"
+  install -m "$1" "$here/$2" "$to.stickpin-new"
+  # A link of that name is replaced, and not what it leads to.
+  [ ! -L "$to" ] || rm -f "$to"
+  mv -f "$to.stickpin-new" "$to"
 }
 
-mkdir -p "$root/usr/lib"
-rm -rf "$root/usr/lib/stickpin.new" "$root/usr/lib/stickpin.old"
-cp -R "$here/lib" "$root/usr/lib/stickpin.new"
-install -m 0755 "$here/systemd/clear-mirrors" "$root/usr/lib/stickpin.new/clear-mirrors"
-chmod -R u=rwX,go=rX "$root/usr/lib/stickpin.new"
-[ "$(id -u)" != 0 ] || chown -R 0:0 "$root/usr/lib/stickpin.new"
+lib=$(inside /usr/lib)
+mkdir -p "$lib"
+rm -rf "$lib/stickpin.new" "$lib/stickpin.old"
+cp -R "$here/lib" "$lib/stickpin.new"
+install -m 0755 "$here/systemd/clear-mirrors" "$lib/stickpin.new/clear-mirrors"
+chmod -R u=rwX,go=rX "$lib/stickpin.new"
+[ "$(id -u)" != 0 ] || chown -R 0:0 "$lib/stickpin.new"
 # A vendor's settings lie there as well, and stay.
-if [ -d "$root/usr/lib/stickpin/stickpin.toml.d" ]; then
-  cp -Rp "$root/usr/lib/stickpin/stickpin.toml.d" "$root/usr/lib/stickpin.new/"
+vendor=$(inside /usr/lib/stickpin/stickpin.toml.d)
+if [ -d "$vendor" ]; then
+  cp -RPp "$vendor" "$lib/stickpin.new/stickpin.toml.d"
 fi
-[ ! -d "$root/usr/lib/stickpin" ] || mv "$root/usr/lib/stickpin" "$root/usr/lib/stickpin.old"
-mv "$root/usr/lib/stickpin.new" "$root/usr/lib/stickpin"
-rm -rf "$root/usr/lib/stickpin.old"
+if [ -L "$lib/stickpin" ]; then rm -f "$lib/stickpin"; fi
+[ ! -d "$lib/stickpin" ] || mv "$lib/stickpin" "$lib/stickpin.old"
+mv "$lib/stickpin.new" "$lib/stickpin"
+rm -rf "$lib/stickpin.old"
 
 put 0755 stickpin /usr/bin/stickpin
 put 0644 systemd/stickpin.service /usr/lib/systemd/system/stickpin.service
@@ -78,20 +90,24 @@ done
 if [ "$crio" = auto ]; then
   crio=no
   for trace in /etc/crio /usr/bin/crio /usr/local/bin/crio /usr/lib/systemd/system/crio.service /etc/systemd/system/crio.service; do
-    [ ! -e "$root$trace" ] || crio=yes
+    if [ -e "$(inside "$trace")" ]; then crio=yes; fi
   done
 fi
 if [ "$crio" = yes ]; then
   put 0644 systemd/stickpin-crio.tmpfiles.conf /usr/lib/tmpfiles.d/stickpin-crio.conf
 fi
 
-mkdir -p "$root/etc/stickpin/keys.d" "$root/etc/stickpin/stickpin.toml.d"
+for folder in /etc/stickpin/keys.d /etc/stickpin/stickpin.toml.d; do
+  folder=$(inside "$folder")
+  mkdir -p "$folder"
+done
 
 if [ -n "$root" ] || [ ! -d /run/systemd/system ]; then
   for link in multi-user.target.wants/stickpin.service multi-user.target.wants/stickpin-clear-mirrors.service \
     sockets.target.wants/stickpin-registry.socket; do
-    mkdir -p "$root/etc/systemd/system/$(dirname "$link")"
-    ln -sfn "/usr/lib/systemd/system/$(basename "$link")" "$root/etc/systemd/system/$link"
+    folder=$(inside "/etc/systemd/system/$(dirname "$link")")
+    mkdir -p "$folder"
+    ln -sfn "/usr/lib/systemd/system/$(basename "$link")" "$folder/$(basename "$link")"
   done
   if command -v journalctl >/dev/null; then journalctl --update-catalog --root="$root/" >/dev/null 2>&1 || true; fi
 else

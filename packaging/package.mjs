@@ -55,6 +55,7 @@ async function stageIntegration() {
     await cp(join(root, 'packaging', script), join(stage, script));
     await chmod(join(stage, script), 0o755);
   }
+  await cp(join(root, 'packaging/inside.sh'), join(stage, 'inside.sh'));
   for (const document of ['README.md', 'LICENSE', 'CHANGELOG.md'])
     await cp(join(root, document), join(stage, document));
 }

@@ -23,6 +23,11 @@ while [ $# -gt 0 ]; do
 done
 [ "$(id -u)" = 0 ] || [ -n "$root" ] || { echo 'uninstall.sh: this needs root; try sudo' >&2; exit 1; }
 
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+[ -f "$here/inside.sh" ] || { echo "uninstall.sh: $here is not an unpacked stickpin archive: inside.sh is missing" >&2; exit 1; }
+# shellcheck source=packaging/inside.sh
+. "$here/inside.sh"
+
 live=no
 if [ -z "$root" ] && [ -d /run/systemd/system ]; then live=yes; fi
 
@@ -33,28 +38,40 @@ if [ $live = yes ]; then
     [ ! -d "$medium" ] || umount -l "$medium" 2>/dev/null || true
   done
 fi
-if [ -f "$root/usr/lib/stickpin/clear-mirrors" ]; then ROOT=$root sh "$root/usr/lib/stickpin/clear-mirrors"; fi
+# drop PATH...: removes files and folders of the installed system; of a link the link alone.
+drop() {
+  for path in "$@"; do
+    folder=$(inside "$(dirname "$path")")
+    rm -rf "$folder/$(basename "$path")"
+  done
+}
+
+# clear-mirrors asks inside() where its places are. Below another root the archive's own is run: a script of that root is not to be trusted here.
+clear=$here/systemd/clear-mirrors
+[ -n "$root" ] || clear=/usr/lib/stickpin/clear-mirrors
+if [ -f "$clear" ]; then (ROOT=$root && . "$clear"); fi
 
 # The link before its target: CRI-O does not start with a link to nowhere.
-rm -f "$root/etc/crio/crio.conf.d/99-stickpin.conf" "$root/etc/containers/registries.conf.d/99-stickpin.conf"
-rm -f "$root/etc/systemd/system/crio.service.d/10-stickpin.conf"
-rmdir "$root/etc/systemd/system/crio.service.d" 2>/dev/null || true
-rm -rf "$root/run/crio/crio.conf.d/99-stickpin.conf"
+drop /etc/crio/crio.conf.d/99-stickpin.conf /etc/containers/registries.conf.d/99-stickpin.conf
+drop /etc/systemd/system/crio.service.d/10-stickpin.conf
+rmdir "$(inside /etc/systemd/system/crio.service.d)" 2>/dev/null || true
+drop /run/crio/crio.conf.d/99-stickpin.conf
 
-rm -f "$root/etc/systemd/system/multi-user.target.wants/stickpin.service" \
-  "$root/etc/systemd/system/multi-user.target.wants/stickpin-clear-mirrors.service" \
-  "$root/etc/systemd/system/sockets.target.wants/stickpin-registry.socket" \
-  "$root/usr/lib/systemd/system/stickpin-clear-mirrors.service" \
-  "$root/usr/lib/systemd/system/stickpin.service" "$root/usr/lib/systemd/system/stickpin-registry.socket" \
-  "$root/usr/lib/tmpfiles.d/stickpin.conf" "$root/usr/lib/tmpfiles.d/stickpin-crio.conf" \
-  "$root/usr/lib/systemd/catalog/stickpin.catalog" "$root/usr/share/dbus-1/system.d/io.stickpin1.conf" \
-  "$root/usr/lib/udev/rules.d/90-stickpin.rules" "$root/usr/bin/stickpin"
-rm -rf "$root/usr/lib/stickpin" "$root/usr/share/doc/stickpin"
+drop /etc/systemd/system/multi-user.target.wants/stickpin.service \
+  /etc/systemd/system/multi-user.target.wants/stickpin-clear-mirrors.service \
+  /etc/systemd/system/sockets.target.wants/stickpin-registry.socket \
+  /usr/lib/systemd/system/stickpin-clear-mirrors.service \
+  /usr/lib/systemd/system/stickpin.service /usr/lib/systemd/system/stickpin-registry.socket \
+  /usr/lib/tmpfiles.d/stickpin.conf /usr/lib/tmpfiles.d/stickpin-crio.conf \
+  /usr/lib/systemd/catalog/stickpin.catalog /usr/share/dbus-1/system.d/io.stickpin1.conf \
+  /usr/lib/udev/rules.d/90-stickpin.rules /usr/bin/stickpin /usr/lib/stickpin /usr/share/doc/stickpin
 # Not media that could not be unmounted: rmdir leaves what is in use.
-if [ -d "$root/run/stickpin" ]; then
-  rmdir "$root/run/stickpin/media"/* "$root/run/stickpin/media" 2>/dev/null || true
-  rm -f "$root/run/stickpin"/* 2>/dev/null || true
-  rmdir "$root/run/stickpin" 2>/dev/null || true
+run=$(inside /run/stickpin)
+if [ -d "$run" ]; then
+  media=$(inside /run/stickpin/media)
+  rmdir "$media"/* "$media" 2>/dev/null || true
+  rm -f "$run"/* 2>/dev/null || true
+  rmdir "$run" 2>/dev/null || true
 fi
 
 if [ $live = yes ]; then
@@ -65,7 +82,7 @@ if [ $live = yes ]; then
 fi
 
 if [ $purge = yes ]; then
-  rm -rf "$root/etc/stickpin" "$root/var/lib/stickpin"
+  drop /etc/stickpin /var/lib/stickpin
   echo "stickpin is removed${root:+ from below $root}, with its keys, configuration and state."
 else
   echo "stickpin is removed${root:+ from below $root}. Kept: /etc/stickpin (keys, configuration) and /var/lib/stickpin (state, drop folder); --purge removes them."

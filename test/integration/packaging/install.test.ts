@@ -2,12 +2,14 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -125,6 +127,100 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     expect(script('uninstall.sh', '--purge').status).toBe(0);
     expect(files()).toEqual([]);
     expect(script('uninstall.sh').status).toBe(0);
+  });
+
+  it.each([0o077, 0o000, 0o027])('sets the same modes whatever the umask is (%o)', (mask) => {
+    const before = process.umask(mask);
+    try {
+      install('--crio', 'yes');
+    } finally {
+      process.umask(before);
+    }
+    const modeOf = (path: string) => (lstatSync(installed(path)).mode & 0o7777).toString(8);
+    // The catalog is systemd's own.
+    const made = readdirSync(root, { recursive: true, withFileTypes: true })
+      .filter((entry) => !entry.isSymbolicLink())
+      .map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1))
+      .filter((path) => !/^(usr|usr\/bin|usr\/bin\/node|var.*)$/.test(path));
+    expect(made.filter((path) => !['755', '644'].includes(modeOf(path)))).toEqual([]);
+    for (const folder of ['etc/stickpin', 'etc/stickpin/keys.d', 'usr/lib/stickpin', 'etc/systemd/system'])
+      expect(modeOf(folder)).toBe('755');
+    for (const file of ['usr/lib/systemd/system/stickpin.service', 'usr/lib/stickpin/dist/main.js'])
+      expect(modeOf(file)).toBe('644');
+    expect(modeOf('usr/bin/stickpin')).toBe('755');
+  });
+
+  describe('with links in the image', () => {
+    let outside: string;
+    beforeEach(() => {
+      outside = mkdtempSync(join(tmpdir(), 'stickpin-outside-'));
+    });
+    afterEach(() => rmSync(outside, { recursive: true, force: true }));
+    const link = (path: string, target: string): void => {
+      mkdirSync(dirname(installed(path)), { recursive: true });
+      symlinkSync(target, installed(path));
+    };
+    // With file types, since it goes on behind links without.
+    const found = (folder: string) =>
+      readdirSync(folder, { recursive: true, withFileTypes: true })
+        .map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1))
+        .sort();
+
+    it('keeps to the image when they are absolute, climb, or dangle, and takes all of it away again', () => {
+      mkdirSync(join(outside, 'systemd/system'), { recursive: true });
+      mkdirSync(join(outside, 'stickpin/stickpin.toml.d'), { recursive: true });
+      writeFileSync(join(outside, 'stickpin/stickpin.toml.d/host.toml'), 'of the host');
+      mkdirSync(installed('merged'));
+      link('lib', '/merged');
+      link('usr/lib', '/lib');
+      link('etc/systemd', join(outside, 'systemd'));
+      link('etc/stickpin', `../../../../../../..${join(outside, 'stickpin')}`);
+      link('usr/share/doc', join(outside, 'nowhere'));
+      link('merged/stickpin', join(outside, 'stickpin'));
+      link('usr/bin/stickpin', join(outside, 'program'));
+      link('merged/tmpfiles.d/stickpin.conf', outside);
+      const before = found(outside);
+      install('--crio', 'yes');
+      expect(found(outside)).toEqual(before);
+      expect(lstatSync(installed('merged/stickpin')).isDirectory()).toBe(true);
+      expect(existsSync(installed('merged/stickpin/stickpin.toml.d/host.toml'))).toBe(false);
+      expect(existsSync(installed('merged/systemd/system/stickpin.service'))).toBe(true);
+      expect(lstatSync(installed('merged/tmpfiles.d/stickpin.conf')).isFile()).toBe(true);
+      expect(existsSync(installed(join(outside, 'systemd/system/crio.service.d/10-stickpin.conf').slice(1)))).toBe(
+        true,
+      );
+      expect(existsSync(installed(join(outside, 'stickpin/keys.d').slice(1)))).toBe(true);
+      expect(script('uninstall.sh', '--purge').status).toBe(0);
+      expect(found(outside)).toEqual(before);
+      const left = found(root).filter((path) => lstatSync(installed(path)).isFile());
+      expect(left.filter((path) => !path.includes('systemd/catalog') && path !== 'usr/bin/node')).toEqual([]);
+    });
+
+    it('clears mirrors inside the image alone, by the script of the archive', () => {
+      const ours = '# Written by stickpin while images are loaded.\n# more\n# stickpin: {"madeDirectory":false}\n';
+      install();
+      writeFileSync(installed('usr/lib/stickpin/clear-mirrors'), `touch ${join(outside, 'was-run')}\n`);
+      for (const folder of [join(outside, 'quay.io'), installed('certs/quay.io')]) {
+        mkdirSync(folder, { recursive: true });
+        writeFileSync(join(folder, 'hosts.toml'), ours);
+      }
+      writeFileSync(join(outside, 'registries.conf'), 'of the host');
+      link('etc/containerd/certs.d', '/certs');
+      link('certs/linked.io', join(outside, 'quay.io'));
+      link('run/stickpin/registries.conf', join(outside, 'registries.conf'));
+      expect(script('uninstall.sh').status).toBe(0);
+      expect(existsSync(installed('certs/quay.io/hosts.toml'))).toBe(false);
+      expect(readFileSync(join(outside, 'quay.io/hosts.toml'), 'utf8')).toBe(ours);
+      expect(readFileSync(join(outside, 'registries.conf'), 'utf8')).toBe('of the host');
+      expect(existsSync(join(outside, 'was-run'))).toBe(false);
+    });
+
+    it('refuses a circle of links with the link that makes it', () => {
+      link('etc/systemd', '/etc/systemd');
+      const { status, stderr } = script('install.sh');
+      expect(status).not.toBe(0);
+      expect(stderr).toMatch(/^\/etc\/systemd\S* below \S+ leads in a circle of links \(\/etc\/systemd\): mend/);
+    });
   });
 
   it('says what is missing', () => {
