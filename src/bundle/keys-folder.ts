@@ -146,7 +146,8 @@ function accessFault(
   }
   if (uid === 0 || uid === ownUid) return undefined;
   const message = `${path} belongs to user ${uid}, ${why}`;
-  return { message, remedy: `chown root ${path}`, hidesRevocations: true };
+  const remedy = `if you put it there, chown root ${path}; otherwise move it away`;
+  return { message, remedy, hidesRevocations: true };
 }
 
 function isLink(path: string): Promise<boolean> {

@@ -34,6 +34,8 @@ export interface TrustedKeys {
   readonly revoked: readonly string[];
   /** {@link TrustedKeys.revoked} and the other ids of the same keys. */
   readonly revokedIds: ReadonlySet<string>;
+  /** All ids of each revoked key, by the one that is in {@link TrustedKeys.revoked}. */
+  readonly formsOf: ReadonlyMap<string, readonly string[]>;
   /** What the `*.revoked` files of the folder say, in the order of their names. */
   readonly byFile: readonly FolderRevocation[];
   /** The folder is there and was listed. */
@@ -76,9 +78,10 @@ export async function loadTrustedKeys(
     const key = parsePublicKey(text, path);
     return [{ name: oneLine(file.slice(0, -'.pub'.length)) || key.keyId.slice(0, 12), ...key }];
   });
-  const byFile = await readEach(read, '.revoked', (text, path, file) =>
+  const named = await readEach(read, '.revoked', (text, path, file) =>
     parseRevocations(text, path).map((revoked) => ({ ...revoked, file })),
   );
+  const byFile = asKnown(named, published);
   const problems = [...read.problems, ...strayFiles(folder, names)];
   return keysInForce({ folder, published, revoked: byFile, byFile, isListed, problems });
 }
@@ -92,26 +95,29 @@ interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListed' | 'p
 /** The keys that count: each published key once, under the first name, revoked ones left out; none while a revocation may be hidden. */
 function keysInForce({ published, revoked, problems, ...others }: KeySet): TrustedKeys {
   const isBlind = problems.some(({ hidesRevocations }) => hidesRevocations);
-  const out = new Map(asKnown(revoked, published).map((one) => [one.keyId, one]));
-  const revokedIds = new Set([...out.values()].flatMap(idsOf));
+  const formsOf = new Map(asKnown(revoked, published).map((one) => [one.keyId, idsOf(one)]));
+  const revokedIds = new Set([...formsOf.values()].flat());
   const kept = new Map<string, TrustedKey>();
   for (const key of isBlind ? [] : published) {
     if (!revokedIds.has(key.keyId) && !kept.has(key.keyId)) kept.set(key.keyId, key);
   }
   const keys = [...kept.values()];
-  const state = { keys, revoked: [...out.keys()].sort(), isBlind, problems };
+  const state = { keys, revoked: [...formsOf.keys()].sort(), isBlind, problems };
   const content = JSON.stringify({
     ...state,
     byFile: others.byFile,
     keys: keys.map(({ name, keyId }) => [name, keyId]),
   });
-  return { ...others, ...state, revokedIds, revision: createHash('sha256').update(content).digest('hex') };
+  return { ...others, ...state, revokedIds, formsOf, revision: createHash('sha256').update(content).digest('hex') };
 }
 
 /** Revocations that name another form of a known key's point, as revocations of that key. */
-function asKnown(revoked: readonly RevokedId[], known: readonly PublicKey[]): readonly RevokedId[] {
+function asKnown<T extends RevokedId>(revoked: readonly T[], known: readonly PublicKey[]): readonly T[] {
   const byId = new Map(known.flatMap((key) => idsOf(key).map((id) => [id, key] as const)));
-  return revoked.map((one) => byId.get(one.keyId) ?? one);
+  return revoked.map((one) => {
+    const key = byId.get(one.keyId);
+    return key === undefined ? one : { ...one, keyId: key.keyId, otherIds: key.otherIds };
+  });
 }
 
 function idsOf({ keyId, otherIds = [] }: RevokedId): readonly string[] {

@@ -50,6 +50,8 @@ export interface DaemonOptions {
   /** An inherited socket for the registry; without one it listens by itself. */
   readonly registryFd?: number | undefined;
   readonly onStatus?: (report: StatusReport) => void;
+  /** Whether it counts who else may write the folder of keys; default it does. A rehearsal takes a folder that a person names. */
+  readonly keysAreGuarded?: boolean;
   /** How bundles on media are opened; default `openBundle()`. */
   readonly openBundle?: (path: string, root: string) => BundleReader;
   /** The built file of `document-worker.ts`, in which large documents are parsed. Without one they are parsed in this thread, which does nothing else then. */
@@ -101,7 +103,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       {
         settings: settings.trust,
         stateDirectory: settings.paths.state_dir,
-        ownUid: process.getuid?.() ?? 0,
+        ...(options.keysAreGuarded !== false && { ownUid: process.getuid?.() ?? 0 }),
         store,
         clock,
         log,

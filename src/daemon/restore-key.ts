@@ -41,7 +41,8 @@ export async function restoreKey(
     throw refusal('unreadable', `no key can be restored while revocations can't be read: ${keyProblemLine(bad)}`);
   }
   const keyId = keyNamed(name, [...new Set([...own.revoked, ...keysNow().revoked])]);
-  const files = own.byFile.filter((one) => one.keyId === keyId || one.otherIds?.includes(keyId) === true);
+  const ids = [...(own.formsOf.get(keyId) ?? []), ...(keysNow().formsOf.get(keyId) ?? [keyId])];
+  const files = own.byFile.filter((one) => ids.includes(one.keyId));
   if (files.length > 0) {
     const paths = [...new Set(files.map(({ file }) => `${own.folder}/${file}`))].join(' and ');
     throw refusal('file', `key ${keyId} is revoked by ${paths}: remove it from there first, then restore the key`);
@@ -49,7 +50,7 @@ export async function restoreKey(
   take(own);
   const by = uid === undefined ? 'somebody' : `user ${uid}`;
   const message = `Key ${keyId} was restored by ${by}: it is revoked no longer`;
-  await memory.lift((record) => withRestored(record, keyId, clock.now()), {
+  await memory.lift((record) => withRestored(record, ids, clock.now()), {
     at: clock.now(),
     kind: 'keyRestored',
     message,

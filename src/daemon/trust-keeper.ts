@@ -41,8 +41,8 @@ const REREAD_LATER_MS = 30_000;
 export interface TrustKeeperDependencies {
   readonly settings: Settings['trust'];
   readonly stateDirectory: string;
-  /** The user who, beside root, may own `keys_dir`: the daemon's own. */
-  readonly ownUid: number;
+  /** The user who, beside root, may own `keys_dir`: the daemon's own. Default: anybody may. */
+  readonly ownUid?: number;
   readonly store: Pick<StateStore, 'load'> & RevocationStore;
   readonly clock: Clock;
   readonly log: Log;
@@ -56,7 +56,10 @@ export async function createTrustKeeper(
   const { keys_dir: folder, threshold, require } = settings;
   const memory = await openRevocationMemory({ path: revocationRecordPath(stateDirectory), store, clock, log });
   const loadOwn = (inner: AbortSignal) =>
-    loadTrustedKeys(folder, inner, { wasSeen: memory.record().folders.includes(folder), ownUid });
+    loadTrustedKeys(folder, inner, {
+      wasSeen: memory.record().folders.includes(folder),
+      ...(ownUid !== undefined && { ownUid }),
+    });
   let own = await loadOwn(signal);
   let calls = 0;
   /** The newest call whose reading is in force: an older one that was slow changes nothing. */
@@ -121,7 +124,7 @@ export async function createTrustKeeper(
     return { keyIds: [...revokedIds].sort(), isBlind, ...(cause !== undefined && { cause }) };
   };
   const inForce = (): TrustInForce => {
-    const { keys, revoked, problems, isBlind, byFile } = keysNow();
+    const { keys, revoked, problems, isBlind, byFile, formsOf } = keysNow();
     const { rotation } = store.load();
     const ownKeys = new Set(own.keys.map(({ keyId }) => keyId));
     const stored = revocationsInForce(withSeen(memory.record(), rotation.revoked, clock.now()));
@@ -135,8 +138,9 @@ export async function createTrustKeeper(
         return { name, keyId, ...(brought !== undefined && { broughtBy: brought.bundleId }) };
       }),
       revoked: revoked.map((keyId) => {
-        const file = byFile.find((one) => isNamed(one, keyId))?.file;
-        const by = stored.find((one) => isNamed(one, keyId) && one.bundleId !== undefined)?.bundleId;
+        const ids = formsOf.get(keyId) ?? [keyId];
+        const file = byFile.find((one) => ids.includes(one.keyId))?.file;
+        const by = stored.find((one) => ids.includes(one.keyId) && one.bundleId !== undefined)?.bundleId;
         return {
           keyId,
           ...(file !== undefined && { file }),
@@ -219,8 +223,4 @@ export async function createTrustKeeper(
 function causeOf({ problems }: TrustedKeys): string | undefined {
   const bad = problems.find(({ hidesRevocations }) => hidesRevocations);
   return bad === undefined ? undefined : keyProblemLine(bad);
-}
-
-function isNamed(one: { readonly keyId: string; readonly otherIds?: readonly string[] }, keyId: string): boolean {
-  return one.keyId === keyId || one.otherIds?.includes(keyId) === true;
 }

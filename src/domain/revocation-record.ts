@@ -75,10 +75,10 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
   return isNew ? { ...record, revocations: [...entries.values()] } : record;
 }
 
-/** The record with every revocation of a key lifted. A bundle that revokes it later, or a file, revokes it anew. */
-export function withRestored(record: RevocationRecord, keyId: string, at: number): RevocationRecord {
+/** The record with every revocation of a key lifted, by whichever of its ids it was named. A bundle that revokes it later, or a file, revokes it anew. */
+export function withRestored(record: RevocationRecord, ids: readonly string[], at: number): RevocationRecord {
   const revocations = record.revocations.map((entry) =>
-    isOf(entry, keyId) && entry.restoredAt === undefined ? { ...entry, restoredAt: at } : entry,
+    isOf(entry, ids) && entry.restoredAt === undefined ? { ...entry, restoredAt: at } : entry,
   );
   return { ...record, revocations };
 }
@@ -88,8 +88,8 @@ export function revocationsInForce({ revocations }: RevocationRecord): readonly 
   return revocations.filter(({ restoredAt }) => restoredAt === undefined);
 }
 
-function isOf({ keyId, otherIds }: StoredRevocation, sought: string): boolean {
-  return keyId === sought || otherIds.includes(sought);
+function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): boolean {
+  return ids.includes(keyId) || otherIds.some((id) => ids.includes(id));
 }
 
 function entryKey({ keyId, bundleId }: { readonly keyId: string; readonly bundleId?: BundleId | undefined }): string {

@@ -54,6 +54,7 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
       providers: [],
       onStatus: verdict.look,
       openBundle: open,
+      keysAreGuarded: false,
       watchRuntime: pulls.watch,
     },
     stop.signal,

@@ -39,6 +39,7 @@ const trust = {
     keys: [key, audit].map(({ name, publicPem }) => ({ name, ...parsePublicKey(publicPem, name) })),
     revoked: [],
     revokedIds: new Set<string>(),
+    formsOf: new Map<string, readonly string[]>(),
     byFile: [],
     isListed: true,
     isBlind: false,

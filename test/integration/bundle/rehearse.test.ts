@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -33,6 +33,8 @@ beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), 'stickpin-rehearse-'));
   keys = join(root, 'keys.d');
   installKeys(keys, [key]);
+  // As a umask of 002 makes it: who may write it counts on a node only.
+  chmodSync(keys, 0o775);
   // Another architecture than this machine's: a factory makes bundles for all of them.
   bundle = await makeSampleBundle({ dir: root, arch: 'arm64', images, keys: [key] });
 });

@@ -1,3 +1,4 @@
+import { createHash, createPublicKey } from 'node:crypto';
 import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -375,6 +376,25 @@ describe('stickpin trust restore', () => {
     expect(node.report().trust.revoked).toEqual([]);
     revoke(keyId);
     await node.until((report) => bundleIn(report)?.reason?.code === 'trust/key-revoked');
+  });
+
+  it('restores a key that was revoked by the id of another form of its point', async () => {
+    const key = sampleKey('p256', 'ecdsa-p256');
+    const pem = otherForm(key.publicPem, 'compressed');
+    const der = createPublicKey(pem).export({ type: 'spki', format: 'der' });
+    node = await createDaemonHarness({ keys: [key] });
+    revoke(createHash('sha256').update(der).digest('hex'));
+    await node.start();
+    const bundle = await makeSampleBundle({ dir, keys: [key] });
+    node.plug(bundle.path);
+    await node.until(({ rejected }) => rejected.length === 1);
+    const { keyId } = key.privateKey;
+    const [revoked] = node.report().trust.revoked;
+    expect(revoked).toMatchObject({ keyId, file: expect.stringMatching(/\.revoked$/) });
+    await expect(node.daemon().restoreKey(keyId, 0)).rejects.toThrow('remove it from there first');
+    rmSync(join(node.keysFolder, revoked?.file ?? ''));
+    await node.daemon().restoreKey(keyId, 0);
+    await node.until(isActivated);
   });
 
   it('has the last word over a bundle that revoked the key', async () => {

@@ -19,6 +19,7 @@ function trust(keys: readonly SampleKey[], threshold = 1): Trust {
       keys: loaded,
       revoked: [],
       revokedIds: new Set<string>(),
+      formsOf: new Map<string, readonly string[]>(),
       byFile: [],
       isListed: true,
       isBlind: false,

@@ -65,11 +65,11 @@ describe('the memory of revocations', () => {
     await memory.keep(revoked);
     rmSync(path);
     mkdirSync(path);
-    await expect(memory.lift((record) => withRestored(record, key, 2), event)).rejects.toThrow();
+    await expect(memory.lift((record) => withRestored(record, [key], 2), event)).rejects.toThrow();
     expect(idsOf(memory)).toEqual([key]);
     expect(store.rows).toEqual([]);
     rmSync(path, { recursive: true });
-    await memory.lift((record) => withRestored(record, key, 2), event);
+    await memory.lift((record) => withRestored(record, [key], 2), event);
     expect(idsOf(memory)).toEqual([]);
     expect(idsOf(await open(store))).toEqual([]);
     expect(store.rows).toEqual([event]);

@@ -23,7 +23,7 @@ describe('the record of revocations', () => {
   });
 
   it('lets a restored key count until a file or another bundle revokes it anew', () => {
-    const restored = withRestored(withSeen(byFile, [{ keyId: key, bundleId: first }], 1), key, 2);
+    const restored = withRestored(withSeen(byFile, [{ keyId: key, bundleId: first }], 1), [key], 2);
     expect(idsOf(restored)).toEqual([]);
     expect(withSeen(restored, [{ keyId: key, bundleId: first }], 3)).toBe(restored);
     expect(idsOf(withSeen(restored, [{ keyId: key }], 3))).toEqual([key]);
@@ -32,11 +32,11 @@ describe('the record of revocations', () => {
 
   it('restores a key by the id of another form', () => {
     const record = withSeen(EMPTY_RECORD, [{ keyId: key, otherIds: [other] }], 1);
-    expect(idsOf(withRestored(record, other, 2))).toEqual([]);
+    expect(idsOf(withRestored(record, [other], 2))).toEqual([]);
   });
 
   it('holds as revoked what either copy does, in either order', () => {
-    const restored = withRestored(byFile, key, 2);
+    const restored = withRestored(byFile, [key], 2);
     for (const merged of [mergeRecords(restored, byFile), mergeRecords(byFile, restored)]) {
       expect(idsOf(merged)).toEqual([key]);
     }

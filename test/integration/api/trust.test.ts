@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { TrustReport } from '../../../src/domain/trust-in-force.ts';
+import { type ApiOnBus, startApiOnBus } from '../../support/api-on-bus.ts';
+import { have } from '../../support/requirements.ts';
+
+const [trusted, byFile, byBundle, remembered] = ['aa', 'bb', 'cc', 'dd'].map((byte) => byte.repeat(32));
+const report: TrustReport = {
+  require: 'signature',
+  threshold: 1,
+  keys: [{ name: 'factory-2026', keyId: trusted ?? '' }],
+  revoked: [
+    { keyId: byFile ?? '', file: 'stolen.revoked' },
+    { keyId: byBundle ?? '', revokedBy: 'ocp@5' },
+    { keyId: remembered ?? '' },
+  ],
+  problems: [],
+  isBlind: false,
+};
+
+describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
+  let api: ApiOnBus;
+  let restored: string[];
+
+  beforeAll(async () => {
+    api = await startApiOnBus({
+      status: async () => ({ trust: report }),
+      restoreKey: async (keyId, uid) => {
+        restored.push(`${keyId} by ${uid}`);
+        return `Key ${keyId} was restored.`;
+      },
+    });
+  });
+  afterAll(() => api[Symbol.asyncDispose]());
+  beforeEach(() => {
+    restored = [];
+  });
+
+  it('lists the keys with where they come from', async () => {
+    const { stdout, exitCode } = await api.run('trust', 'list');
+    expect(exitCode).toBe(0);
+    expect(stdout.split('\n').map((line) => line.replace(/ +/g, ' '))).toEqual([
+      'KEY ID STATE FROM',
+      `${trusted} trusted factory-2026.pub`,
+      `${byFile} revoked stolen.revoked`,
+      `${byBundle} revoked bundle ocp@5`,
+      `${remembered} revoked a file that is gone`,
+      '',
+    ]);
+    expect(JSON.parse((await api.run('trust', 'list', '--json')).stdout)).toEqual(report);
+  });
+
+  it('restores nothing without a terminal unless it is forced', async () => {
+    const { exitCode, stderr } = await api.run('trust', 'restore', remembered ?? '');
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/^stickpin: .*nothing was changed\. Give --force if you mean it\n$/);
+    expect(restored).toEqual([]);
+    for (const flag of ['--force', '--yes']) {
+      const done = await api.run('trust', 'restore', remembered ?? '', flag);
+      expect(done).toEqual({ exitCode: 0, stdout: `Key ${remembered} was restored.\n`, stderr: '' });
+    }
+    const line = `${remembered} by ${process.getuid?.()}`;
+    expect(restored).toEqual([line, line]);
+  });
+});
