@@ -10,16 +10,18 @@ import {
   ruleTime,
   shownRules,
 } from '../../../src/domain/unenforced-rules.ts';
-import { NOON, stored, verified } from '../../support/scenario.ts';
+import { createModelMachine } from '../../support/model-machine.ts';
+import { createModelNode } from '../../support/model-node.ts';
+import { NOON, POLICY, referenceOf, stored, verified } from '../../support/scenario.ts';
 
 const HOUR = 3_600_000;
 const at = (time: number) => new Date(time).toISOString();
-const release = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
+const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
   ...stored(verified({ update }), { readyAt: NOON }),
   ...over,
 });
 const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
-  judgeRules(release(update, over), { now: NOON });
+  judgeRules(rulesOn(update, over), { now: NOON });
 const codes = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
   judge(update, over).holds.map(({ code }) => code);
 
@@ -81,13 +83,13 @@ describe('rules that hold an activation', () => {
   });
 
   it('judges by a clock that never runs behind the newest bundle', () => {
-    const bundles = [stored(verified({ created: '2030-01-01T00:00:00Z' })), release({})];
+    const bundles = [stored(verified({ created: '2030-01-01T00:00:00Z' })), rulesOn({})];
     expect(ruleTime(bundles, NOON)).toBe(Date.parse('2030-01-01T00:00:00Z'));
     expect(ruleTime([], NOON)).toBe(NOON);
   });
 
   it('says which rule holds it, its values and what to do', () => {
-    const bundle = release({ from: '>=99.0.0' });
+    const bundle = rulesOn({ from: '>=99.0.0' });
     const { holds } = judgeRules(bundle, { now: NOON });
     expect(holdReason(bundle, holds)).toEqual({
       code: 'rule/from',
@@ -122,7 +124,7 @@ describe('rules that hold an activation', () => {
           ...(minutes !== null && { durationMinutes: minutes }),
           ...(percent !== null && { startPercentage: percent }),
         };
-        const bundle = release({ rollout, endOfLife: date.toISOString() });
+        const bundle = rulesOn({ rollout, endOfLife: date.toISOString() });
         const { holds, lookAgainAt } = judgeRules(bundle, { now, isSynchronised: false });
         expect(lookAgainAt === undefined || lookAgainAt > now).toBe(true);
         expect(holdReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
@@ -152,5 +154,61 @@ describe('shown rules', () => {
       { rule: 'deadend', value: 'superseded', effect: 'not-enforced-yet' },
     ]);
     expect(shownRules({})).toEqual([]);
+  });
+});
+
+describe('on a model of the node', () => {
+  const release = (sequence: number, update?: UpdateRules) =>
+    verified({
+      version: `4.13.${sequence}`,
+      sequence,
+      images: { [`etcd-${sequence}`]: ['os', `e${sequence}`], [`api-${sequence}`]: ['os', `a${sequence}`] },
+      imageOver: { [`etcd-${sequence}`]: { component: 'etcd' }, [`api-${sequence}`]: { component: 'api' } },
+      ...(update !== undefined && { update }),
+    });
+
+  function createNode(update: UpdateRules) {
+    const machine = createModelMachine();
+    const node = createModelNode({ machine, policy: POLICY });
+    for (const bundle of [release(6), release(7, update)]) {
+      node.plug(bundle);
+      node.settle();
+    }
+    const activated = () =>
+      node.bundles().flatMap((one) => (one.activatedAt === undefined ? [] : [one.payload.version]));
+    return { machine, node, activated };
+  }
+
+  it('a held release is ready and pinned, also after a restart of the daemon, and holds no other', () => {
+    const { machine, node, activated } = createNode({ from: '>=99.0.0' });
+    node.restart();
+    node.settle();
+    expect(activated()).toEqual(['4.13.6']);
+    expect(node.bundles().every(({ readyAt }) => readyAt !== undefined)).toBe(true);
+    expect(machine.pins).toContain(referenceOf('etcd-7'));
+    expect(() => node.commands.activate('ocp@4.13.7')).toThrow(/>=99\.0\.0/);
+    node.commands.activate('ocp@4.13.7', { override: true });
+    node.restart();
+    node.settle();
+    expect(activated()).toEqual(['4.13.6', '4.13.7']);
+  });
+
+  it('goes on when the rollout is over, and not before', () => {
+    const { machine, node, activated } = createNode({ rollout: { start: at(NOON + HOUR), durationMinutes: 60 } });
+    machine.pass(2 * HOUR - 1_000);
+    node.settle();
+    expect(activated()).toEqual(['4.13.6']);
+    machine.pass(1_000);
+    node.settle();
+    expect(activated()).toEqual(['4.13.6', '4.13.7']);
+  });
+
+  it('is activated by the evidence that it runs', () => {
+    const { machine, node, activated } = createNode({ endOfLife: at(NOON - HOUR) });
+    for (const name of ['etcd', 'api']) machine.run(name, referenceOf(`${name}-7`));
+    node.settle();
+    machine.pass(60_000);
+    node.settle();
+    expect(activated()).toEqual(['4.13.6', '4.13.7']);
   });
 });
