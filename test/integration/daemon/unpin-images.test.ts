@@ -185,7 +185,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     // A release that a person gave up is not taken again by a stick alone.
     harness.plug(join(factory, basename(a.path)));
     const offered = await harness.until(({ status }) => status.includes('1.1.0'), PATIENCE_MS);
-    expect(offered.status).toBe("ocp 1.1.0 is retired. 'stickpin activate ocp@1.1.0' takes it again.");
+    expect(offered.status).toMatch(/^ocp 1\.1\.0 is retired\. .*stickpin activate ocp@1\.1\.0/);
     harness.daemon().engine.activate('ocp@1.1.0');
     const whole = { etcd: 'pinned', api: 'pinned', used: 'pinned', earlier: 'pinned', tools: 'pinned' };
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual(whole);
