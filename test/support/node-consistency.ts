@@ -44,7 +44,9 @@ export const readStateScript = `(database) => ({
 export function expectConsistentState({ integrity, bundles, events }: StateRows): void {
   expect(integrity).toBe('ok');
   for (const bundle of bundles) {
-    const marks = Object.keys(bundle).filter((name) => name.endsWith('_at'));
+    const marks = Object.keys(bundle).filter((name) => name.endsWith('_at') && name !== 'claimed_at');
+    // A bundle claims pins when it is adopted, or never.
+    expect([null, bundle.adopted_at]).toContain(bundle.claimed_at);
     expect(marks.sort()).toEqual(Object.keys(MARKS).sort());
     const own = events.filter((event) => event.bundle_id === bundle.bundle_id);
     for (const mark of marks) {
