@@ -21,6 +21,7 @@ import type { MediaProvider } from '../media/media-provider.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { createDisposalStack } from '../platform/disposal.ts';
+import { readIfPresent } from '../platform/durable-file.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { createBlobUnion } from '../registry/blob-union.ts';
@@ -97,6 +98,7 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
       bootId: node.boot().bootId,
       clock,
       log,
+      imagesEnvBefore: await readImagesEnv(settings.paths.state_dir),
     });
     disposal.defer('the published files', published.settled);
     const trust = await createTrustKeeper(
@@ -189,6 +191,11 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
     await undo();
     throw error;
   }
+}
+
+/** One that can't be read counts as none: it is written anew, and other programs could not read it either. */
+async function readImagesEnv(stateDirectory: string): Promise<string> {
+  return (await readIfPresent(join(stateDirectory, 'images.env')).catch(() => undefined)) ?? '';
 }
 
 function policyOf({ preload, retention, lifecycle, trust }: Settings): Policy {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { keepUnclaimedLines } from '../domain/images-env.ts';
 import { lastingStatus } from '../domain/lasting-status.ts';
 import type { StatusReport } from '../domain/report.ts';
 import { reasonOf } from '../platform/app-error.ts';
@@ -22,6 +23,8 @@ export interface PublishedFilesOptions {
   readonly bootId: string;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;
+  /** What `images.env` in the state directory held when the daemon started; empty when there was none. */
+  readonly imagesEnvBefore: string;
 }
 
 interface PublishedFile {
@@ -33,12 +36,15 @@ interface PublishedFile {
 }
 
 /**
+ * `images.env` is left as it is while the runtime does not answer: whether its lines belong to a release whose records are lost is not known then.
+ * Lines of unclaimed pins stay in it.
+ *
  * `images.env` and `status.json`, both in the run directory, and in the state directory for after a boot. `status.json` is the report with `writtenAt`
  * (RFC 3339) and `bootId`, so that a reader can tell a copy from before the boot. The one in the state directory is written when something
  * changed that means something after a boot: see {@link lastingStatus}.
  */
 export function createPublishedFiles(options: PublishedFilesOptions): PublishedFiles {
-  const { stateDirectory, runDirectory, bootId, clock, log } = options;
+  const { stateDirectory, runDirectory, bootId, clock, log, imagesEnvBefore } = options;
   const keptStatus = join(stateDirectory, 'status.json');
   const files = new Map<string, PublishedFile>();
   let writing: Promise<void> | undefined;
@@ -81,8 +87,12 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
   };
   return {
     publish: ({ imagesEnv, report }) => {
-      want(join(stateDirectory, 'images.env'), imagesEnv);
-      want(join(runDirectory, 'images.env'), imagesEnv);
+      if (report.runtime.reachable) {
+        const unclaimed = report.unclaimed.flatMap(({ references }) => references);
+        const text = keepUnclaimedLines(imagesEnv, imagesEnvBefore, unclaimed);
+        want(join(stateDirectory, 'images.env'), text);
+        want(join(runDirectory, 'images.env'), text);
+      }
       wantStatus(report);
       writing ??= writeAll().finally(() => {
         writing = undefined;

@@ -19,6 +19,22 @@ export function imagesEnv(bundles: readonly StoredBundle[]): string {
   return ['# Last known good releases, written by stickpin.', ...lines, ''].join('\n');
 }
 
+/**
+ * Adds to a new `images.env` those lines of the previous one that name an unclaimed pin and whose variable is not set anew: what was recorded of
+ * their release is lost, and units that start without the control plane still need them.
+ */
+export function keepUnclaimedLines(text: string, previous: string, unclaimed: readonly string[]): string {
+  const pins = new Set(unclaimed);
+  const isSet = (name: string) => text.split('\n').some((line) => line.startsWith(`${name}=`));
+  const kept = previous.split('\n').filter((line) => {
+    const [, name = '', reference = ''] = /^(STICKPIN_\w+)=(.*)$/.exec(line) ?? [];
+    return pins.has(reference) && !isSet(name);
+  });
+  return kept.length === 0 ? text : [text + KEPT, ...kept, ''].join('\n');
+}
+
+const KEPT = '# Of a release whose records are lost; its pins are unclaimed.';
+
 function lineOf({ component, reference }: Image, taken: Set<string>): string[] {
   if (component === undefined) return [];
   const name = `STICKPIN_${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;

@@ -14,7 +14,8 @@ export interface KeepPlan {
 
 /**
  * The layers to keep: with `retention.blobs = "kept"` all layers of the releases that are kept; and always those of images that no set of plugged
- * media completes, so that the volumes of a spread bundle may be plugged in one after the other in any order, each once.
+ * media completes, so that the volumes of a spread bundle may be plugged in one after the other in any order, each once. While there are unclaimed
+ * pins all that lies there stays: it may belong to the release of which the records are lost.
  *
  * @returns undefined while the runtime does not answer: nobody knows then what it lacks.
  */
@@ -27,8 +28,9 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
     for (const layer of kept) layers.set(layer.digest, layer);
   }
   const offered = layers.size === 0 ? layers : offeredByMedia(observed);
+  const doubtful = assessment.pins.unclaimed.length > 0 ? observed.localBlobs : [];
   return {
-    wanted: new Set(layers.keys()),
+    wanted: new Set([...layers.keys(), ...doubtful]),
     copy: [...layers.values()].filter(({ digest }) => offered.has(digest) && !observed.localBlobs.has(digest)),
   };
 }

@@ -33,12 +33,12 @@ function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): s
 /**
  * Attached files lie there from when the bundle is ready (one without images: adopted) until it is retired. Of two bundles with the same folder, as a
  * release that was made again, the one that was adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not
- * laid anew.
+ * laid anew. Nothing is removed while there are unclaimed pins: the files may belong to the release of which the records are lost.
  *
  * @param laid the bundle of each folder that is there and ours.
  */
 export function releaseFilesPlan(
-  { bundles, notices }: Assessment,
+  { bundles, notices, pins }: Assessment,
   laid: ReadonlyMap<string, BundleId>,
 ): ReleaseFilesPlan {
   const entitled = [
@@ -68,24 +68,25 @@ export function releaseFilesPlan(
     lay: lacking
       .filter((entry) => !movable.includes(entry))
       .map(([folder, { bundle }]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
-    remove: [...laid.keys()].filter((folder) => !owners.has(folder) && !moved.has(folder)),
+    remove:
+      pins.unclaimed.length > 0 ? [] : [...laid.keys()].filter((folder) => !owners.has(folder) && !moved.has(folder)),
     move,
   };
 }
 
 /**
  * Attachments of retired releases among the blobs on the node's own disk that nothing else needs: no other bundle has them attached, and no image of any bundle
- * names them. Should such a release be activated again, its files come from its medium.
+ * names them. Should such a release be activated again, its files come from its medium. None while there are unclaimed pins.
  *
  * @param kept what lies on the disk.
  */
 export function spareAttachments(
-  { bundles, notices, adoptions }: Assessment,
+  { bundles, notices, adoptions, pins }: Assessment,
   kept: ReadonlySet<Digest>,
 ): readonly Digest[] {
   const retired = bundles.filter(({ phase }) => phase === 'retired').map(({ bundle }) => bundle);
   const candidates = new Set(retired.flatMap(attachedTo).filter((digest) => kept.has(digest)));
-  if (candidates.size === 0) return [];
+  if (candidates.size === 0 || pins.unclaimed.length > 0) return [];
   const others: readonly VerifiedBundle[] = [
     ...bundles.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle),
     ...notices.map(({ bundle }) => bundle),

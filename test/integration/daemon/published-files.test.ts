@@ -14,6 +14,8 @@ const report = (doneBytes: number, over: Partial<StatusReport> = {}): StatusRepo
   ...over,
 });
 
+const PIN = `quay.example.com/ocp/etcd@sha256:${'a'.repeat(64)}`;
+
 describe('files for other programs', () => {
   let base: string;
   let now: number;
@@ -23,8 +25,19 @@ describe('files for other programs', () => {
     base = mkdtempSync(join(tmpdir(), 'stickpin-published-'));
     now = NOON;
     log = createRecordingLog();
-    const [stateDirectory, runDirectory] = [at('state'), at('run')];
-    files = createPublishedFiles({ stateDirectory, runDirectory, bootId: 'boot-1', clock: { now: () => now }, log });
+    const [stateDirectory, runDirectory, imagesEnvBefore] = [
+      at('state'),
+      at('run'),
+      `STICKPIN_ETCD=${PIN}\nSTICKPIN_OLD=x\n`,
+    ];
+    files = createPublishedFiles({
+      stateDirectory,
+      runDirectory,
+      bootId: 'boot-1',
+      clock: { now: () => now },
+      log,
+      imagesEnvBefore,
+    });
   });
   afterEach(() => rmSync(base, { recursive: true, force: true }));
   const at = (name: string) => join(base, name);
@@ -43,6 +56,18 @@ describe('files for other programs', () => {
       bootId: 'boot-1',
     };
     expect([read('run'), read('state')]).toEqual([written, written]);
+    expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
+  });
+
+  it('keeps the known good image of a release whose records are lost, while its pin is unclaimed', async () => {
+    await publish(report(1, { unclaimed: [{ references: [PIN] }] }));
+    const kept = readFileSync(at('state/images.env'), 'utf8');
+    expect(kept).toContain(`\nSTICKPIN_ETCD=${PIN}\n`);
+    expect(kept).not.toContain('STICKPIN_OLD');
+    expect(readFileSync(at('run/images.env'), 'utf8')).toBe(kept);
+    await publish(report(1, { unclaimed: [], runtime: { ...report(1).runtime, reachable: false } }));
+    expect(readFileSync(at('state/images.env'), 'utf8')).toBe(kept);
+    await publish(report(1));
     expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
   });
 

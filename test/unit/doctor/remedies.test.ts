@@ -98,10 +98,12 @@ describe('what doctor finds wrong', () => {
       bundles: [{ bundleId: 'sha256:a', name: 'ocp', version: '1', reason }],
       rejected: [{ medium: 'sdb1', path: 'stickpin/x', reason }],
       protected: [],
+      stateProblems: [reason],
+      unclaimed: [{ references: ['quay.example.com/ocp/etcd@sha256:0'] }],
       trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], isBlind: true },
     } as unknown as StatusReport;
     const wrong = findingsOfReport(report).filter(({ verdict }) => verdict !== 'ok');
-    expect(wrong).toHaveLength(3);
+    expect(wrong).toHaveLength(5);
     expectRemedies(wrong);
   });
 });

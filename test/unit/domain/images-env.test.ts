@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { imagesEnv } from '../../../src/domain/images-env.ts';
+import { imagesEnv, keepUnclaimedLines } from '../../../src/domain/images-env.ts';
 import { NOON, referenceOf, stored, verified } from '../../support/scenario.ts';
 
 const images = { etcd: ['base'], 'kube-proxy': ['base'], kube_proxy: ['base'], plain: ['base'] };
@@ -29,6 +29,18 @@ it('names each component of the last known good release by digest; of two that c
       '',
     ].join('\n'),
   );
+});
+
+it('keeps lines of unclaimed pins that are not set anew, and nothing else', () => {
+  const before = '# ocp@4.13.7\nSTICKPIN_ETCD=etcd@1\nSTICKPIN_API=api@1\nSTICKPIN_GONE=gone@1\nFOREIGN=api@1\n';
+  const text = '# Last known good releases, written by stickpin.\nSTICKPIN_API=api@2\n';
+  const kept = keepUnclaimedLines(text, before, ['etcd@1', 'api@1']);
+  expect(kept.split('\n').filter((line) => !line.startsWith('#'))).toEqual([
+    'STICKPIN_API=api@2',
+    'STICKPIN_ETCD=etcd@1',
+    '',
+  ]);
+  expect(keepUnclaimedLines(text, before, [])).toBe(text);
 });
 
 it('names nothing while no release is proven, or the last one was given up', () => {

@@ -8,6 +8,7 @@ import {
   found,
   judge,
   keyIdOf,
+  LEDGER,
   medium,
   NOON,
   observation,
@@ -32,6 +33,21 @@ function plan(
     ...(move.length > 0 && { move: move.map(({ from, to }) => `${from} > ${to}`) }),
   };
 }
+
+const pinLedger = { ...LEDGER, unclaimed: ['quay.example.com/lost@sha256:0'] };
+
+describe('files of releases whose records may be lost', () => {
+  it('stay while there are unclaimed pins', () => {
+    const laid = { 'lost/1': digestOf('lost') as BundleId };
+    expect(plan([], laid)).toEqual({ lay: [], remove: ['lost/1'] });
+    expect(plan([], laid, { pinLedger })).toEqual({ lay: [], remove: [] });
+    const retired = stored(release, { readyAt: NOON, retiredAt: NOON });
+    const spare = (over: Partial<Observed>) =>
+      spareAttachments(judge(observation(over), [retired]).assessment, new Set([digestOf('notes')]));
+    expect(spare({})).toEqual([digestOf('notes')]);
+    expect(spare({ pinLedger })).toEqual([]);
+  });
+});
 
 describe('releaseFilesPlan', () => {
   it('lays the files of a bundle when it is ready, once', () => {
