@@ -89,6 +89,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
           Where: where,
           Type: 'vfat',
           Options: 'ro,nosuid',
+          DirectoryMode: 0o700,
           LazyUnmount: true,
           CollectMode: 'inactive-or-failed',
         },
