@@ -17,7 +17,6 @@ describe('filesystems of media', () => {
     ['ext2', 'errors=remount-ro'],
     ['ext3', 'errors=remount-ro'],
     ['ext4', 'errors=remount-ro'],
-    ['squashfs', 'errors=continue'],
   ])('does not leave it to %s whether the kernel panics', (type, option) => {
     expect(filesystemMount(type)?.options.split(',')).toContain(option);
   });
