@@ -105,6 +105,32 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     return { asked: [...seen], error: failure };
   }
 
+  it('keeps nothing below a mirrored repository from its own place', async () => {
+    const [origin = '', place = ''] = hosts;
+    const dropIns = join(directory, 'registries.conf.d');
+    const paths = {
+      configPath: join(directory, 'registries.conf'),
+      configDirectory: dropIns,
+      linkPath: join(dropIns, '99-stickpin.conf'),
+    };
+    writeFileSync(
+      paths.configPath,
+      `[[registry]]\nprefix = "${origin}/team"\nlocation = "${place}/moved"\ninsecure = true\n`,
+    );
+    writeFileSync(join(dropIns, '50-user.conf'), '');
+    const config = mergeRegistries(await readRegistriesConfig(paths, AbortSignal.timeout(10_000)), paths);
+    const address = { authority: ours, token: TOKEN };
+    const ending = `@sha256:${'a'.repeat(64)}`;
+    rmSync(paths.linkPath, { force: true });
+    const before = await asked(`${origin}/team/app/below${ending}`);
+    writeFileSync(paths.linkPath, renderRegistriesDropIn([`${origin}/team/app`], address, config.entries));
+    const after = await asked(`${origin}/team/app/below${ending}`);
+    const path = `${origin.replace(':', '__')}/team/app/below/manifests/${ending.slice(1)}`;
+    // containers/image chooses the entry by the name without tag and digest, so it asks our registry, which has nothing of that name.
+    expect(after.asked).toEqual([`tls ${ours}`, `${ours}/v2/${TOKEN}/${path}`, ...before.asked]);
+    expect(before.asked.at(-1)).toBe(`${place}/v2/moved/app/below/manifests/${ending.slice(1)}`);
+  });
+
   it('is asked first, and then everything in the order that the user configured, whatever that is', async () => {
     const [first = '', second = '', third = '', fourth = ''] = hosts;
     const name = fc.constantFrom(`${first}/team/app`, 'registry.example.com/team/app', 'a.example.com/app');
