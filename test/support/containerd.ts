@@ -33,6 +33,8 @@ export interface Containerd {
   ctrArgv(...args: readonly string[]): string[];
   /** Runs trixie's `ctr` in the namespace `k8s.io` and returns what it prints. Rejects when it fails. */
   ctr(...args: readonly string[]): Promise<string>;
+  /** Takes the labels by which stickpin knows its pins from all images, so that it is as on a node where stickpin never ran. */
+  forgetPins(): Promise<void>;
   /** What it has logged so far. */
   log(): string;
   /** Ends it and starts it again with what it has stored. Containers don't outlive it: to them it is a reboot. */
@@ -85,6 +87,12 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
     trixieArgv('ctr', '--address', socketPath, '--namespace', 'k8s.io', ...args);
   const ctr: Containerd['ctr'] = (...args) => execute(ctrArgv(...args));
 
+  const forgetPins = async (): Promise<void> => {
+    for (const name of (await ctr('images', 'ls', '--quiet')).split('\n').filter((line) => line !== '')) {
+      await ctr('images', 'label', name, 'io.stickpin.pinned=', 'io.cri-containerd.pinned=');
+    }
+  };
+
   try {
     await start();
     if (options.withContainers) await ctr('images', 'import', await writeSandboxImage(base));
@@ -101,6 +109,7 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
     },
     ctrArgv,
     ctr,
+    forgetPins,
     log: () => Buffer.concat(log).toString(),
     restart: async () => {
       await end(running, stopSignal);

@@ -37,6 +37,8 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
   });
   afterEach(async () => {
     await harness.dispose();
+    // Each test begins with a state directory of its own; pins of the one before would look like those of a lost state.
+    await containerd.forgetPins();
     await remote.close();
     rmSync(join(containerd.certsDirectory, 'quay.example.com'), { recursive: true });
     rmSync(factory, { recursive: true, force: true });
