@@ -5,7 +5,7 @@ import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
 import type { Digest } from './digest.ts';
 import type { DiskVerdict, ShortageKind } from './disk-estimate.ts';
-import { isAboveFloor, NO_FLOORS } from './floors.ts';
+import { floorHold, isAboveFloor, NO_FLOORS } from './floors.ts';
 import { type Carrier, copyNeeded, lostImages } from './hold.ts';
 import { isRetired } from './life.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from './lifecycle.ts';
@@ -48,6 +48,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply {
   readonly activationDue: boolean;
   /** What the rules of its payload say about its activation. */
   readonly rules: RuleVerdict;
+  /** Why it is not activated by itself, as far as floors say. */
+  readonly floorHold: Reason | undefined;
   /** Why it is not trusted any more, if so: it is neither pulled nor served nor activated then. */
   readonly withdrawn: Reason | undefined;
   /** Who signed it, as far as plugged media show more than is stored. */
@@ -243,6 +245,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     badBlobs,
     activationDue: due,
     rules,
+    floorHold: floorHold(bundle, observed.floors ?? NO_FLOORS),
     withdrawn: withdrawal?.reason,
     newSigners: newSignersOf(bundle, carriers),
     ...derivePhase(facts, withdrawal, context),

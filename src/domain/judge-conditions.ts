@@ -121,7 +121,7 @@ function judgePinned(look: Look): Judgement {
 function notRunning(look: Look): Judgement | undefined {
   const { entry, isCurrent } = look;
   const { bundle } = entry;
-  const held = entry.phase === 'ready' ? holdReason(bundle, entry.rules.holds) : undefined;
+  const held = entry.phase === 'ready' ? (holdReason(bundle, entry.rules.holds) ?? entry.floorHold) : undefined;
   if (held !== undefined) return judgement('False', 'ActivationHeld', held.message);
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
   const early = retired(look, 'False');

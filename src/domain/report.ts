@@ -228,7 +228,8 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   const total = contents.images.length;
   const present = total - absentImages.length;
   const holds = phase === 'ready' ? entry.rules.holds : [];
-  const reason = entry.reason ?? entry.trouble ?? holdReason(bundle, holds);
+  const reason =
+    entry.reason ?? entry.trouble ?? holdReason(bundle, holds) ?? (phase === 'ready' ? entry.floorHold : undefined);
   const rules = shownRules(payload);
   const absentPins = absentImages.filter((image) => image.pin).length;
   const wantPinned = contents.images.filter((image) => image.pin).length - absentPins;

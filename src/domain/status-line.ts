@@ -304,14 +304,14 @@ function isEmptyStick({ state, isDropFolder }: Medium): boolean {
 }
 
 function readyLine(
-  { bundle, phase, media, activationDue, rules }: BundleAssessment,
+  { bundle, phase, media, activationDue, rules, floorHold }: BundleAssessment,
   bundles: readonly BundleAssessment[],
 ): string {
   const images = bundle.contents.images.length;
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
   if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
-  const held = phase === 'ready' ? holdReason(bundle, rules.holds) : undefined;
+  const held = phase === 'ready' ? (holdReason(bundle, rules.holds) ?? floorHold) : undefined;
   if (held !== undefined) {
     const message = messageAmong(held.message, bundle, bundles);
     return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${sentence(message)}`;

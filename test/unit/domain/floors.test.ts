@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isClaim, refuseAdoption } from '../../../src/domain/adoption.ts';
 import type { Floors } from '../../../src/domain/floor-set.ts';
-import { floorsFrom, higherFloors, isAboveFloor, NO_FLOORS } from '../../../src/domain/floors.ts';
+import { floorHold, floorsFrom, higherFloors, isAboveFloor, NO_FLOORS } from '../../../src/domain/floors.ts';
 import { surplusBundles } from '../../../src/domain/retention.ts';
 import { found, judge, medium, NOON, observation, POLICY, pinsOf, stored, verified } from '../../support/scenario.ts';
 
@@ -9,6 +9,32 @@ const floors = (sequence: number, over: Partial<Floors> = {}): Floors => ({
   ...NO_FLOORS,
   sequences: new Map([['ocp', sequence]]),
   ...over,
+});
+
+describe('a ready release that floors keep from being activated by itself', () => {
+  const release = verified({ sequence: 7 });
+  const ready = stored(release, { readyAt: NOON });
+  const look = (over: Partial<Floors>) => {
+    const { first } = judge(observation({ floors: floors(9, over) }), [ready]);
+    return first?.floorHold;
+  };
+
+  it('says why, and what to do', () => {
+    expect(look({})?.message).toBe(
+      "It is not activated by itself: it has sequence 7, and sequence 9 of ocp was activated here before. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
+    );
+    const lost = { areLost: true, sequences: new Map() };
+    expect(look(lost)?.code).toBe('engine/floor-unknown');
+    expect(look(lost)?.message).toContain('nobody knows which release of ocp was activated here before');
+    expect(look({ sequences: new Map([['ocp', 7]]) })).toBeUndefined();
+  });
+
+  it('says nothing of one that a person activates, or that waits for a person anyway', () => {
+    const all = floors(9);
+    expect(floorHold(stored(release, { activationRequestedAt: NOON }), all)).toBeUndefined();
+    expect(floorHold(stored(verified({ sequence: 7, schedule: 'manual' })), all)).toBeUndefined();
+    expect(floorHold(stored(release, { activatedAt: NOON }), all)).toBeUndefined();
+  });
 });
 
 describe('floors', () => {
