@@ -98,7 +98,7 @@ describeMachine('a node with CRI-O', {}, (machine) => {
       /Defined-By: stickpin/,
     );
     const state = await machine().output('ls -l /var/lib/stickpin/state.db && stickpin list');
-    expect(state).toMatch(/ocp@4\.13\.7 +activated +2\/2/);
+    expect(state).toMatch(/ocp@4\.13\.7 +activated \(current\) +2\/2/);
   });
 
   test('after a reboot the pins are in place before CRI-O starts', async () => {
@@ -117,6 +117,8 @@ describeMachine('a node with CRI-O', {}, (machine) => {
     await machine().putFile(`${hosts}.stickpin-saved`, theirs);
     await machine().reboot();
     expect(await machine().run('systemctl is-active stickpin')).toMatchObject({ stdout: 'inactive\n' });
+    // A socket whose service is masked would fail.
+    expect(await machine().run('systemctl is-active stickpin-registry.socket')).toMatchObject({ stdout: 'inactive\n' });
     await expectPinsAtStart();
     expect(`${await machine().output(`cat ${hosts}; ls ${hosts}*`)}\n`).toBe(`${theirs}${hosts}\n`);
     await machine().output('systemctl unmask stickpin.service && systemctl start stickpin');
@@ -135,7 +137,7 @@ describeMachine('a node with CRI-O', {}, (machine) => {
     }
   }
 
-  test('a stick pulled in mid-transfer: said so; plugged in again, it goes on from the byte', async () => {
+  test('CRI-O restarted and a stick pulled in mid-transfer: said so; plugged in again, it goes on from the byte', async () => {
     const stick = await stickWith('second', { folder: join(directory, 'second'), filesystem: 'ext4' });
     // So slow that the first image of 40 MiB takes more than a minute: however late this test looks, it is under way.
     const plugged = await machine().plug(stick, { bytesPerSecond: MIB / 2 });
@@ -143,6 +145,10 @@ describeMachine('a node with CRI-O', {}, (machine) => {
       operation === 'preloading' && progress.doneBytes > 2 * MIB;
     const moving = await node.until('some megabytes to be there', isMoving);
     expect(moving.status).toMatch(/^Preloading ocp 4\.13\.8 from sd[a-z]1: 0\/2 images, [\d.]+ of 56 MiB/);
+    // CRI-O waits for its pulls before it ends; the daemon has broken them off, so that no image is there when it is back.
+    await machine().output('systemctl restart crio.service');
+    expect((await node.report()).bundles[1]?.images.present).toBe(0);
+    await node.until('the preload to go on', isMoving);
     await plugged.unplug();
     await node.until('the removal to be told', ({ status }) =>
       /^Stick removed while preloading ocp 4\.13\.8 \(0\/2 images\)\. Plug it in again to continue\.$/.test(status),
