@@ -2,14 +2,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { formatTable } from '../../src/cli/output.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
 import { type BenchChild, startChild } from './child.ts';
 import { layeredImages, PRELOAD_IMAGES } from './layered-images.ts';
 import { peakMiBOf, residentMiBOf } from './process-cost.ts';
 import type { RegistryTold } from './registry-child.ts';
+import { throttledDisk } from './throttled-disk.ts';
 
 const MIB = 1024 * 1024;
 /** The user `nobody`. */
@@ -58,31 +58,62 @@ interface Pull {
   readonly growthMiB: number;
 }
 
-/** Prints how fast root pulls from the registry, blob by blob over new connections, while another user loads it. Needs root and 20,000 open files. */
+/** The page cache, and a good stick at USB 2.0 and one at USB 3. */
+const MEDIA_BYTES_PER_SECOND = [35e6, 100e6, undefined] as const;
+
+/**
+ * Prints how fast root pulls from the registry, blob by blob over new connections, while another user loads it: from disks that are as slow as
+ * sticks, and from page cache. Needs root and 20,000 open files.
+ */
 export async function benchAttack(print: (text: string) => void): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
+  const folder = mkdtempSync('/var/tmp/stickpin-bench-');
   try {
-    const bundle = await makeSampleBundle({ dir: folder, keys: [sampleKey()], images: layeredImages(PRELOAD_IMAGES) });
-    const best = new Map<string, Pull>();
-    for (let turn = 0; turn < TURNS; turn += 1) {
-      for (const load of LOADS) {
-        const pull = await pullUnder(load, bundle);
-        const known = best.get(load.name);
-        if (known === undefined || pull.mibPerSecond > known.mibPerSecond) best.set(load.name, pull);
+    const medium = join(folder, 'medium');
+    const images = layeredImages(PRELOAD_IMAGES);
+    const bundle = await makeSampleBundle({ dir: join(medium, 'stickpin'), keys: [sampleKey()], images });
+    for (const bytesPerSecond of MEDIA_BYTES_PER_SECOND) {
+      if (bytesPerSecond === undefined) {
+        print(`\nfrom page cache\n\n${attackTable(await bestPulls(bundle))}`);
+        continue;
+      }
+      const disk = await throttledDisk(medium, folder, bytesPerSecond);
+      try {
+        const slow = { ...bundle, path: join(disk.path, relative(medium, bundle.path)) };
+        const pulls = await bestPulls(slow, disk.cool);
+        print(`\nfrom a disk of ${bytesPerSecond / 1e6} MB/s\n\n${attackTable(pulls)}`);
+      } finally {
+        await disk.release();
       }
     }
-    const alone = best.get('none')?.mibPerSecond ?? Number.NaN;
-    const rows = [...best].map(([name, pull]) => [
-      name,
-      `${pull.mibPerSecond.toFixed(0)} MiB/s`,
-      `${((100 * pull.mibPerSecond) / alone).toFixed(0)} %`,
-      `${pull.slowestStartMs.toFixed(0)} ms`,
-      `${pull.growthMiB.toFixed(0)} MiB`,
-    ]);
-    print(`\n${formatTable(['LOAD OF ANOTHER USER', "ROOT'S PULL", 'OF ALONE', 'SLOWEST START', 'MEMORY'], rows)}`);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** The quickest pull under each load. `cool` runs before each. */
+async function bestPulls(bundle: SampleBundle, cool?: () => Promise<unknown>): Promise<ReadonlyMap<string, Pull>> {
+  const best = new Map<string, Pull>();
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    for (const load of LOADS) {
+      await cool?.();
+      const pull = await pullUnder(load, bundle);
+      const known = best.get(load.name);
+      if (known === undefined || pull.mibPerSecond > known.mibPerSecond) best.set(load.name, pull);
+    }
+  }
+  return best;
+}
+
+function attackTable(best: ReadonlyMap<string, Pull>): string {
+  const alone = best.get('none')?.mibPerSecond ?? Number.NaN;
+  const rows = [...best].map(([name, pull]) => [
+    name,
+    `${pull.mibPerSecond.toFixed(0)} MiB/s`,
+    `${((100 * pull.mibPerSecond) / alone).toFixed(0)} %`,
+    `${pull.slowestStartMs.toFixed(0)} ms`,
+    `${pull.growthMiB.toFixed(0)} MiB`,
+  ]);
+  return formatTable(['LOAD OF ANOTHER USER', "ROOT'S PULL", 'OF ALONE', 'SLOWEST START', 'MEMORY'], rows);
 }
 
 async function pullUnder(load: Load, bundle: SampleBundle): Promise<Pull> {
