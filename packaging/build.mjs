@@ -13,7 +13,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const outdir = argv[2] ?? join(root, 'dist');
 
 /** Native modules, and what dbus-next would load for transports that are never used. */
-const external = ['better-sqlite3', 'unix-dgram', 'usocket', 'event-stream', 'x11'];
+const external = ['better-sqlite3', 'node-unix-socket', 'usocket', 'event-stream', 'x11'];
 
 await rm(outdir, { recursive: true, force: true });
 const { metafile } = await build({
@@ -29,7 +29,7 @@ const { metafile } = await build({
   splitting: true,
   format: 'esm',
   platform: 'node',
-  target: 'node20.19',
+  target: 'node22.19',
   external,
   // Names stay, for stack traces; the rest is shortened, since Node keeps the text of what it runs in memory.
   minifyWhitespace: true,

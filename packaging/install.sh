@@ -34,14 +34,12 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 # shellcheck source=packaging/inside.sh
 . "$here/inside.sh"
 
-# A bundle for another machine would fail at its first start; better now.
-node=$(inside /usr/bin/node)
-[ -x "$node" ] || fail "$node is missing; install Node.js 20.19 or newer (on Debian: apt-get install nodejs)"
+# An archive for another machine would fail at its first start; better now. Node.js comes with it.
+node=$here/lib/bin/node
+[ -x "$node" ] || fail "$here is not a whole stickpin archive: lib/bin/node is missing"
 if [ -z "$root" ]; then
-  "$node" -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' ||
-    fail "Node.js $("$node" --version) is too old; 20.19 or newer is needed"
-  (cd "$here/lib" && "$node" -e 'require("better-sqlite3"); require("unix-dgram")') ||
-    fail 'the native modules of this archive do not load here: it was built for another architecture or major version of Node.js'
+  (cd "$here/lib" && "$node" -e 'require("better-sqlite3"); require("node-unix-socket")') ||
+    fail "the programs of this archive do not run on this machine ($(uname -m)): take the archive for its architecture; glibc 2.34 or newer is needed"
 fi
 
 # put MODE SOURCE TARGET: in place at one stroke, so that nothing ever reads half a file.

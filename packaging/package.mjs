@@ -1,7 +1,7 @@
 /**
- * Makes `dist/stickpin-<version>-linux-<arch>.tar.gz`: the bundled program, its native modules, protocol files, units, licences and the two
- * scripts that put them on a node and take them off again. Run by `npm run package`, after `npm ci` on a machine with the C library of the
- * oldest node or an older one. `node packaging/package.mjs [OUTDIR]`
+ * Makes `dist/stickpin-<version>-linux-<arch>.tar.gz`: Node.js, the bundled program, its native
+ * modules, protocol files, units, licences and the two scripts that put them on a node and take them
+ * off again. Run by `npm run package` after `npm ci`. `node packaging/package.mjs [OUTDIR]`
  */
 import { execFileSync } from 'node:child_process';
 import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -14,13 +14,14 @@ const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'
 const name = `stickpin-${version}-linux-${process.arch}`;
 const stage = join(dist, name);
 
-/** Native modules as they are needed to run: not their sources, which are ten times larger, and not what built them. */
+/** Native modules, without their sources and without the binaries for other machines. */
 const native = {
-  'better-sqlite3': ['package.json', 'LICENSE', 'lib', 'build/Release/better_sqlite3.node'],
-  'unix-dgram': ['package.json', 'LICENSE', 'lib', 'build/Release/unix_dgram.node'],
-  bindings: ['package.json', 'LICENSE.md', 'bindings.js'],
-  'file-uri-to-path': ['package.json', 'LICENSE', 'index.js'],
+  'better-sqlite3': ['package.json', 'LICENSE', 'lib', `prebuilds/linux-${process.arch}.node`],
+  'node-unix-socket': ['package.json', 'LICENSE', 'js'],
+  [`node-unix-socket-linux-${process.arch}-gnu`]: ['package.json', `node-unix-socket.linux-${process.arch}-gnu.node`],
 };
+/** The official binary of Node.js for this machine. The program always runs on this one. */
+const runtime = `node-linux-${process.arch}`;
 
 execFileSync(process.execPath, [join(root, 'packaging/build.mjs'), join(dist, 'bundle')], { stdio: 'inherit' });
 await rm(stage, { recursive: true, force: true });
@@ -44,7 +45,10 @@ async function stageProgram() {
     }
   }
   await rm(join(lib, 'dist/bundled-packages.json'));
-  await writeFile(join(stage, 'stickpin'), '#!/bin/sh\nexec /usr/bin/node /usr/lib/stickpin/dist/cli/main.js "$@"\n');
+  await cp(join(root, 'node_modules', runtime, 'bin/node'), join(lib, 'bin/node'));
+  await chmod(join(lib, 'bin/node'), 0o755);
+  const command = 'exec /usr/lib/stickpin/bin/node /usr/lib/stickpin/dist/cli/main.js "$@"';
+  await writeFile(join(stage, 'stickpin'), `#!/bin/sh\n${command}\n`);
   await chmod(join(stage, 'stickpin'), 0o755);
 }
 
@@ -63,7 +67,10 @@ async function stageIntegration() {
 /** One file with the licence of each package whose code travels along. */
 async function stageLicences() {
   const bundled = JSON.parse(await readFile(join(dist, 'bundle/bundled-packages.json'), 'utf8'));
-  const folders = [...new Set([...bundled, ...Object.keys(native).map((module) => `node_modules/${module}`)])].sort();
+  // The binary of node-unix-socket is a package without a licence text of its own.
+  const modules = [runtime, ...Object.keys(native)].filter((module) => !module.endsWith('-gnu'));
+  const whole = modules.map((module) => `node_modules/${module}`);
+  const folders = [...new Set([...bundled, ...whole])].sort();
   const parts = await Promise.all(folders.map((folder) => licenceOf(join(root, folder))));
   await writeFile(join(stage, 'LICENSES.third-party.txt'), parts.join('\n'));
 }

@@ -1,116 +1,12 @@
-/** Entry of the daemon: `stickpin.service` runs it. Settings, log, bus and signals; the daemon itself is composed in daemon/. */
-import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { createApiService } from './api/service.ts';
-import { loadSettings, NODE_SOURCES, type SettingsSources } from './config/load-settings.ts';
-import type { Settings } from './config/schema.ts';
-import { createApiBackend } from './daemon/api-backend.ts';
-import { createDaemon, type Daemon } from './daemon/daemon.ts';
-import { watchSettings } from './daemon/watch-settings.ts';
-import { takeActivatedSockets } from './host/activation.ts';
-import { type ClosableLog, createLog } from './host/log.ts';
-import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from './host/machine.ts';
-import { createServiceNotifier } from './host/notify.ts';
-import { createSystemBus } from './host/system-bus.ts';
-import { createSystemdManager } from './host/systemd-manager.ts';
-import { createDeviceMedia } from './media/device-media.ts';
-import { reasonOf } from './platform/app-error.ts';
-import { systemClock } from './platform/clock.ts';
-import { messageIds } from './platform/message-ids.ts';
+/** Entry of the daemon: `stickpin.service` runs it. */
+import { unsupportedNode } from './platform/node-version.ts';
 
-/**
- * A single effect that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. Nothing is read from a medium
- * within the loop, which may take much longer, and what asks systemd or the runtime has a shorter deadline.
- */
-const STUCK_MS = 2 * 60_000;
-
-async function serve(
-  settings: Settings,
-  sources: SettingsSources,
-  log: ClosableLog,
-  stop: AbortController,
-): Promise<void> {
-  const [socket] = takeActivatedSockets(process.env);
-  const bus = createSystemBus({ clock: systemClock, log, env: process.env });
-  const manager = createSystemdManager({ bus });
-  let daemon: Daemon | undefined;
-  const notifier = await createServiceNotifier({
-    env: process.env,
-    log,
-    healthy: () => (daemon?.engine.idleMs() ?? 0) < STUCK_MS,
-  });
-  const backend = createApiBackend(() => daemon);
-  try {
-    const devices = createDeviceMedia({
-      units: manager,
-      log,
-      mountDirectory: join(settings.paths.run_dir, 'media'),
-      filesystems: settings.media.filesystems,
-    });
-    daemon = await createDaemon(
-      {
-        settings,
-        log,
-        clock: systemClock,
-        notifier,
-        units: manager,
-        providers: settings.media.detect ? [devices] : [],
-        registryFd: socket?.fd,
-        node: {
-          arch: goArch(),
-          clockSynchronised: rememberClockAnswer((signal) => isClockSynchronized(bus, signal), systemClock),
-          boot: () => bootTime(),
-        },
-        onStatus: backend.published,
-        documentWorker: new URL('./document-worker.js', import.meta.url),
-      },
-      stop.signal,
-    );
-    await bus.start(stop.signal).catch((error: unknown) => {
-      log.warn(
-        { err: error, messageId: messageIds.busLost },
-        `${reasonOf(error)}; no stick is detected before it answers`,
-      );
-    });
-    const api = createApiService({ bus, backend, log });
-    const unwatch = watchSettings({
-      settings,
-      sources,
-      log,
-      notifier,
-      onReload: () => daemon?.engine.kick(),
-      onChanged: () => stop.abort(),
-    });
-    await daemon.run(stop.signal);
-    unwatch();
-    await api.dispose();
-  } finally {
-    notifier.dispose();
-    bus.close();
-  }
+const complaint = unsupportedNode(process.versions.node);
+if (complaint === undefined) {
+  // Loaded only now: on an older Node.js the native modules crash the process while they are loaded.
+  const { runService } = await import('./daemon/service.ts');
+  process.exitCode = await runService(process.argv.slice(2), new URL('./document-worker.js', import.meta.url));
+} else {
+  process.stderr.write(`stickpin: ${complaint}\n`);
+  process.exitCode = 1;
 }
-
-/** `--config FILE`, any number of times: read after the node's own fragments, so that they win over these. */
-function sourcesOf(args: readonly string[]): SettingsSources {
-  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', multiple: true } } });
-  return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file, required: true }))] };
-}
-
-async function main(): Promise<number> {
-  const log = await createLog({ env: process.env });
-  const stop = new AbortController();
-  for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
-  try {
-    const sources = sourcesOf(process.argv.slice(2));
-    await serve(await loadSettings(sources, stop.signal), sources, log, stop);
-    return 0;
-  } catch (error) {
-    if (stop.signal.aborted) return 0;
-    log.error({ err: error, messageId: messageIds.configurationRejected }, `stickpin can't start: ${reasonOf(error)}`);
-    return 1;
-  } finally {
-    log.close();
-  }
-}
-
-process.exitCode = await main();

@@ -2,6 +2,7 @@
 import { createConfirm } from './cli/confirm.ts';
 import { exitCodes } from './cli/exit-code.ts';
 import { runProgram } from './cli/program.ts';
+import { unsupportedNode } from './platform/node-version.ts';
 
 const stop = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
@@ -12,16 +13,21 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(exitCodes.failed);
 });
 
-process.exitCode = await runProgram(process.argv.slice(2), {
-  stdout: (text) => void process.stdout.write(text),
-  stderr: (text) => void process.stderr.write(text),
-  isTerminal: process.stdout.isTTY === true,
-  ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
-  ...(process.stdin.isTTY &&
-    process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
-  signal: stop.signal,
-  isRoot: process.getuid?.() === 0,
-  now: () => Date.now(),
-  env: process.env,
-  adapters: async () => (await import('./factory/adapters.ts')).commandAdapters,
-});
+const run = (): Promise<number> =>
+  runProgram(process.argv.slice(2), {
+    stdout: (text) => void process.stdout.write(text),
+    stderr: (text) => void process.stderr.write(text),
+    isTerminal: process.stdout.isTTY === true,
+    ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
+    ...(process.stdin.isTTY &&
+      process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
+    signal: stop.signal,
+    isRoot: process.getuid?.() === 0,
+    now: () => Date.now(),
+    env: process.env,
+    adapters: async () => (await import('./factory/adapters.ts')).commandAdapters,
+  });
+
+const complaint = unsupportedNode(process.versions.node);
+if (complaint !== undefined) process.stderr.write(`stickpin: ${complaint}\n`);
+process.exitCode = complaint === undefined ? await run() : exitCodes.failed;

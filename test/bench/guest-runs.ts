@@ -1,4 +1,5 @@
 import { messageIds } from '../../src/platform/message-ids.ts';
+import { guestNodePath } from '../e2e/machine/guest-node.ts';
 import type { Stick } from '../e2e/machine/stick.ts';
 import type { SampleBundle } from '../support/sample-bundle.ts';
 import { BENCH_REGISTRY } from './bench-runtime.ts';
@@ -48,7 +49,7 @@ export function pullInGuest(node: GuestNode, stick: Stick, bytesPerSecond: numbe
       const host = `[host."http://${SERVE_AT}/v2/${BENCH_REGISTRY}"]\ncapabilities = ["pull", "resolve"]\noverride_path = true\n`;
       await machine.putFile(`/etc/containerd/certs.d/${BENCH_REGISTRY}/hosts.toml`, host);
       const references = bundle.contents.images.map(({ reference }) => reference).join(' ');
-      const pull = `node ${puller} /run/containerd/containerd.sock /usr/lib/stickpin/proto ${references}`;
+      const pull = `${guestNodePath} ${puller} /run/containerd/containerd.sock /usr/lib/stickpin/proto ${references}`;
       return Number(await machine.output(pull, { timeoutMs: RUN_TIMEOUT_MS }));
     } finally {
       await machine.run('systemctl stop bench-serve');

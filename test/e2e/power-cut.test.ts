@@ -64,7 +64,9 @@ describeMachine('a node that loses power', {}, (machine) => {
       const database = new Database('/var/lib/stickpin/state.db', { readonly: true });
       console.log(JSON.stringify((${readStateScript})(database)));`;
     await machine().putFile('/usr/lib/stickpin/read-state.cjs', script);
-    return JSON.parse(await machine().output('node /usr/lib/stickpin/read-state.cjs')) as StateRows;
+    return JSON.parse(
+      await machine().output('/usr/lib/stickpin/bin/node /usr/lib/stickpin/read-state.cjs'),
+    ) as StateRows;
   };
   /** Every image there and pinned, no mirror, and no line of history lost. */
   const expectWhole = async (bundle: SampleBundle) => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createSocket, type Socket } from 'unix-dgram';
+import { DgramSocket } from 'node-unix-socket';
 
 /** A Unix datagram socket that keeps what it receives. */
 export interface DatagramReceiver {
@@ -19,7 +19,7 @@ export function createDatagramReceiver(): DatagramReceiver {
   const directory = mkdtempSync(join(tmpdir(), 'stickpin-dgram-'));
   const path = join(directory, 'socket');
   const received: Buffer[] = [];
-  let socket: Socket | undefined;
+  let socket: DgramSocket | undefined;
   const close = (): void => {
     socket?.close();
     socket = undefined;
@@ -27,7 +27,8 @@ export function createDatagramReceiver(): DatagramReceiver {
   };
   const reopen = (): void => {
     close();
-    socket = createSocket('unix_dgram', (datagram) => received.push(datagram));
+    socket = new DgramSocket();
+    socket.on('data', (datagram: Buffer) => received.push(datagram));
     socket.bind(path);
   };
   reopen();

@@ -6,6 +6,7 @@ import { execute, type Outcome } from '../../support/rootfs/execute.ts';
 import { crioDoubleFiles } from './crio-double.ts';
 import { type GuestFile, type MachineImage, machineImage } from './disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
+import { guestNodeFile } from './guest-node.ts';
 import { guestSetup, sharedFolder } from './guest-setup.ts';
 import { agentPort, type Qemu, startQemu } from './qemu.ts';
 import type { QmpEvent } from './qmp.ts';
@@ -60,7 +61,12 @@ const bootTimeoutMs = 180_000;
  * does not boot is thrown away and said to have been; then another one is started, once: it is new, so nothing of ours can be the cause.
  */
 export async function startMachine(options: MachineOptions = {}): Promise<Machine> {
-  const image = await machineImage([...guestSetup, ...(await crioDoubleFiles()), ...(options.files ?? [])]);
+  const image = await machineImage([
+    ...guestSetup,
+    guestNodeFile,
+    ...(await crioDoubleFiles()),
+    ...(options.files ?? []),
+  ]);
   await removeLeftovers();
   try {
     return await bootMachine(image, options);

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { bundleProgram } from '../../support/bundle-program.ts';
 import type { WantedPods } from '../../support/pods/pods.ts';
 import { writeSandboxImage } from '../../support/program-image.ts';
+import { guestNodePath } from './guest-node.ts';
 import type { Machine } from './machine.ts';
 
 /** Pods on a machine with containerd. They start anew at each boot, as those of kubelet do. */
@@ -24,7 +25,7 @@ After=containerd.service
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/usr/bin/node ${folder}/main.cjs --socket /run/containerd/containerd.sock --proto-root ${folder} ${wantedFile}
+ExecStart=${guestNodePath} ${folder}/main.cjs --socket /run/containerd/containerd.sock --proto-root ${folder} ${wantedFile}
 
 [Install]
 WantedBy=multi-user.target

@@ -10,7 +10,7 @@ const repository = fileURLToPath(new URL('../../../', import.meta.url));
 export const criProtoFile = join(repository, 'proto/runtime/v1/api.proto');
 
 /**
- * Bundles the double with everything it imports into one CommonJS file for Node 20. The proto file is not in it: see `--proto`.
+ * Bundles the double with everything it imports into one CommonJS file for Node.js. The proto file is not in it: see `--proto`.
  *
  * @param outFile must end in `.cjs`, or in `.js` where no package.json says that files are modules.
  */

@@ -11,7 +11,7 @@ const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
  * changes how it is built.
  */
 const recipe = {
-  version: 1,
+  version: 2,
   suite: 'trixie',
   architecture,
   packages: [
@@ -24,7 +24,6 @@ const recipe = {
     'busybox-static',
     'e2fsprogs',
     'qemu-guest-agent',
-    'nodejs',
     'containerd',
     'crun',
     'skopeo',
