@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { join, relative } from 'node:path';
 import { formatTable } from '../../src/cli/output.ts';
+import { createPublicNode } from '../support/public-node.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
 import { type BenchChild, startChild } from './child.ts';
 import { layeredImages, PRELOAD_IMAGES } from './layered-images.ts';
@@ -92,11 +93,12 @@ export async function benchAttack(print: (text: string) => void): Promise<void> 
 
 /** The quickest pull under each load. `cool` runs before each. */
 async function bestPulls(bundle: SampleBundle, cool?: () => Promise<unknown>): Promise<ReadonlyMap<string, Pull>> {
+  using node = createPublicNode();
   const best = new Map<string, Pull>();
   for (let turn = 0; turn < TURNS; turn += 1) {
     for (const load of LOADS) {
       await cool?.();
-      const pull = await pullUnder(load, bundle);
+      const pull = await pullUnder(load, bundle, node.path);
       const known = best.get(load.name);
       if (known === undefined || pull.mibPerSecond > known.mibPerSecond) best.set(load.name, pull);
     }
@@ -119,7 +121,7 @@ function attackTable(best: ReadonlyMap<string, Pull>): string {
 async function pullUnder(load: Load, bundle: SampleBundle): Promise<Pull> {
   const registry = await startChild<RegistryTold>('registry-child', [bundle.path, 'root-only']);
   const [host = '', port = ''] = registry.hello.authority.split(':');
-  const other = await startLoad(load, port);
+  const other = await startLoad(load, port, nodePath);
   try {
     return await pullFor(PULL_MS, bundle, registry, { host, port });
   } finally {
@@ -128,9 +130,9 @@ async function pullUnder(load: Load, bundle: SampleBundle): Promise<Pull> {
   }
 }
 
-async function startLoad({ program }: Load, port: string): Promise<ChildProcess | undefined> {
+async function startLoad({ program }: Load, port: string, nodePath: string): Promise<ChildProcess | undefined> {
   if (program === undefined) return undefined;
-  const child = spawn(process.execPath, ['-e', program.replaceAll('PORT', port)], {
+  const child = spawn(nodePath, ['-e', program.replaceAll('PORT', port)], {
     uid: OTHER_USER,
     cwd: '/',
     stdio: ['ignore', 'pipe', 'inherit'],

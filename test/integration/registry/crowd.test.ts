@@ -8,6 +8,7 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { readTable } from '../../../src/registry/peers/read-table.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
+import { createPublicNode, type PublicNode } from '../../support/public-node.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 
@@ -18,10 +19,12 @@ let port: number;
 /** Tables that were read. */
 let reads: number;
 let children: ChildProcess[];
+let node: PublicNode;
 
 beforeEach(async () => {
   reads = 0;
   children = [];
+  node = createPublicNode();
   const own = process.getuid?.() ?? 0;
   const peers = createPeerScan({
     clock: systemClock,
@@ -48,6 +51,7 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const child of children) child.kill('SIGKILL');
   await registry.close();
+  node[Symbol.dispose]();
 });
 
 /** Status of a ping over a connection of its own. */
@@ -98,7 +102,7 @@ describe.runIf(have('root'))('registry: a crowd of another user', () => {
         left -= 1;
         if (left === 0) process.stdout.write('all closed');
       });`);
-    const crowd = spawn(process.execPath, ['-e', script], {
+    const crowd = spawn(node.path, ['-e', script], {
       uid: NOBODY,
       cwd: '/',
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -119,7 +123,7 @@ describe.runIf(have('root'))('registry: a crowd of another user', () => {
       };
       for (let count = 0; count < 4; count += 1) next();
       process.stdout.write('begun');`);
-    const loops = spawn(process.execPath, ['-e', script], {
+    const loops = spawn(node.path, ['-e', script], {
       uid: NOBODY,
       cwd: '/',
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -131,7 +135,7 @@ describe.runIf(have('root'))('registry: a crowd of another user', () => {
 
   it('tells one of them why', async () => {
     const script = program(`open('GET /v2/ HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n').pipe(process.stdout);`);
-    const { stdout } = spawn(process.execPath, ['-e', script], { uid: NOBODY, cwd: '/' });
+    const { stdout } = spawn(node.path, ['-e', script], { uid: NOBODY, cwd: '/' });
     expect(await text(stdout)).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n[\s\S]*"DENIED"/);
   });
 });

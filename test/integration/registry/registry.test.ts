@@ -13,6 +13,7 @@ import { newBuffer } from '../../../src/platform/chunk-buffer.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
+import { createPublicNode } from '../../support/public-node.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 
@@ -440,7 +441,8 @@ describe.runIf(have('root'))('registry: admission of other users', () => {
     admit = admitUid(0);
     await start();
     const script = `require('node:http').get('http://${authority}/v2/', { agent: false }, (r) => process.stdout.write(String(r.statusCode)))`;
-    const ask = async (uid: number) => text(spawn(process.execPath, ['-e', script], { uid, cwd: '/' }).stdout);
+    using node = createPublicNode();
+    const ask = async (uid: number) => text(spawn(node.path, ['-e', script], { uid, cwd: '/' }).stdout);
     expect(await ask(65_534)).toBe('403');
     expect(await ask(0)).toBe('200');
   });
