@@ -118,7 +118,7 @@ function attackTable(best: ReadonlyMap<string, Pull>): string {
   return formatTable(['LOAD OF ANOTHER USER', "ROOT'S PULL", 'OF ALONE', 'SLOWEST START', 'MEMORY'], rows);
 }
 
-async function pullUnder(load: Load, bundle: SampleBundle): Promise<Pull> {
+async function pullUnder(load: Load, bundle: SampleBundle, nodePath: string): Promise<Pull> {
   const registry = await startChild<RegistryTold>('registry-child', [bundle.path, 'root-only']);
   const [host = '', port = ''] = registry.hello.authority.split(':');
   const other = await startLoad(load, port, nodePath);
