@@ -1,6 +1,6 @@
 /** Entry of the command line: `stickpin`. */
-import { createConfirm } from './cli/confirm.ts';
-import { exitCodes } from './cli/exit-code.ts';
+import { createConfirm } from './cli/context/confirm.ts';
+import { exitCodes } from './cli/context/exit-code.ts';
 import { runProgram } from './cli/program.ts';
 import { unsupportedNode } from './platform/node-version.ts';
 
@@ -25,7 +25,7 @@ const run = (): Promise<number> =>
     isRoot: process.getuid?.() === 0,
     now: () => Date.now(),
     env: process.env,
-    adapters: async () => (await import('./factory/adapters.ts')).commandAdapters,
+    adapters: async () => (await import('./app/rehearsal/adapters.ts')).commandAdapters,
   });
 
 const complaint = unsupportedNode(process.versions.node);

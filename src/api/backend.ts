@@ -1,4 +1,4 @@
-import type { Unsubscribe } from '../engine/ports.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** What the daemon does now, in one word. */
 type Operation = 'idle' | 'verifying' | 'preloading' | 'activating';

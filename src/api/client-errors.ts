@@ -1,5 +1,5 @@
+import { BusErrorReply } from '../dbus/message-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import { BusErrorReply } from '../platform/message-bus.ts';
 import { codeOfErrorName } from './names.ts';
 
 /** Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them. */

@@ -1,6 +1,6 @@
-import { withDeadline } from '../platform/abort.ts';
+import { type BusCall, busCall, connectMessageBus, type MessageBus } from '../dbus/message-bus.ts';
 import { AppError } from '../platform/app-error.ts';
-import { type BusCall, busCall, connectMessageBus, type MessageBus } from '../platform/message-bus.ts';
+import { withDeadline } from '../platform/async/abort.ts';
 import { asApiError, busUnreachable, daemonTimeout } from './client-errors.ts';
 import { INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
 

@@ -1,7 +1,3 @@
-import { oneLine, plainDocument, plainLines } from '../domain/one-line.ts';
-import type { Unsubscribe } from '../engine/ports.ts';
-import { AppError, reasonOf } from '../platform/app-error.ts';
-import type { Log } from '../platform/log.ts';
 import {
   type BusCall,
   BusErrorReply,
@@ -13,7 +9,11 @@ import {
   type IncomingCall,
   type OutgoingSignal,
   variant,
-} from '../platform/message-bus.ts';
+} from '../dbus/message-bus.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Log } from '../platform/log.ts';
+import { oneLine, plainDocument, plainLines } from '../platform/plain-text.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
 import type { ApiBackend, ApiProperties } from './backend.ts';
 import { introspectionXml } from './introspection.ts';
 import { errorNameOf, INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';

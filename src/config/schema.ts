@@ -1,6 +1,6 @@
 import * as v from 'valibot';
-import { type BundleId, isDigest } from '../domain/digest.ts';
-import { defaultFilesystems, knownFilesystems } from '../domain/filesystems.ts';
+import { type BundleId, isDigest } from '../domain/model/digest.ts';
+import { defaultFilesystems, knownFilesystems } from '../domain/model/filesystems.ts';
 
 const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)?$/;
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -1,6 +1,6 @@
 import { readFile, readlink, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { type Finding, findingsOn } from '../domain/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { systemCodeOf } from '../platform/app-error.ts';
 import { formatCount } from '../platform/sizes.ts';
 import { createCrioFiles } from '../runtime/crio/crio-files.ts';

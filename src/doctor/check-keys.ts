@@ -1,10 +1,10 @@
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { readRevocationRecord, revocationRecordPath } from '../bundle/revocation-record.ts';
-import { loadTrustedKeys, type TrustedKeys } from '../bundle/trust.ts';
-import { type Finding, findingsOn } from '../domain/finding.ts';
-import { EMPTY_RECORD, type RevocationRecord, revocationsInForce } from '../domain/revocation-record.ts';
-import type { TrustReport } from '../domain/trust-in-force.ts';
+import { readRevocationRecord, revocationRecordPath } from '../bundle/keys/revocation-record.ts';
+import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { EMPTY_RECORD, type RevocationRecord, revocationsInForce } from '../domain/trust/revocation-record.ts';
+import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import type { Check } from './run-checks.ts';
 

@@ -1,14 +1,14 @@
 import { stat } from 'node:fs/promises';
-import { type Finding, findingsOn } from '../domain/finding.ts';
-import { runtimeSupport } from '../domain/runtime-support.ts';
+import { runtimeSupport } from '../domain/assess/runtime-support.ts';
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { systemClock } from '../platform/clock.ts';
 import { formatBytes } from '../platform/sizes.ts';
-import { callAgain } from '../runtime/call-again.ts';
 import { registryConfigPath } from '../runtime/containerd/registry-config-path.ts';
-import { type CriClient, createCriClient } from '../runtime/cri-client.ts';
+import { callAgain } from '../runtime/cri/call-again.ts';
+import { type CriClient, createCriClient } from '../runtime/cri/cri-client.ts';
+import { filesystemAt } from '../runtime/cri/observe.ts';
 import type { RuntimeCandidate } from '../runtime/detect.ts';
-import { filesystemAt } from '../runtime/observe.ts';
 import type { Check } from './run-checks.ts';
 
 /** What {@link checkRuntime} needs. */

@@ -1,4 +1,4 @@
-import { type Finding, findingsOn } from '../domain/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import type { Check } from './run-checks.ts';
 
 /** systemd's manager, as far as the looks need it. */

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
-import { type Finding, findingsOn } from '../domain/finding.ts';
-import { withDeadline } from '../platform/abort.ts';
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { reasonOf } from '../platform/app-error.ts';
+import { withDeadline } from '../platform/async/abort.ts';
 
 /** One look at the node. It only reads. What it throws becomes a fault that says so. */
 export interface Check {

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { endianness, uptime } from 'node:os';
-import type { BootTime } from '../domain/runtime-container.ts';
+import type { SystemBus } from '../dbus/system-bus.ts';
+import type { BootTime } from '../domain/model/runtime-container.ts';
 import type { Clock } from '../platform/clock.ts';
-import { busProperty } from './bus-property.ts';
-import type { SystemBus } from './system-bus.ts';
+import { busProperty } from './systemd/bus-property.ts';
 
 const GOARCH: Readonly<Partial<Record<NodeJS.Architecture, string>>> = {
   x64: 'amd64',

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ChokidarOptions, FSWatcher } from 'chokidar';
-import type { BundleLayout } from '../bundle/find-bundles.ts';
-import type { MediumId } from '../domain/medium.ts';
+import type { BundleLayout } from '../bundle/read/find-bundles.ts';
+import type { MediumId } from '../domain/model/medium.ts';
 import type { Clock } from '../platform/clock.ts';
-import { type HeldFolder, holdWithoutLinks } from '../platform/held-folder.ts';
-import type { MediaProvider, MediaSink } from './media-provider.ts';
+import { type HeldFolder, holdWithoutLinks } from '../platform/files/held-folder.ts';
+import type { MediaProvider, MediaSink } from './provider/media-provider.ts';
 
 /** A directory that is taken for a medium while it exists. */
 interface DirectoryMedium {

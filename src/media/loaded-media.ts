@@ -1,14 +1,14 @@
 import { lstat, realpath } from 'node:fs/promises';
 import { join, normalize } from 'node:path';
-import { findEntry } from '../bundle/bundle-directory.ts';
-import type { BundleLayout } from '../bundle/find-bundles.ts';
-import { holdOnMedium } from '../bundle/hold-bundle.ts';
-import { isBundleTar } from '../bundle/open-bundle.ts';
-import type { MediumId } from '../domain/medium.ts';
+import { findEntry } from '../bundle/read/bundle-directory.ts';
+import type { BundleLayout } from '../bundle/read/find-bundles.ts';
+import { holdOnMedium } from '../bundle/read/hold-bundle.ts';
+import { isBundleTar } from '../bundle/read/open-bundle.ts';
+import type { MediumId } from '../domain/model/medium.ts';
 import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
-import { loadError } from './load-error.ts';
-import type { MediaProvider, MediaSink, PluggedMedium } from './media-provider.ts';
+import { loadError } from './provider/load-error.ts';
+import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-provider.ts';
 
 /** What {@link createLoadedMedia} needs. */
 export interface LoadedMediaDeps {

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
-import { isBundleTar } from '../bundle/open-bundle.ts';
-import type { Digest } from '../domain/digest.ts';
-import type { FoundBundle, MediumId } from '../domain/medium.ts';
-import type { BlobSource, BlobUnion, CopyFault } from '../engine/ports.ts';
+import { isBundleTar } from '../bundle/read/open-bundle.ts';
+import type { Digest } from '../domain/model/digest.ts';
+import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import type { Allocate } from '../platform/chunk-buffer.ts';
+import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import type { PluggedMedium } from './media-provider.ts';
+import type { BlobSource, BlobUnion, CopyFault } from '../ports/blobs.ts';
+import type { PluggedMedium } from './provider/media-provider.ts';
 
 /** Access to the blobs of one bundle directory; see `openBundleDirectory` in bundle/. */
 export type BlobDirectory = BlobSource;

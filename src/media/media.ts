@@ -1,15 +1,16 @@
-import type { BundleLayout } from '../bundle/find-bundles.ts';
-import type { FoundBundle, Medium, MediumId, MediumState, Reason } from '../domain/medium.ts';
-import { plainText } from '../domain/one-line.ts';
-import type { BlobUnion, MediaPort } from '../engine/ports.ts';
-import { untilAborted, withDeadline } from '../platform/abort.ts';
+import type { BundleLayout } from '../bundle/read/find-bundles.ts';
+import type { FoundBundle, Medium, MediumId, MediumState, Reason } from '../domain/model/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { untilAborted, withDeadline } from '../platform/async/abort.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import { loadError } from './load-error.ts';
+import { plainText } from '../platform/plain-text.ts';
+import type { BlobUnion } from '../ports/blobs.ts';
+import type { MediaPort } from '../ports/media.ts';
 import { type BlobDirectory, createMediaBlobs } from './media-blobs.ts';
-import type { MediaProvider, PluggedMedium } from './media-provider.ts';
 import { createMountLook, type ReadMounts } from './mount-look.ts';
+import { loadError } from './provider/load-error.ts';
+import type { MediaProvider, PluggedMedium } from './provider/media-provider.ts';
 
 /** What was found on a medium, and by which keys it was judged. */
 export interface Judgement {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { machinePaths } from './device.ts';
-import type { PluggedMedium } from './media-provider.ts';
-import { type MountEntry, parseMountinfo } from './mountinfo.ts';
+import { machinePaths } from './device/device.ts';
+import { type MountEntry, parseMountinfo } from './mount/mountinfo.ts';
+import type { PluggedMedium } from './provider/media-provider.ts';
 
 /** Reads the mounts of this process. */
 export type ReadMounts = () => Promise<readonly MountEntry[]>;

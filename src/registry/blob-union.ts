@@ -1,5 +1,5 @@
-import type { BlobCopy, BlobSource, BlobUnion, ChangingBlobSource } from '../engine/ports.ts';
 import { AppError } from '../platform/app-error.ts';
+import type { BlobCopy, BlobSource, BlobUnion, ChangingBlobSource } from '../ports/blobs.ts';
 
 /** What a union is made of. */
 export interface UnionParts {

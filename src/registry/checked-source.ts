@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { type Digest, digestFromHex } from '../domain/digest.ts';
-import type { BlobSource } from '../engine/ports.ts';
+import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
+import type { BlobSource } from '../ports/blobs.ts';
 
 /** Tells when the file of a blob changed: two texts are the same only while it did not. Undefined when there is no such file. */
 export type StampOf = (digest: Digest, signal: AbortSignal) => Promise<string | undefined>;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { type Digest, digestFromHex } from '../domain/digest.ts';
-import type { BlobSource } from '../engine/ports.ts';
+import { type Digest, digestFromHex } from '../domain/model/digest.ts';
+import type { BlobSource } from '../ports/blobs.ts';
 
 /** Bundle format, limits: a manifest is at most 4 MiB. */
 const MANIFEST_MAX_BYTES = 4 * 1024 * 1024;

@@ -1,6 +1,6 @@
-import type { Digest } from '../domain/digest.ts';
-import { mirrorPathOf } from '../domain/mirror-path.ts';
-import type { BlobFlow, TransferMeter } from '../engine/ports.ts';
+import type { Digest } from '../domain/model/digest.ts';
+import { mirrorPathOf } from '../domain/model/mirror-path.ts';
+import type { BlobFlow, TransferMeter } from '../ports/transfers.ts';
 
 /** One transfer, as the registry reports it. */
 export interface MeteredTransfer {

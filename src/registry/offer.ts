@@ -1,5 +1,5 @@
-import type { Referral } from '../bundle/list-repositories.ts';
-import type { Digest } from '../domain/digest.ts';
+import type { Referral } from '../bundle/verify/list-repositories.ts';
+import type { Digest } from '../domain/model/digest.ts';
 
 /** What the registry offers under one repository. A catalog's entry of the daemon is one, a repository of a served bundle another. */
 export interface Offer {

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Digest } from '../domain/digest.ts';
+import type { Digest } from '../domain/model/digest.ts';
 
 /** The entity tag of content: its digest in quotes (RFC 9110, section 8.8.3). Content by digest never changes, so it is a strong one. */
 export function entityTagOf(digest: Digest): string {

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Digest, isDigest } from '../domain/digest.ts';
-import type { LayerStore, LayerWriter } from '../engine/ports.ts';
-import { untilAborted } from '../platform/abort.ts';
+import { type Digest, isDigest } from '../domain/model/digest.ts';
 import { reasonOf } from '../platform/app-error.ts';
-import { oneBuffer } from '../platform/chunk-buffer.ts';
+import { untilAborted } from '../platform/async/abort.ts';
+import { oneBuffer } from '../platform/files/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
+import type { LayerStore, LayerWriter } from '../ports/blobs.ts';
 import { readManifest } from './manifest.ts';
 import type { MeteredTransfer, RecordingMeter } from './meter.ts';
 import { type Offer, pageOfTags, referrersIndex } from './offer.ts';

@@ -1,6 +1,6 @@
-import { untilAborted } from '../platform/abort.ts';
-import { type Allocate, oneBuffer } from '../platform/chunk-buffer.ts';
+import { untilAborted } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
+import { type Allocate, oneBuffer } from '../platform/files/chunk-buffer.ts';
 
 /** The order in which the transfers that run at one time read from their media. */
 export interface ReadTurns {

@@ -1,4 +1,4 @@
-import { type Digest, parseDigest } from '../domain/digest.ts';
+import { type Digest, parseDigest } from '../domain/model/digest.ts';
 import type { RegistryErrorCode } from './respond.ts';
 
 /** What a request path asks of the registry (OCI distribution-spec 1.1, "Endpoints"; pull only). */

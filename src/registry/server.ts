@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Catalog } from '../domain/catalog.ts';
-import type { Digest } from '../domain/digest.ts';
-import { mirrorPathOf } from '../domain/mirror-path.ts';
-import type { TransferMeter } from '../engine/ports.ts';
+import type { Catalog } from '../domain/decide/catalog.ts';
+import type { Digest } from '../domain/model/digest.ts';
+import { mirrorPathOf } from '../domain/model/mirror-path.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { TransferMeter } from '../ports/transfers.ts';
 import { createDoor, type Door, type DoorOptions } from './door.ts';
 import { createMeter } from './meter.ts';
 import { createPullApi, type PullApiOptions } from './pull-api.ts';

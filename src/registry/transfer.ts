@@ -1,8 +1,8 @@
-import type { Digest } from '../domain/digest.ts';
-import type { ChangingBlobSource } from '../engine/ports.ts';
+import type { Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
-import type { Allocate } from '../platform/chunk-buffer.ts';
 import type { Clock } from '../platform/clock.ts';
+import type { Allocate } from '../platform/files/chunk-buffer.ts';
+import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { ReadTurn } from './read-turns.ts';
 
 /** What a transfer needs. */

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { createCriClient } from './cri-client.ts';
+import { createCriClient } from './cri/cri-client.ts';
 
 /** A runtime that may be on a node, and where it has its things. */
 export interface RuntimeCandidate {

@@ -1,4 +1,4 @@
-import type { Unsubscribe } from '../engine/ports.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** Subscribers to one source of signals that runs only while there are any. */
 export interface Listeners {

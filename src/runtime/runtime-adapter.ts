@@ -1,4 +1,4 @@
-import type { ContainersPort, RuntimePort } from '../engine/ports.ts';
+import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
 
 /** A {@link RuntimePort} that holds connections. */
 export interface RuntimeAdapter extends RuntimePort, ContainersPort {

@@ -1,14 +1,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { LayerStorage } from '../../src/domain/runtime-image.ts';
-import { createCriClient } from '../../src/runtime/cri-client.ts';
-import { startContainerd } from '../support/containerd.ts';
+import type { LayerStorage } from '../../src/domain/model/runtime-image.ts';
+import { createCriClient } from '../../src/runtime/cri/cri-client.ts';
+import { startPrivateBus } from '../support/bus/private-bus.ts';
+import { startSystemdDouble } from '../support/bus/systemd-double.ts';
 import { mirrorToml } from '../support/crio-double/source-and-double.ts';
 import { startCrioDouble } from '../support/crio-double/start-crio-double.ts';
-import { startPrivateBus } from '../support/private-bus.ts';
+import { startContainerd } from '../support/daemon/containerd.ts';
 import { execute } from '../support/rootfs/execute.ts';
 import { skopeoArgv } from '../support/rootfs/trixie-root.ts';
-import { startSystemdDouble } from '../support/systemd-double.ts';
 import { cpuMsOf } from './process-cost.ts';
 
 /** The registry that every image of a bench is called after; nothing answers there. */

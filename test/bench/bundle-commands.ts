@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatTable } from '../../src/cli/output.ts';
-import { writePlainBundle } from '../support/plain-bundle.ts';
-import { installKeys, sampleKey } from '../support/sample-bundle.ts';
+import { formatTable } from '../../src/cli/output/table.ts';
+import { writePlainBundle } from '../support/bundles/plain-bundle.ts';
+import { installKeys, sampleKey } from '../support/bundles/sample-bundle.ts';
 
 const MIB = 1024 * 1024;
 const RUNS = 3;

@@ -1,11 +1,11 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { BundleReader } from '../../src/bundle/bundle-reader.ts';
-import { openBundle } from '../../src/bundle/open-bundle.ts';
+import { createDaemon } from '../../src/app/daemon/daemon.ts';
+import type { BundleReader } from '../../src/bundle/read/bundle-reader.ts';
+import { openBundle } from '../../src/bundle/read/open-bundle.ts';
 import { loadSettings } from '../../src/config/load-settings.ts';
-import { createDaemon } from '../../src/daemon/daemon.ts';
+import { createSystemBus } from '../../src/dbus/system-bus.ts';
 import { bootTime, goArch } from '../../src/host/machine.ts';
-import { createSystemBus } from '../../src/host/system-bus.ts';
-import { createSystemdManager } from '../../src/host/systemd-manager.ts';
+import { createSystemdManager } from '../../src/host/systemd/systemd-manager.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { createRecordingLog } from '../support/recording-log.ts';
 import { serveParent } from './child.ts';

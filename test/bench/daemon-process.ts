@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createDatagramReceiver } from '../support/datagram-receiver.ts';
+import { createDatagramReceiver } from '../support/bus/datagram-receiver.ts';
 import { eventually } from '../support/eventually.ts';
 
 /** The built daemon as a process of its own, told of by sd_notify. */

@@ -4,13 +4,13 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { formatTable } from '../../src/cli/output.ts';
+import { formatTable } from '../../src/cli/output/table.ts';
+import { installKeys, makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { eventually } from '../support/eventually.ts';
-import { installKeys, makeSampleBundle, sampleKey } from '../support/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../support/sample-image.ts';
 import { BENCH_REGISTRY, type DaemonSurroundings, startBenchRuntime } from './bench-runtime.ts';
 import { type DaemonProcess, serviceFlags, startDaemonProcess } from './daemon-process.ts';
-import { daemonSettings } from './preload-daemon.ts';
+import { daemonSettings } from './preload/preload-daemon.ts';
 import { residentMiBOf } from './process-cost.ts';
 
 const MIB = 1024 * 1024;

@@ -5,15 +5,15 @@
  */
 import { cpus, loadavg } from 'node:os';
 import { trixieRoot } from '../support/rootfs/trixie-root.ts';
-import { benchAttack } from './attack.ts';
 import { benchBundleCommands } from './bundle-commands.ts';
 import { benchDaemon } from './daemon.ts';
 import { runDaemonChild } from './daemon-child.ts';
-import { benchGrowth } from './growth.ts';
-import { benchGuest } from './guest.ts';
-import { benchPreload } from './preload.ts';
-import { runRegistryChild } from './registry-child.ts';
-import { benchStick } from './stick.ts';
+import { benchGuest } from './guest/guest.ts';
+import { benchAttack } from './load/attack.ts';
+import { runRegistryChild } from './load/registry-child.ts';
+import { benchGrowth } from './preload/growth.ts';
+import { benchPreload } from './preload/preload.ts';
+import { benchStick } from './preload/stick.ts';
 
 type Section = (print: (text: string) => void) => Promise<void>;
 

@@ -5,18 +5,18 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatTable } from '../../src/cli/output.ts';
+import { createDaemon } from '../../src/app/daemon/daemon.ts';
+import { formatTable } from '../../src/cli/output/table.ts';
 import { loadSettings } from '../../src/config/load-settings.ts';
 import type { Settings } from '../../src/config/schema.ts';
-import { createDaemon } from '../../src/daemon/daemon.ts';
-import type { StatusReport } from '../../src/domain/report.ts';
-import type { ServiceNotifier, UnitControl } from '../../src/engine/ports.ts';
+import type { StatusReport } from '../../src/domain/report/report.ts';
 import { bootTime, goArch } from '../../src/host/machine.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Log } from '../../src/platform/log.ts';
 import { formatBytes } from '../../src/platform/sizes.ts';
-import { installKeys, makeSampleBundle, sampleKey } from '../support/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../support/sample-image.ts';
+import type { ServiceNotifier, UnitControl } from '../../src/ports/node.ts';
+import { installKeys, makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 
 const REGISTRY = 'registry.example.com/demo';
 const MIB = 1024 * 1024;

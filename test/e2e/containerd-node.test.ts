@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/install.ts';
-import { stickpinOn } from './machine/node.ts';
-import { makeStick } from './machine/stick.ts';
+import { installStickpin } from './machine/product/install.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { makeStick } from './machine/qemu/stick.ts';
 
 /** The whole way on a real machine with real containerd. The stick is there before the daemon starts for the first time. */
 describeMachine('a node with containerd', {}, (machine) => {

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/install.ts';
-import { crioConfiguration, stickpinOn } from './machine/node.ts';
-import { makeStick } from './machine/stick.ts';
+import { installStickpin } from './machine/product/install.ts';
+import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
+import { makeStick } from './machine/qemu/stick.ts';
 
 const LINK = '/etc/crio/crio.conf.d/99-stickpin.conf';
 const PINS = '/run/crio/crio.conf.d/99-stickpin.conf';

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { messageIds } from '../../src/platform/message-ids.ts';
-import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../support/sample-image.ts';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/install.ts';
-import { crioConfiguration, stickpinOn } from './machine/node.ts';
-import { makeStick, type Stick, type StickOptions } from './machine/stick.ts';
+import { installStickpin } from './machine/product/install.ts';
+import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
+import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
 
 const MIB = 1024 * 1024;
 const PINS = '/run/crio/crio.conf.d/99-stickpin.conf';

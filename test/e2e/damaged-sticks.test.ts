@@ -2,13 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { StatusReport } from '../../src/domain/report.ts';
-import { makeSampleBundle, sampleKey } from '../support/sample-bundle.ts';
-import { askForPanic, type Damage, damageStick } from './machine/damage.ts';
+import type { StatusReport } from '../../src/domain/report/report.ts';
+import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/install.ts';
-import { stickpinOn } from './machine/node.ts';
-import { makeStick, type Stick, type StickOptions } from './machine/stick.ts';
+import { installStickpin } from './machine/product/install.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { askForPanic, type Damage, damageStick } from './machine/qemu/damage.ts';
+import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
 
 /** Filesystems that lie: the kernel finds errors in them, and a stick may ask it to panic then. */
 describeMachine('a node and damaged sticks', {}, (machine) => {

@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { seededBytes } from '../support/sample-image.ts';
+import { seededBytes } from '../support/bundles/sample-image.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { makeStick, type Stick, type StickOptions } from './machine/stick.ts';
-import type { PlugOptions } from './machine/usb.ts';
+import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
+import type { PlugOptions } from './machine/qemu/usb.ts';
 
 describeMachine('the machine', {}, (machine) => {
   let directory: string;

@@ -8,7 +8,7 @@ export default defineConfig({
   test: {
     name: 'e2e',
     include: ['test/e2e/**/*.test.ts'],
-    globalSetup: 'test/e2e/machine/archive.ts',
+    globalSetup: 'test/e2e/machine/product/archive.ts',
     testTimeout: 600_000,
     hookTimeout: 600_000,
     fileParallelism: machines > 1,

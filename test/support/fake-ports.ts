@@ -1,32 +1,27 @@
-import type { Verdict } from '../../src/domain/approval.ts';
-import type { VerifiedBundle } from '../../src/domain/bundle.ts';
-import type { Catalog } from '../../src/domain/catalog.ts';
-import type { ConditionMarks } from '../../src/domain/condition.ts';
-import type { BundleId, Digest } from '../../src/domain/digest.ts';
-import { isDiskTrouble } from '../../src/domain/disk-trouble.ts';
-import { NO_FLOORS } from '../../src/domain/floors.ts';
-import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/key-rotation.ts';
-import type { FoundBundle, Medium, MediumState } from '../../src/domain/medium.ts';
-import type { PinLedger } from '../../src/domain/pin-ledger.ts';
-import type { StatusReport } from '../../src/domain/report.ts';
-import type { RevocationRecord } from '../../src/domain/revocation-record.ts';
-import type { BootTime, RuntimeContainer } from '../../src/domain/runtime-container.ts';
-import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/runtime-image.ts';
-import type { Policy, StoredBundle, TagGiven } from '../../src/domain/state.ts';
-import { createEngine, type Engine } from '../../src/engine/engine.ts';
-import type {
-  BlobFlow,
-  ContainersPort,
-  EventRow,
-  MediaPort,
-  RevocationStore,
-  RuntimePort,
-  StateStore,
-} from '../../src/engine/ports.ts';
+import { NO_FLOORS } from '../../src/domain/adoption/floors.ts';
+import type { Catalog } from '../../src/domain/decide/catalog.ts';
+import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
+import type { ConditionMarks } from '../../src/domain/model/condition.ts';
+import type { BundleId, Digest } from '../../src/domain/model/digest.ts';
+import type { FoundBundle, Medium, MediumState } from '../../src/domain/model/medium.ts';
+import type { BootTime, RuntimeContainer } from '../../src/domain/model/runtime-container.ts';
+import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/model/runtime-image.ts';
+import { isDiskTrouble } from '../../src/domain/preload/disk-trouble.ts';
+import type { StatusReport } from '../../src/domain/report/report.ts';
+import type { PinLedger } from '../../src/domain/state/pin-ledger.ts';
+import type { Policy, StoredBundle, TagGiven } from '../../src/domain/state/state.ts';
+import type { Verdict } from '../../src/domain/trust/approval.ts';
+import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/trust/key-rotation.ts';
+import type { RevocationRecord } from '../../src/domain/trust/revocation-record.ts';
+import { createEngine, type Engine } from '../../src/engine/loop/engine.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
+import type { MediaPort } from '../../src/ports/media.ts';
+import type { ContainersPort, RuntimePort } from '../../src/ports/runtime.ts';
+import type { EventRow, RevocationStore, StateStore } from '../../src/ports/state.ts';
+import type { BlobFlow } from '../../src/ports/transfers.ts';
+import { found, LEDGER, NOON, POLICY, storedState, TRUST } from './daemon/scenario.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
-import { found, LEDGER, NOON, POLICY, storedState, TRUST } from './scenario.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 

@@ -1,7 +1,7 @@
-import type { CommandAdapters } from '../../src/cli/command-adapters.ts';
-import type { CommandContext } from '../../src/cli/command-context.ts';
+import { commandAdapters } from '../../src/app/rehearsal/adapters.ts';
+import type { CommandAdapters } from '../../src/cli/context/command-adapters.ts';
+import type { CommandContext } from '../../src/cli/context/command-context.ts';
 import { runProgram } from '../../src/cli/program.ts';
-import { commandAdapters } from '../../src/factory/adapters.ts';
 
 /** What a command line printed and how it ended. */
 export interface CommandRun {

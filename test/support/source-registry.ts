@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { SampleBlob, SampleImage } from './sample-image.ts';
+import type { SampleBlob, SampleImage } from './bundles/sample-image.ts';
 
 /** One request as the registry saw it. `bytesSent` counts body bytes and grows while the body is sent. */
 interface RequestRecord {

@@ -8,36 +8,41 @@ import type {
   Payload,
   Schedule,
   UpdateRules,
-} from '../../domain/bundle.ts';
-import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
-import { type ManifestImage, manifestWarnings } from '../../domain/manifest-warnings.ts';
-import { isFaulty } from '../../domain/medium.ts';
+} from '../../domain/model/bundle.ts';
+import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
+import { isFaulty } from '../../domain/model/medium.ts';
+import { type ManifestImage, manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
-import type { BundleReader } from '../bundle-reader.ts';
-import { formatEnvelope } from '../dsse.ts';
-import { readUntrusted } from '../judge-bundle.ts';
-import type { PrivateKey } from '../keys.ts';
-import { checkLayoutFile } from '../layout-file.ts';
+import { formatEnvelope } from '../format/dsse.ts';
+import { parsePayload } from '../format/schema.ts';
+import type { PrivateKey } from '../keys/keys.ts';
 import { limits } from '../limits.ts';
-import { isBundleTar, openBundle } from '../open-bundle.ts';
-import { parsePayload } from '../schema.ts';
-import { bundleIdOf } from '../verify-envelope.ts';
-import { type AttachmentRequest, checkAttachmentNames, checkAttachments, writeAttachments } from './attachments.ts';
-import { type BaseBundle, baseMembers, baseWarnings, readBase } from './base-bundle.ts';
-import { checkBlobSizes } from './blob-sizes.ts';
-import { fetchImages } from './fetch-images.ts';
-import type { ImageRequest } from './image-request.ts';
-import { readManifests } from './manifests.ts';
-import { payloadWarnings } from './payload-warnings.ts';
-import { type LayoutRequest, type Plan, planImages } from './plan-images.ts';
-import type { ProgressListener } from './progress.ts';
-import { checkReleaseSource, readReleasePayload, requestPayload } from './release-payload.ts';
-import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
-import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './staging.ts';
-import { repeatedBytes, spreadOverVolumes } from './volumes.ts';
+import type { BundleReader } from '../read/bundle-reader.ts';
+import { checkLayoutFile } from '../read/layout-file.ts';
+import { isBundleTar, openBundle } from '../read/open-bundle.ts';
+import { readUntrusted } from '../verify/judge-bundle.ts';
+import { bundleIdOf } from '../verify/verify-envelope.ts';
+import { fetchImages } from './images/fetch-images.ts';
+import type { ImageRequest } from './images/image-request.ts';
+import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
+import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
+import { checkBlobSizes } from './layers/blob-sizes.ts';
+import type { ProgressListener } from './output/progress.ts';
+import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './output/staging.ts';
+import { repeatedBytes, spreadOverVolumes } from './output/volumes.ts';
+import { packDirectory } from './output/write-tar.ts';
+import {
+  type AttachmentRequest,
+  checkAttachmentNames,
+  checkAttachments,
+  writeAttachments,
+} from './payload/attachments.ts';
+import { readManifests } from './payload/manifests.ts';
+import { payloadWarnings } from './payload/payload-warnings.ts';
+import { checkReleaseSource, readReleasePayload, requestPayload } from './payload/release-payload.ts';
+import { signEnvelope, unsignedEnvelope } from './payload/sign-envelope.ts';
 import { jsonBytes, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
-import { packDirectory } from './write-tar.ts';
 
 /** What a new bundle is made of. Texts are as in the payload; they are validated before anything is read. */
 export interface CreateOptions {

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ContentPointer, Contents, Layer } from '../../domain/bundle.ts';
-import { type Digest, digestFromHex, hexOf } from '../../domain/digest.ts';
-import { parseReference } from '../../domain/reference.ts';
+import type { ContentPointer, Contents, Layer } from '../../domain/model/bundle.ts';
+import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
+import { parseReference } from '../../domain/model/reference.ts';
 import { bundleError } from '../bundle-error.ts';
-import { type Descriptor, mediaTypes } from '../oci-schema.ts';
-import { type BaseBundle, leaveToBase } from './base-bundle.ts';
-import { copyLayer, moveLayer } from './copy-layer.ts';
-import { REF_NAME } from './layout-source.ts';
-import type { Plan, PlannedImage, PlannedLayer } from './plan-images.ts';
-import { countBytes, type ProgressListener } from './progress.ts';
-import { syncDirectory, writeSynced } from './staging.ts';
+import { type Descriptor, mediaTypes } from '../format/oci-schema.ts';
+import { REF_NAME } from './images/layout-source.ts';
+import type { Plan, PlannedImage, PlannedLayer } from './images/plan-images.ts';
+import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
+import { copyLayer, moveLayer } from './layers/copy-layer.ts';
+import { countBytes, type ProgressListener } from './output/progress.ts';
+import { syncDirectory, writeSynced } from './output/staging.ts';
 
 /** What was written of a bundle but its envelope. */
 export interface WrittenTree {

@@ -1,6 +1,6 @@
-import type { Contents, Payload } from '../../domain/bundle.ts';
+import type { Contents, Payload } from '../../domain/model/bundle.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
-import { checkContents } from '../check-contents.ts';
+import { checkContents } from '../format/check-contents.ts';
 import {
   type ImageConfig,
   type ImageIndex,
@@ -9,8 +9,8 @@ import {
   parseIndex,
   parseLayoutIndex,
   parseManifest,
-} from '../oci-schema.ts';
-import { parseContents } from '../schema.ts';
+} from '../format/oci-schema.ts';
+import { parseContents } from '../format/schema.ts';
 
 /** What an error says of a document of the image-spec. */
 export interface DocumentName {

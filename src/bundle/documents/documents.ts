@@ -1,5 +1,5 @@
-import type { Contents, Payload } from '../../domain/bundle.ts';
-import type { ImageConfig, ImageIndex, ImageManifest } from '../oci-schema.ts';
+import type { Contents, Payload } from '../../domain/model/bundle.ts';
+import type { ImageConfig, ImageIndex, ImageManifest } from '../format/oci-schema.ts';
 import { type DocumentName, type DocumentTask, type ParsedDocument, parseDocument } from './document-task.ts';
 
 /**

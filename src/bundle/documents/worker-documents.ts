@@ -1,7 +1,7 @@
-import { untilAborted, withDeadline } from '../../platform/abort.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { untilAborted, withDeadline } from '../../platform/async/abort.ts';
+import { OUT_OF_MEMORY, startWorkerThread, type WorkerThread } from '../../platform/async/worker-thread.ts';
 import { formatBytes } from '../../platform/sizes.ts';
-import { OUT_OF_MEMORY, startWorkerThread, type WorkerThread } from '../../platform/worker-thread.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { FromWorker, ToWorker } from './document-messages.ts';
 import { type DocumentTask, nameOf, type ParsedDocument, parseDocument } from './document-task.ts';

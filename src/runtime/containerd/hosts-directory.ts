@@ -1,11 +1,11 @@
 import { link, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
-import { readIfPresent, syncDirectory } from '../../platform/durable-file.ts';
-import { isTable, parseToml, type TomlTable } from '../config-file.ts';
-import { writeDurably } from '../durable-file.ts';
-import type { MirrorAddress } from '../mirror-address.ts';
-import { configError, writeError } from '../runtime-error.ts';
+import { readIfPresent, syncDirectory } from '../../platform/files/durable-file.ts';
+import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
+import { writeDurably } from '../config/durable-file.ts';
+import type { MirrorAddress } from '../config/mirror-address.ts';
+import { configError, writeError } from '../cri/runtime-error.ts';
 import { parseHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
 
 /** Mirrors in one `certs.d` directory. */

@@ -1,8 +1,8 @@
 import { isAbsolute, join } from 'node:path';
-import { mirrorPathOf } from '../../domain/mirror-path.ts';
-import { isTable, type TomlTable } from '../config-file.ts';
-import { type MirrorAddress, mirrorBaseUrl } from '../mirror-address.ts';
-import { tomlString, tomlTableLines } from '../toml-text.ts';
+import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
+import { isTable, type TomlTable } from '../config/config-file.ts';
+import { type MirrorAddress, mirrorBaseUrl } from '../config/mirror-address.ts';
+import { tomlString, tomlTableLines } from '../config/toml-text.ts';
 
 /** What a `hosts.toml` of ours says. */
 export interface HostsToml {

@@ -1,5 +1,5 @@
-import { createGrpcClient } from '../grpc-client.ts';
-import { toRuntimeError } from '../runtime-error.ts';
+import { createGrpcClient } from '../cri/grpc-client.ts';
+import { toRuntimeError } from '../cri/runtime-error.ts';
 import type { ImageRecord, LabelChange } from './pin-label.ts';
 
 /** containerd's own Images service in the namespace of Kubernetes. Every call has a deadline and throws AppError with a `PullErrorCode`. */

@@ -1,6 +1,6 @@
-import type { Reason } from '../../domain/medium.ts';
-import type { ConfigFault } from '../config-file.ts';
-import { configError } from '../runtime-error.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import type { ConfigFault } from '../config/config-file.ts';
+import { configError } from '../cri/runtime-error.ts';
 
 /** @throws AppError `runtime/config` that names the first broken file; nothing when there is none. */
 export function refuseFaults(faults: readonly ConfigFault[], consequence: string): void {

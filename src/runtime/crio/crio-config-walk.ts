@@ -6,7 +6,7 @@ import {
   readConfigFile,
   type TomlTable,
   walkFiles,
-} from '../config-file.ts';
+} from '../config/config-file.ts';
 import type { ForeignPin } from './pins-drop-in.ts';
 
 /** Where CRI-O reads its configuration, and which file in it is ours. */

@@ -1,6 +1,6 @@
 import { parse } from 'toml';
-import { isCanonicalReference } from '../../domain/reference.ts';
-import { tomlString } from '../toml-text.ts';
+import { isCanonicalReference } from '../../domain/model/reference.ts';
+import { tomlString } from '../config/toml-text.ts';
 
 /** A pin that others configured, and the file that sets it. */
 export interface ForeignPin {

@@ -6,7 +6,7 @@ import {
   readConfigFile,
   type TomlTable,
   walkFiles,
-} from '../config-file.ts';
+} from '../config/config-file.ts';
 
 /** Where containers-registries.conf(5) is read, and which file in it is ours. */
 export interface RegistriesConfigPaths {

@@ -1,8 +1,8 @@
-import { mirrorPathOf } from '../../domain/mirror-path.ts';
-import { isCanonicalReference } from '../../domain/reference.ts';
-import { isTable, parseToml } from '../config-file.ts';
-import type { MirrorAddress } from '../mirror-address.ts';
-import { tomlString } from '../toml-text.ts';
+import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
+import { isCanonicalReference } from '../../domain/model/reference.ts';
+import { isTable, parseToml } from '../config/config-file.ts';
+import type { MirrorAddress } from '../config/mirror-address.ts';
+import { tomlString } from '../config/toml-text.ts';
 import { entryFor, locate, type RegistryEntry } from './registries-config.ts';
 
 const HEADER = `# Written by stickpin while images are loaded from a bundle, and emptied when they are. Don't edit.

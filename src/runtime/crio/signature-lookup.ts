@@ -1,8 +1,8 @@
 import { rm } from 'node:fs/promises';
-import { readIfPresent } from '../../platform/durable-file.ts';
-import { writeDurably } from '../durable-file.ts';
-import type { MirrorAddress } from '../mirror-address.ts';
-import { writeError } from '../runtime-error.ts';
+import { readIfPresent } from '../../platform/files/durable-file.ts';
+import { writeDurably } from '../config/durable-file.ts';
+import type { MirrorAddress } from '../config/mirror-address.ts';
+import { writeError } from '../cri/runtime-error.ts';
 
 /** Where containers-policy.json(5) and containers-registries.d(5) lie. */
 export interface SignatureLookupPaths {

@@ -1,9 +1,9 @@
 import { Agent, get, type IncomingMessage } from 'node:http';
-import type { Digest } from '../../domain/digest.ts';
-import { mirrorPathOf } from '../../domain/mirror-path.ts';
-import type { Reference } from '../../domain/reference.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
+import type { Reference } from '../../domain/model/reference.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { pullError } from '../runtime-error.ts';
+import { pullError } from '../cri/runtime-error.ts';
 import { MANIFEST_TYPES } from './manifest.ts';
 
 /** Largest manifest, in bytes (the bundle format's limit). */

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { parseReference } from '../../domain/reference.ts';
-import type { RuntimeImage } from '../../domain/runtime-image.ts';
-import { readIfPresent } from '../../platform/durable-file.ts';
-import { writeDurably } from '../durable-file.ts';
-import { configError } from '../runtime-error.ts';
+import { parseReference } from '../../domain/model/reference.ts';
+import type { RuntimeImage } from '../../domain/model/runtime-image.ts';
+import { readIfPresent } from '../../platform/files/durable-file.ts';
+import { writeDurably } from '../config/durable-file.ts';
+import { configError } from '../cri/runtime-error.ts';
 import type { Descriptor } from './manifest.ts';
 
 /** Name of an entry of `index.json`, after image-spec's annotations.md. */

@@ -11,9 +11,9 @@ import {
   pipe,
   string,
 } from 'valibot';
-import { type Digest, isDigest } from '../../domain/digest.ts';
+import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { pullError } from '../runtime-error.ts';
+import { pullError } from '../cri/runtime-error.ts';
 
 const INDEX_TYPES: readonly string[] = [
   'application/vnd.oci.image.index.v1+json',

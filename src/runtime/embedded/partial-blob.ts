@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { digestFromHex, shortDigest } from '../../domain/digest.ts';
+import { digestFromHex, shortDigest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { pullError, writeError } from '../runtime-error.ts';
+import { pullError, writeError } from '../cri/runtime-error.ts';
 import type { Descriptor } from './manifest.ts';
 
 /** A blob under way: the bytes so far in a file, and their running hash. */

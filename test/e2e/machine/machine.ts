@@ -3,16 +3,16 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promise
 import { basename, dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { execute, type Outcome } from '../../support/rootfs/execute.ts';
-import { crioDoubleFiles } from './crio-double.ts';
-import { type GuestFile, type MachineImage, machineImage } from './disk.ts';
-import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './guest-agent.ts';
-import { guestNodeFile } from './guest-node.ts';
-import { guestSetup, sharedFolder } from './guest-setup.ts';
-import { agentPort, type Qemu, startQemu } from './qemu.ts';
-import type { QmpEvent } from './qmp.ts';
-import { partitionOffsetBytes, type Stick } from './stick.ts';
+import { crioDoubleFiles } from './product/crio-double.ts';
+import { guestNodeFile } from './product/guest-node.ts';
+import { guestSetup, sharedFolder } from './product/guest-setup.ts';
+import { type GuestFile, type MachineImage, machineImage } from './qemu/disk.ts';
+import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './qemu/guest-agent.ts';
+import { agentPort, type Qemu, startQemu } from './qemu/qemu.ts';
+import type { QmpEvent } from './qemu/qmp.ts';
+import { partitionOffsetBytes, type Stick } from './qemu/stick.ts';
+import { createUsbPorts, type PluggedStick, type PlugOptions } from './qemu/usb.ts';
 import { type UntilOptions, until } from './until.ts';
-import { createUsbPorts, type PluggedStick, type PlugOptions } from './usb.ts';
 
 /** What a machine is made of. */
 export interface MachineOptions {

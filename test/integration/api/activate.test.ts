@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type ApiOnBus, startApiOnBus } from '../../support/api-on-bus.ts';
+import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
+import { verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
-import { verified } from '../../support/scenario.ts';
 
 const held = verified({
   update: {

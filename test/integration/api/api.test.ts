@@ -7,12 +7,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { ApiBackend, ApiProperties } from '../../../src/api/backend.ts';
 import { type ApiClient, connectApi } from '../../../src/api/client.ts';
 import { type ApiService, createApiService } from '../../../src/api/service.ts';
-import { createSystemBus, type SystemBus } from '../../../src/host/system-bus.ts';
+import { type BusSignal, busCall, connectMessageBus, type MessageBus } from '../../../src/dbus/message-bus.ts';
+import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { type BusSignal, busCall, connectMessageBus, type MessageBus } from '../../../src/platform/message-bus.ts';
+import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { eventually } from '../../support/eventually.ts';
-import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 

@@ -2,10 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { connectApi } from '../../../src/api/client.ts';
-import { busCall, connectMessageBus } from '../../../src/platform/message-bus.ts';
-import { bundleIntoCache } from '../../support/bundle-program.ts';
-import { eventually } from '../../support/eventually.ts';
-import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
+import { busCall, connectMessageBus } from '../../../src/dbus/message-bus.ts';
+import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
+import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import {
   arrayBody,
   callFields,
@@ -13,7 +12,8 @@ import {
   FIELD,
   type RawBusClient,
   stringBody,
-} from '../../support/raw-bus-client.ts';
+} from '../../support/bus/raw-bus-client.ts';
+import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 
 const SERVICE = 'io.stickpin1';
@@ -46,7 +46,7 @@ describe.runIf(have('dbus-daemon'))('D-Bus service: large messages of any user',
   let idleMiB: number;
 
   beforeAll(async () => {
-    program = await bundleIntoCache('test/support/bus-service/main.ts', 'bus-service');
+    program = await bundleIntoCache('test/support/bus/bus-service/main.ts', 'bus-service');
   });
   beforeEach(async () => {
     bus = await startPrivateBus();

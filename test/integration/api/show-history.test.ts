@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { reportOf } from '../../../src/domain/report.ts';
+import { reportOf } from '../../../src/domain/report/report.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { type ApiOnBus, startApiOnBus } from '../../support/api-on-bus.ts';
+import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
+import { judge, keyIdOf, NOON, observation, stored, TRUST, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode } from '../../support/fake-ports.ts';
 import { have } from '../../support/requirements.ts';
-import { judge, keyIdOf, NOON, observation, stored, TRUST, verified } from '../../support/scenario.ts';
 
 const bundle = verified();
 const notice = stored(verified({ version: '2026.3.1', sequence: 5, images: {} }));

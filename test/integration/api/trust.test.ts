@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { TrustReport } from '../../../src/domain/trust-in-force.ts';
-import { type ApiOnBus, startApiOnBus } from '../../support/api-on-bus.ts';
+import type { TrustReport } from '../../../src/domain/trust/trust-in-force.ts';
+import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
 import { have } from '../../support/requirements.ts';
 
 const [trusted, byFile, byBundle, remembered] = ['aa', 'bb', 'cc', 'dd'].map((byte) => byte.repeat(32));

@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type ApiOnBus, startApiOnBus } from '../../support/api-on-bus.ts';
+import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
+import { NOON, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
 import { have, program } from '../../support/requirements.ts';
-import { NOON, stored, verified } from '../../support/scenario.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
 const current = stored(verified(), { readyAt: NOON, activatedAt: NOON });

@@ -2,10 +2,10 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type CriClient, createCriClient } from '../../../src/runtime/cri-client.ts';
-import { type Containerd, startContainerd } from '../../support/containerd.ts';
+import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import { type Containerd, startContainerd } from '../../support/daemon/containerd.ts';
 import { have } from '../../support/requirements.ts';
-import { type SampleImage, sampleImage, sampleLayer } from '../../support/sample-image.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 /* What stickpin builds on is asked of the real containerd here, so that another version that behaves otherwise is noticed. */

@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCriClient } from '../../../src/runtime/cri-client.ts';
-import { type Containerd, startContainerd } from '../../support/containerd.ts';
+import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { makeSampleBundle, type SampleBundle } from '../../support/bundles/sample-bundle.ts';
+import { type ServingCommand, startServing } from '../../support/bundles/served-bundle.ts';
+import { type Containerd, startContainerd } from '../../support/daemon/containerd.ts';
 import { have } from '../../support/requirements.ts';
-import { makeSampleBundle, type SampleBundle } from '../../support/sample-bundle.ts';
-import { type ServingCommand, startServing } from '../../support/served-bundle.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('bundle serve: containerd', () => {
   let containerd: Containerd;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import { afterEach, describe, expect, it } from 'vitest';
-import { getOverSocket } from '../../support/crio-double/cri-client.ts';
+import { getOverSocket } from '../../support/crio-double/cri/cri-client.ts';
 import { type CrioDouble, type StartOptions, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
 import { have } from '../../support/requirements.ts';
 

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { type SourceAndDouble, startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
 import { have, program } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
-import { sampleImage, sampleLayer } from '../../support/sample-image.ts';
 
 const repository = 'quay.example.com/app/web';
 

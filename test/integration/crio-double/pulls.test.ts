@@ -1,11 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { digestOf, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { mirrorToml, type SourceAndDouble, startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
 import type { StartOptions } from '../../support/crio-double/start-crio-double.ts';
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
-import { digestOf, sampleImage, sampleLayer } from '../../support/sample-image.ts';
 
 const repository = 'quay.example.com/app/web';
 const mirrorFile = 'etc/containers/registries.conf.d/50-mirror.conf';

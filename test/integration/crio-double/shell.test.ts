@@ -2,7 +2,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { connectCri, getOverSocket, type TestCriClient } from '../../support/crio-double/cri-client.ts';
+import { sampleImage } from '../../support/bundles/sample-image.ts';
+import { connectCri, getOverSocket, type TestCriClient } from '../../support/crio-double/cri/cri-client.ts';
 import { mirrorToml } from '../../support/crio-double/source-and-double.ts';
 import {
   type CrioDouble,
@@ -12,7 +13,6 @@ import {
 } from '../../support/crio-double/start-crio-double.ts';
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
-import { sampleImage } from '../../support/sample-image.ts';
 import { startSourceRegistry } from '../../support/source-registry.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('shell of the CRI-O double', () => {

@@ -1,9 +1,9 @@
 import { fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createJournalLog, type JournalLog } from '../../../src/host/journal.ts';
-import { createLog } from '../../../src/host/log.ts';
+import { createJournalLog, type JournalLog } from '../../../src/host/log/journal.ts';
+import { createLog } from '../../../src/host/log/log.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { createDatagramReceiver, type DatagramReceiver } from '../../support/datagram-receiver.ts';
+import { createDatagramReceiver, type DatagramReceiver } from '../../support/bus/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';
 
 /** Reads an entry of the native protocol back. */

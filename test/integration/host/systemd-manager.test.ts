@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createSystemBus, type SystemBus } from '../../../src/host/system-bus.ts';
-import { createSystemdManager, type SystemdManager } from '../../../src/host/systemd-manager.ts';
-import type { UnitEvent } from '../../../src/host/unit-events.ts';
+import { connectMessageBus } from '../../../src/dbus/message-bus.ts';
+import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
+import { createSystemdManager, type SystemdManager } from '../../../src/host/systemd/systemd-manager.ts';
+import type { UnitEvent } from '../../../src/host/systemd/unit-events.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { connectMessageBus } from '../../../src/platform/message-bus.ts';
+import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
+import { type SystemdDouble, startSystemdDouble } from '../../support/bus/systemd-double.ts';
 import { eventually } from '../../support/eventually.ts';
-import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
-import { type SystemdDouble, startSystemdDouble } from '../../support/systemd-double.ts';
 
 const never = new AbortController().signal;
 const STICK = 'dev-sdb1.device';

@@ -13,11 +13,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readImagesFile } from '../../../src/bundle/create/images-file.ts';
-import { readBundles } from '../../../src/bundle/read-bundles.ts';
-import { loadTrustedKeys, readKeyFile, type Trust } from '../../../src/bundle/trust.ts';
-import type { FoundBundle } from '../../../src/domain/medium.ts';
-import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/sample-bundle.ts';
+import { readImagesFile } from '../../../src/bundle/create/images/images-file.ts';
+import { loadTrustedKeys, readKeyFile, type Trust } from '../../../src/bundle/keys/trust.ts';
+import { readBundles } from '../../../src/bundle/verify/read-bundles.ts';
+import type { FoundBundle } from '../../../src/domain/model/medium.ts';
+import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/bundles/sample-bundle.ts';
 
 const { signal } = new AbortController();
 /** More than anybody could read; a hole, which takes no space. */

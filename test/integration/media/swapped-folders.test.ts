@@ -13,11 +13,11 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openBundle } from '../../../src/bundle/open-bundle.ts';
-import { readBundles } from '../../../src/bundle/read-bundles.ts';
-import type { Trust } from '../../../src/bundle/trust.ts';
-import { type Digest, hexOf } from '../../../src/domain/digest.ts';
-import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/sample-bundle.ts';
+import type { Trust } from '../../../src/bundle/keys/trust.ts';
+import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
+import { readBundles } from '../../../src/bundle/verify/read-bundles.ts';
+import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
+import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/bundles/sample-bundle.ts';
 
 const never = new AbortController().signal;
 const SECRET = 'what only root may read';

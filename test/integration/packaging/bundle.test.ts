@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createWorkerDocuments } from '../../../src/bundle/documents/worker-documents.ts';
-import { createDatagramReceiver, type DatagramReceiver } from '../../support/datagram-receiver.ts';
+import { createDatagramReceiver, type DatagramReceiver } from '../../support/bus/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 

@@ -4,9 +4,9 @@ import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { writePlainBundle } from '../../support/bundles/plain-bundle.ts';
+import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';
-import { writePlainBundle } from '../../support/plain-bundle.ts';
-import { installKeys, sampleKey } from '../../support/sample-bundle.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
 

@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have, type Requirement } from '../../support/requirements.ts';
-import { sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;

@@ -1,12 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  BusErrorReply,
-  busCall,
-  connectMessageBus,
-  type MessageBus,
-  variant,
-} from '../../../src/platform/message-bus.ts';
-import { type PrivateBus, startPrivateBus } from '../../support/private-bus.ts';
+import { BusErrorReply, busCall, connectMessageBus, type MessageBus, variant } from '../../../src/dbus/message-bus.ts';
+import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { have } from '../../support/requirements.ts';
 
 const NAME = 'io.stickpin.Test1';

@@ -5,14 +5,14 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Digest, digestFromHex, hexOf } from '../../../src/domain/digest.ts';
-import type { LayerStore } from '../../../src/engine/ports.ts';
-import { newBuffer } from '../../../src/platform/chunk-buffer.ts';
+import { type Digest, digestFromHex, hexOf } from '../../../src/domain/model/digest.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import type { LayerStore } from '../../../src/ports/blobs.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
-import { createLayerStore } from '../../../src/store/layer-store.ts';
+import { createLayerStore } from '../../../src/store/files/layer-store.ts';
+import { seededBytes } from '../../support/bundles/sample-image.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
-import { seededBytes } from '../../support/sample-image.ts';
 
 /* `retention.blobs = "kept"`: layers are written to the node's own disk while they stream to the runtime. */
 

@@ -5,12 +5,12 @@ import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from '
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { buffer, text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Catalog } from '../../../src/domain/catalog.ts';
-import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
-import type { ChangingBlobSource } from '../../../src/engine/ports.ts';
+import type { Catalog } from '../../../src/domain/decide/catalog.ts';
+import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { newBuffer } from '../../../src/platform/chunk-buffer.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import type { ChangingBlobSource } from '../../../src/ports/blobs.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
 import { createPublicNode } from '../../support/public-node.ts';

@@ -1,14 +1,14 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { UnitControl } from '../../../src/engine/ports.ts';
+import type { UnitControl } from '../../../src/ports/node.ts';
 import { createContainerdRuntime } from '../../../src/runtime/containerd/containerd-runtime.ts';
 import { detectRuntime } from '../../../src/runtime/detect.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
-import { type Containerd, startContainerd } from '../../support/containerd.ts';
+import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import { type Containerd, startContainerd } from '../../support/daemon/containerd.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
-import { type SampleImage, sampleImage, sampleLayer } from '../../support/sample-image.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';

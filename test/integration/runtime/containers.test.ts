@@ -11,9 +11,9 @@ import {
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { ContainersPort } from '../../../src/engine/ports.ts';
-import { createContainers } from '../../../src/runtime/containers.ts';
-import { type CriClient, createCriClient } from '../../../src/runtime/cri-client.ts';
+import type { ContainersPort } from '../../../src/ports/runtime.ts';
+import { createContainers } from '../../../src/runtime/cri/containers.ts';
+import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { criProtoFile } from '../../support/crio-double/bundle.ts';
 
 const signal = AbortSignal.timeout(60_000);

@@ -11,7 +11,7 @@ import {
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type CriClient, createCriClient } from '../../../src/runtime/cri-client.ts';
+import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { criProtoFile } from '../../support/crio-double/bundle.ts';
 import { eventually } from '../../support/eventually.ts';
 

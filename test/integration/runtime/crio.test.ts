@@ -10,17 +10,17 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/runtime-image.ts';
-import type { UnitControl } from '../../../src/engine/ports.ts';
+import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/runtime-image.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import type { UnitControl } from '../../../src/ports/node.ts';
 import { createCrioRuntime } from '../../../src/runtime/crio/crio-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
+import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
-import { type SampleImage, sampleImage, sampleLayer } from '../../support/sample-image.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';

@@ -1,16 +1,16 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Digest } from '../../../src/domain/digest.ts';
-import { diskUse } from '../../../src/domain/disk-use.ts';
-import type { LayerStorage } from '../../../src/domain/runtime-image.ts';
-import { createCriClient } from '../../../src/runtime/cri-client.ts';
-import { startContainerd } from '../../support/containerd.ts';
+import type { Digest } from '../../../src/domain/model/digest.ts';
+import type { LayerStorage } from '../../../src/domain/model/runtime-image.ts';
+import { diskUse } from '../../../src/domain/preload/disk-use.ts';
+import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
+import { startContainerd } from '../../support/daemon/containerd.ts';
 import { have } from '../../support/requirements.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
-import { sampleImage, sampleLayer } from '../../support/sample-image.ts';
 import { startSourceRegistry } from '../../support/source-registry.ts';
 
 const MIB = 1024 * 1024;

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createEmbeddedRuntime } from '../../../src/runtime/embedded/embedded-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
+import { digestOf, type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { eventually } from '../../support/eventually.ts';
-import { digestOf, type SampleImage, sampleImage, sampleLayer } from '../../support/sample-image.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';

@@ -3,11 +3,11 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type Digest, hexOf } from '../../../src/domain/digest.ts';
-import type { DocumentStore } from '../../../src/engine/ports.ts';
-import { createBlobStore } from '../../../src/store/blob-store.ts';
+import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
+import type { DocumentStore } from '../../../src/ports/blobs.ts';
+import { createBlobStore } from '../../../src/store/files/blob-store.ts';
+import { digestOf } from '../../support/daemon/scenario.ts';
 import { have } from '../../support/requirements.ts';
-import { digestOf } from '../../support/scenario.ts';
 
 const { signal } = new AbortController();
 const text = '{"schemaVersion":2}';

@@ -3,12 +3,12 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Digest, hexOf, parseDigest } from '../../../src/domain/digest.ts';
-import type { LayerStore, LayerWriter } from '../../../src/engine/ports.ts';
-import { createLayerStore } from '../../../src/store/layer-store.ts';
+import { type Digest, hexOf, parseDigest } from '../../../src/domain/model/digest.ts';
+import type { LayerStore, LayerWriter } from '../../../src/ports/blobs.ts';
+import { createLayerStore } from '../../../src/store/files/layer-store.ts';
+import { digestOf as digestOfBytes, seededBytes } from '../../support/bundles/sample-image.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
-import { digestOf as digestOfBytes, seededBytes } from '../../support/sample-image.ts';
 
 const MIB = 1024 * 1024;
 const { signal } = new AbortController();

@@ -3,10 +3,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type BundleId, digestFromHex } from '../../../src/domain/digest.ts';
-import type { ReleaseFile, ReleaseFiles } from '../../../src/engine/ports.ts';
-import { createReleaseFiles } from '../../../src/store/release-files.ts';
-import { digestOf } from '../../support/scenario.ts';
+import { type BundleId, digestFromHex } from '../../../src/domain/model/digest.ts';
+import type { ReleaseFile, ReleaseFiles } from '../../../src/ports/release-files.ts';
+import { createReleaseFiles } from '../../../src/store/files/release-files.ts';
+import { digestOf } from '../../support/daemon/scenario.ts';
 
 const never = new AbortController().signal;
 const [first, second] = [digestOf('first'), digestOf('second')];

@@ -12,12 +12,12 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { parseContents, parsePayload } from '../../../src/bundle/schema.ts';
-import type { EventRow } from '../../../src/engine/ports.ts';
-import { openDatabase } from '../../../src/store/database.ts';
-import { MIGRATIONS } from '../../../src/store/migrations.ts';
-import { type BundleReviver, createStateStore } from '../../../src/store/state-store.ts';
-import { digestOf, NOON, verified } from '../../support/scenario.ts';
+import { parseContents, parsePayload } from '../../../src/bundle/format/schema.ts';
+import type { EventRow } from '../../../src/ports/state.ts';
+import { openDatabase } from '../../../src/store/database/database.ts';
+import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
+import { type BundleReviver, createStateStore } from '../../../src/store/database/state-store.ts';
+import { digestOf, NOON, verified } from '../../support/daemon/scenario.ts';
 
 const revive: BundleReviver = ({ payload, contents }) => ({
   payload: parsePayload(Buffer.from(payload)),

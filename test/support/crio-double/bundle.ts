@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bundleProgram } from '../bundle-program.ts';
+import { bundleProgram } from '../bundles/bundle-program.ts';
 
 /** The repository's root directory. */
 const repository = fileURLToPath(new URL('../../../', import.meta.url));

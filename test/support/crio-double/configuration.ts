@@ -1,7 +1,7 @@
 import { lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'toml';
-import { formatGoDuration, parseGoDuration } from './go-duration.ts';
+import { formatGoDuration, parseGoDuration } from './cri/go-duration.ts';
 import type { DoubleOptions } from './options.ts';
 
 /** The part of CRI-O's configuration that the double knows, as it results from defaults, `crio.conf` and the drop-ins. */

@@ -1,8 +1,8 @@
 import { type CrioConfiguration, isThere, loadConfiguration } from './configuration.ts';
+import { compilePins, type PinMatcher } from './images/pin-patterns.ts';
+import type { RegistriesSnapshot, SnapshotTaker } from './images/registries-snapshot.ts';
 import type { Log } from './log.ts';
 import type { DoubleOptions } from './options.ts';
-import { compilePins, type PinMatcher } from './pin-patterns.ts';
-import type { RegistriesSnapshot, SnapshotTaker } from './registries-snapshot.ts';
 
 /**
  * What the double goes by at the moment.

@@ -1,16 +1,16 @@
 import { spawn } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { renderConfiguration } from './configuration.ts';
-import { createContainers } from './containers.ts';
-import { startCriServer } from './cri-server.ts';
+import { createContainers } from './cri/containers.ts';
+import { startCriServer } from './cri/cri-server.ts';
+import { createRuntimeService } from './cri/runtime-service.ts';
 import { startCrioState } from './crio-state.ts';
-import { createImageService } from './image-service.ts';
+import { createImageService } from './images/image-service.ts';
+import { createSnapshotTaker } from './images/registries-snapshot.ts';
+import { createSkopeo } from './images/skopeo.ts';
 import { createLog, type Log } from './log.ts';
 import { type DoubleOptions, parseOptions } from './options.ts';
-import { createSnapshotTaker } from './registries-snapshot.ts';
-import { createRuntimeService } from './runtime-service.ts';
 import { markStarted, markStopped, wipeIfUnclean } from './shutdown-marks.ts';
-import { createSkopeo } from './skopeo.ts';
 
 /*
  * The CRI-O double: a program that stands where CRI-O stands, for machines that have none. What it takes from CRI-O are the shell (the CRI

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type SourceRegistry, startSourceRegistry } from '../source-registry.ts';
-import { connectCri, type TestCriClient } from './cri-client.ts';
+import { connectCri, type TestCriClient } from './cri/cri-client.ts';
 import { type CrioDouble, type StartOptions, startCrioDouble } from './start-crio-double.ts';
 
 /** A double, a client on its socket, and a registry that stands in as mirror of `quay.example.com`, which nobody else can reach. */

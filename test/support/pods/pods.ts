@@ -1,4 +1,4 @@
-import { createGrpcClient } from '../../../src/runtime/grpc-client.ts';
+import { createGrpcClient } from '../../../src/runtime/cri/grpc-client.ts';
 
 /** What is to run: the image of each pod's one container by the pod's name, a reference by digest or by tag. */
 export type WantedPods = Readonly<Record<string, string>>;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { asApiError, busUnreachable, daemonTimeout } from '../../../src/api/client-errors.ts';
+import { BusErrorReply } from '../../../src/dbus/message-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { BusErrorReply } from '../../../src/platform/message-bus.ts';
 
 const reply = (name: string) =>
   asApiError(

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { CommandAdapters } from '../../../src/cli/command-adapters.ts';
-import { findingsOfReport } from '../../../src/cli/commands/doctor.ts';
-import type { Finding } from '../../../src/domain/finding.ts';
-import type { StatusReport } from '../../../src/domain/report.ts';
+import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
+import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
+import type { Finding } from '../../../src/domain/model/finding.ts';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const REPORT: StatusReport = {

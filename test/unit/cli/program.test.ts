@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { exitCodeOf } from '../../../src/cli/exit-code.ts';
+import { exitCodeOf } from '../../../src/cli/context/exit-code.ts';
 import { messageOf } from '../../../src/cli/program.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 

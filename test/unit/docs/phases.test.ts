@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { PHASES } from '../../../src/domain/phase.ts';
+import { PHASES } from '../../../src/domain/model/phase.ts';
 
 /** The section of the documentation that is made from the table of phases. */
 function renderPhases(): string {

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
-import type { TrustReport } from '../../../src/domain/trust-in-force.ts';
-import { installKeys, sampleKey } from '../../support/sample-bundle.ts';
+import type { TrustReport } from '../../../src/domain/trust/trust-in-force.ts';
+import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 
 const { signal } = new AbortController();
 const key = sampleKey('factory-2026');

@@ -2,15 +2,15 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findingsOfReport } from '../../../src/cli/commands/doctor.ts';
+import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import { checkCrioFiles } from '../../../src/doctor/check-crio-files.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { checkUnits } from '../../../src/doctor/check-units.ts';
 import { examineNode } from '../../../src/doctor/examine-node.ts';
 import { type Check, runChecks } from '../../../src/doctor/run-checks.ts';
-import type { Finding } from '../../../src/domain/finding.ts';
-import type { StatusReport } from '../../../src/domain/report.ts';
+import type { Finding } from '../../../src/domain/model/finding.ts';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
 import type { CrioPaths } from '../../../src/runtime/crio/crio-paths.ts';
 
 const never = new AbortController().signal;

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
-import type { StagingPlace } from '../../../src/domain/runtime-image.ts';
-import type { Policy } from '../../../src/domain/state.ts';
+import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
+import type { StagingPlace } from '../../../src/domain/model/runtime-image.ts';
+import type { Policy } from '../../../src/domain/state/state.ts';
+import { POLICY, referenceOf, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
-import { POLICY, referenceOf, verified } from '../../support/scenario.ts';
 
 const MINUTE = 60_000;
 

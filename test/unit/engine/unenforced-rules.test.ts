@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
-import type { StatusReport } from '../../../src/domain/report.ts';
+import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import { digestOf, NOON, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
-import { digestOf, NOON, stored, verified } from '../../support/scenario.ts';
 
 const MINUTE = 60_000;
 const at = (time: number) => new Date(time).toISOString();

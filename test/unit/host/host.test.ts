@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { takeActivatedSockets } from '../../../src/host/activation.ts';
 import { goArch } from '../../../src/host/machine.ts';
-import { unitObjectPath, unitOfObjectPath } from '../../../src/host/unit-object.ts';
+import { takeActivatedSockets } from '../../../src/host/systemd/activation.ts';
+import { unitObjectPath, unitOfObjectPath } from '../../../src/host/systemd/unit-object.ts';
 
 describe('socket activation', () => {
   it('takes the sockets that were passed to this process, with their names', () => {

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { VerifiedBundle } from '../../../src/domain/bundle.ts';
-import { type Digest, digestFromHex } from '../../../src/domain/digest.ts';
-import type { FoundBundle } from '../../../src/domain/medium.ts';
+import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
+import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
+import type { FoundBundle } from '../../../src/domain/model/medium.ts';
 import { createMedia, type Judgement, type Media } from '../../../src/media/media.ts';
 import type { BlobDirectory } from '../../../src/media/media-blobs.ts';
-import type { MediaProvider, MediaSink, PluggedMedium } from '../../../src/media/media-provider.ts';
+import type { MediaProvider, MediaSink, PluggedMedium } from '../../../src/media/provider/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';

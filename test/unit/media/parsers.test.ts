@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { isInFstab, parseFstab } from '../../../src/media/fstab.ts';
-import { parseMountinfo } from '../../../src/media/mountinfo.ts';
-import { parseUdevProperties } from '../../../src/media/udev.ts';
-import { unitNameOfPath } from '../../../src/media/unit-name.ts';
+import { parseUdevProperties } from '../../../src/media/device/udev.ts';
+import { unitNameOfPath } from '../../../src/media/device/unit-name.ts';
+import { isInFstab, parseFstab } from '../../../src/media/mount/fstab.ts';
+import { parseMountinfo } from '../../../src/media/mount/mountinfo.ts';
 
 describe('unit names', () => {
   it.each([

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { BlobSource } from '../../../src/engine/ports.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import type { BlobSource } from '../../../src/ports/blobs.ts';
 import { createBlobUnion } from '../../../src/registry/blob-union.ts';
-import { digestOf } from '../../support/scenario.ts';
+import { digestOf } from '../../support/daemon/scenario.ts';
 
 const { signal } = new AbortController();
 const gone = () => new AppError({ code: 'media/gone', message: 'it is not there', disposition: 'wait' });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createMeter } from '../../../src/registry/meter.ts';
-import { digestOf } from '../../support/scenario.ts';
+import { digestOf } from '../../support/daemon/scenario.ts';
 
 const [a, b, c] = [digestOf('a'), digestOf('b'), digestOf('c')];
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseRoute } from '../../../src/registry/route.ts';
-import { digestOf } from '../../support/scenario.ts';
+import { digestOf } from '../../support/daemon/scenario.ts';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';
 const digest = digestOf('x');

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { digestFromHex } from '../../../src/domain/digest.ts';
-import type { ChangingBlobSource } from '../../../src/engine/ports.ts';
+import { digestFromHex } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import type { Clock } from '../../../src/platform/clock.ts';
+import type { ChangingBlobSource } from '../../../src/ports/blobs.ts';
 import { createReadTurns } from '../../../src/registry/read-turns.ts';
 import { transfer } from '../../../src/registry/transfer.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { digestOf, sampleImage, sampleLayer, writeOciLayout } from '../../support/sample-image.ts';
+import { digestOf, sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
 
 describe('sample images', () => {
   it('are the same for the same seed and others for another', () => {

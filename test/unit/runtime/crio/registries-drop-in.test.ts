@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { parse } from 'toml';
 import { describe, expect, it } from 'vitest';
-import type { ConfigFile } from '../../../../src/runtime/config-file.ts';
+import type { ConfigFile } from '../../../../src/runtime/config/config-file.ts';
 import { entryFor, locate, mergeRegistries } from '../../../../src/runtime/crio/registries-config.ts';
 import { parseRegistriesDropIn, renderRegistriesDropIn } from '../../../../src/runtime/crio/registries-drop-in.ts';
 

@@ -2,9 +2,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Digest } from '../../../../src/domain/digest.ts';
+import type { Digest } from '../../../../src/domain/model/digest.ts';
 import { openPartialBlob } from '../../../../src/runtime/embedded/partial-blob.ts';
-import { digestOf, seededBytes } from '../../../support/sample-image.ts';
+import { digestOf, seededBytes } from '../../../support/bundles/sample-image.ts';
 
 const bytes = seededBytes('partial', 1000);
 const blob = { mediaType: 'application/octet-stream', digest: digestOf(bytes) as Digest, size: bytes.length };

@@ -1,0 +1,89 @@
+import { join } from 'node:path';
+import { parseContents, parsePayload } from '../../bundle/format/schema.ts';
+import type { Settings } from '../../config/schema.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import type { FloorStore, PinLedgerStore, RevocationStore, StateStore } from '../../ports/state.ts';
+import { openState } from '../../store/database/open-state.ts';
+import { openFloors } from '../../store/files/floors.ts';
+import { openPinLedger } from '../../store/files/pin-ledger.ts';
+
+/** All that a node records. */
+export interface NodeState {
+  readonly store: StateStore & RevocationStore;
+  readonly pinLedger: PinLedgerStore;
+  readonly floors: FloorStore;
+  /** What was found lost or damaged. It was logged, and is in the history. */
+  readonly problems: readonly Reason[];
+  close(): void;
+}
+
+/**
+ * Opens what is recorded in the state directory. What is damaged is renamed and begun anew, and told.
+ *
+ * @throws AppError `store/…` (`fatal`) when the directory or the disk does not let us work
+ */
+export async function openNodeState(
+  { state_dir: directory, run_dir }: Settings['paths'],
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): Promise<NodeState> {
+  const now = clock.now();
+  const state = openState({
+    path: join(directory, 'state.db'),
+    standbyDirectory: join(run_dir, 'state'),
+    revive: ({ payload, contents }) => ({
+      payload: parsePayload(Buffer.from(payload)),
+      contents: parseContents(Buffer.from(contents), Number.POSITIVE_INFINITY),
+    }),
+    log,
+    now,
+  });
+  const pins = await openPinLedger(join(directory, 'pins.json'), now);
+  const ledger = pins.ledger.load();
+  const isOlder = ledger !== undefined && !isAsNew(state.store.load().age ?? ledger.state, ledger.state);
+  const isStateLost = state.loss !== undefined || isOlder;
+  const floors = await openFloors({ path: join(directory, 'floors.json'), record: state.store, isStateLost, now });
+  const problems: Reason[] = [];
+  // From now on it gets ahead of the ledger by itself.
+  if (isStateLost) recordIfPossible(() => state.store.renewOrigin());
+  if (state.loss === undefined && isOlder) {
+    const message = `The state database in ${directory} is an earlier copy, or lost what was recorded last: it knows less than pins.json beside it. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
+    problems.push({ code: 'store/lost', message });
+  }
+  if (state.loss !== undefined) problems.push({ code: 'store/lost', message: state.loss });
+  if (pins.damage !== undefined) {
+    const message = `${join(directory, 'pins.json')} could not be used: ${pins.damage}. Every pin that the runtime shows stays`;
+    problems.push({ code: 'store/lost', message });
+  }
+  if (floors.damage !== undefined) {
+    const message = `${join(directory, 'floors.json')} could not be used: ${floors.damage}. The floors that the database remembers count`;
+    problems.push({ code: 'store/lost', message });
+  }
+  if (isStateLost) await floors.floors.save(floors.floors.load()).catch(ignoreOwn); // the rounds try again
+  if (floors.floors.load().areLost) {
+    const message = `Which sequences were activated here is lost, with state.db and floors.json in ${directory}: no release is activated by itself before one of its stream was activated by 'stickpin activate'`;
+    problems.push({ code: 'store/floors-lost', message });
+  }
+  for (const { message } of problems) {
+    log.error({ messageId: messageIds.stateLost }, message);
+    recordIfPossible(() => state.store.append({ at: now, kind: 'stateLost', message }));
+  }
+  return { store: state.store, pinLedger: pins.ledger, floors: floors.floors, problems, close: state.close };
+}
+
+/** The journal has it; a disk that takes no writes is told by the daemon. */
+function recordIfPossible(record: () => void): void {
+  try {
+    record();
+  } catch (error) {
+    ignoreOwn(error);
+  }
+}
+
+function ignoreOwn(error: unknown): void {
+  if (!(error instanceof AppError)) throw error;
+}

@@ -1,0 +1,103 @@
+import { join } from 'node:path';
+import { keepUnclaimedLines } from '../../domain/release/images-env.ts';
+import { lastingStatus } from '../../domain/report/lasting-status.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { writeDurably } from '../../runtime/config/durable-file.ts';
+
+/** What other programs of the node read, each file replaced as a whole, and only when its content changed. */
+export interface PublishedFiles {
+  /** Takes what holds now. Never throws; what can't be written is logged once and tried again with the next change of the report. */
+  publish(now: { readonly imagesEnv: string; readonly report: StatusReport }): void;
+  /** Waits until what was published last is on disk. */
+  settled(): Promise<void>;
+}
+
+/** What {@link createPublishedFiles} needs. */
+export interface PublishedFilesOptions {
+  readonly stateDirectory: string;
+  readonly runDirectory: string;
+  /** The machine's boot id (random(4)). */
+  readonly bootId: string;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Log;
+  /** What `images.env` in the state directory held when the daemon started; empty when there was none. */
+  readonly imagesEnvBefore: string;
+}
+
+interface PublishedFile {
+  wanted: string;
+  /** What was tried last. */
+  written: string | undefined;
+  /** Why that failed, if it did. */
+  trouble?: string | undefined;
+}
+
+/**
+ * `images.env` is left as it is while the runtime does not answer: whether its lines belong to a release whose records are lost is not known then.
+ * Lines of unclaimed pins stay in it.
+ *
+ * `images.env` and `status.json`, both in the run directory, and in the state directory for after a boot. `status.json` is the report with `writtenAt`
+ * (RFC 3339) and `bootId`, so that a reader can tell a copy from before the boot. The one in the state directory is written when something
+ * changed that means something after a boot: see {@link lastingStatus}.
+ */
+export function createPublishedFiles(options: PublishedFilesOptions): PublishedFiles {
+  const { stateDirectory, runDirectory, bootId, clock, log, imagesEnvBefore } = options;
+  const keptStatus = join(stateDirectory, 'status.json');
+  const files = new Map<string, PublishedFile>();
+  let writing: Promise<void> | undefined;
+  let [told, lasting] = ['', ''];
+
+  async function writeAll(): Promise<void> {
+    for (;;) {
+      const next = [...files].find(([, { wanted, written }]) => wanted !== written);
+      if (next === undefined) return;
+      const [path, file] = next;
+      const text = file.wanted;
+      try {
+        await writeDurably({ path }, text);
+        file.trouble = undefined;
+      } catch (error) {
+        const trouble = reasonOf(error);
+        if (trouble !== file.trouble) log.warn({ err: error }, trouble);
+        file.trouble = trouble;
+      }
+      file.written = text;
+    }
+  }
+
+  const want = (path: string, wanted: string) => {
+    const file = files.get(path);
+    if (file === undefined) files.set(path, { wanted, written: undefined });
+    else file.wanted = wanted;
+  };
+  const wantStatus = (report: StatusReport) => {
+    const text = JSON.stringify(report);
+    if (text === told) return;
+    told = text;
+    const stamped = { ...report, writtenAt: new Date(clock.now()).toISOString(), bootId };
+    const wanted = `${JSON.stringify(stamped)}\n`;
+    want(join(runDirectory, 'status.json'), wanted);
+    const now = lastingStatus(report);
+    if (now === lasting && files.get(keptStatus)?.trouble === undefined) return;
+    lasting = now;
+    want(keptStatus, wanted);
+  };
+  return {
+    publish: ({ imagesEnv, report }) => {
+      if (report.runtime.reachable) {
+        const unclaimed = report.unclaimed.flatMap(({ references }) => references);
+        const text = keepUnclaimedLines(imagesEnv, imagesEnvBefore, unclaimed);
+        want(join(stateDirectory, 'images.env'), text);
+        want(join(runDirectory, 'images.env'), text);
+      }
+      wantStatus(report);
+      writing ??= writeAll().finally(() => {
+        writing = undefined;
+      });
+    },
+    settled: async () => writing,
+  };
+}

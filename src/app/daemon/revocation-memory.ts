@@ -1,0 +1,137 @@
+import { rename } from 'node:fs/promises';
+import type { KeyProblem } from '../../bundle/keys/keys-folder.ts';
+import { formatRevocationRecord, readRevocationRecord } from '../../bundle/keys/revocation-record.ts';
+import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../domain/trust/revocation-record.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import type { EventRow, RevocationStore } from '../../ports/state.ts';
+import { writeDurably } from '../../runtime/config/durable-file.ts';
+
+/** What the node remembers of revocations: in the state database, and in a file that outlasts it. */
+export interface RevocationMemory {
+  /** As it is in force. No I/O. */
+  record(): RevocationRecord;
+  /** Why it can't be known whether keys were revoked earlier; undefined when it is known. */
+  trouble(): KeyProblem | undefined;
+  /**
+   * Puts a record in force and writes both copies, unless they have it. Never throws: a copy that can't be written is told once, and is tried again
+   * with the next call.
+   */
+  keep(record: RevocationRecord): Promise<void>;
+  /**
+   * Puts a record in force that lifts revocations. INVARIANT: it is in force only once both copies have it, since the stricter copy counts after a crash.
+   *
+   * @throws AppError `runtime/write`, `runtime/no-space`, `store/write` when one of them can't be written; nothing is lifted then
+   */
+  lift(change: (record: RevocationRecord) => RevocationRecord, event: EventRow): Promise<void>;
+}
+
+/** What {@link openRevocationMemory} needs. */
+export interface RevocationMemoryDependencies {
+  /** The file beside the pins. */
+  readonly path: string;
+  readonly store: RevocationStore;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Log;
+}
+
+/** Reads both copies. What either has counts; one that is damaged is replaced from the other, and kept under another name. */
+export async function openRevocationMemory(deps: RevocationMemoryDependencies): Promise<RevocationMemory> {
+  const { path, store, log } = deps;
+  const opened = await openCopies(deps);
+  let current = opened.record;
+  let { trouble } = opened;
+  let told: string | undefined;
+  /** Texts of what each copy has; undefined when that is not known. */
+  let [inFile, inStore]: [string | undefined, string | undefined] = [undefined, undefined];
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const next = last.then(work);
+    last = next.catch(() => undefined);
+    return next;
+  };
+  const write = async (record: RevocationRecord, event?: EventRow) => {
+    const text = formatRevocationRecord(record);
+    if (inFile !== text) await writeDurably({ path }, text);
+    inFile = text;
+    if (inStore !== text || event !== undefined) store.setRevocationRecord(record, event);
+    inStore = text;
+  };
+  return {
+    record: () => current,
+    trouble: () => trouble,
+    keep: (record) => {
+      current = record;
+      return inTurn(async () => {
+        // A file that can't be read may have more than we know: it is left for a person to look at.
+        if (trouble !== undefined) {
+          const again = await openCopies(deps);
+          trouble = again.trouble;
+          if (trouble !== undefined) return;
+          current = mergeRecords(current, again.record);
+        }
+        try {
+          await write(current);
+          told = undefined;
+        } catch (error) {
+          const message = `Revoked keys could not be stored: ${reasonOf(error)}; they hold, and it is tried again`;
+          if (message !== told) log.warn({ err: error, messageId: messageIds.keysChanged }, message);
+          told = message;
+        }
+      });
+    },
+    lift: (change, event) =>
+      inTurn(async () => {
+        const next = change(current);
+        try {
+          await write(next, event);
+        } catch (error) {
+          // One copy may have it and the other not; the next keep() makes them equal again.
+          [inFile, inStore] = [undefined, undefined];
+          throw error;
+        }
+        // What was kept meanwhile stays.
+        current = change(current);
+      }),
+  };
+}
+
+interface Opened {
+  readonly record: RevocationRecord;
+  readonly trouble: KeyProblem | undefined;
+}
+
+async function openCopies({ path, store, clock, log }: RevocationMemoryDependencies): Promise<Opened> {
+  const stored = fromStore(store, log);
+  try {
+    const file = await readRevocationRecord(path);
+    return { record: mergeRecords(stored ?? EMPTY_RECORD, file ?? EMPTY_RECORD), trouble: undefined };
+  } catch (error) {
+    if (stored === undefined) {
+      const remedy = `see that a *.revoked file in keys.d names each key that was ever revoked, then remove ${path}`;
+      return {
+        record: EMPTY_RECORD,
+        trouble: { file: path, message: reasonOf(error), remedy, hidesRevocations: true },
+      };
+    }
+    const kept = `${path}.damaged-${new Date(clock.now()).toISOString()}`;
+    const isMoved = await rename(path, kept).then(
+      () => true,
+      () => false,
+    );
+    const then = `the state database has them too${isMoved ? `, and the file is now ${kept}` : ''}`;
+    log.warn({ err: error, messageId: messageIds.keysChanged }, `${reasonOf(error)}; ${then}`);
+    return { record: stored, trouble: undefined };
+  }
+}
+
+function fromStore(store: RevocationMemoryDependencies['store'], log: Log): RevocationRecord | undefined {
+  try {
+    return store.revocationRecord();
+  } catch (error) {
+    log.warn({ err: error, messageId: messageIds.keysChanged }, reasonOf(error));
+    return undefined;
+  }
+}

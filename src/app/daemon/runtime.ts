@@ -1,0 +1,132 @@
+import { join } from 'node:path';
+import type { Settings } from '../../config/schema.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import type { UnitControl } from '../../ports/node.ts';
+import type { MirrorAddress } from '../../runtime/config/mirror-address.ts';
+import { createContainerdRuntime } from '../../runtime/containerd/containerd-runtime.ts';
+import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
+import { createCrioRuntime } from '../../runtime/crio/crio-runtime.ts';
+import { detectRuntime, type RuntimeCandidate } from '../../runtime/detect.ts';
+import { createEmbeddedRuntime } from '../../runtime/embedded/embedded-runtime.ts';
+import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
+
+/** What the choice of a runtime depends on. */
+export interface RuntimeChoice {
+  readonly settings: Settings;
+  readonly units: UnitControl;
+  readonly mirror: MirrorAddress;
+  readonly arch: string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The configured runtime, or one that is looked for. */
+export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
+  const { runtime, crio, paths } = choice.settings;
+  const { units, mirror, log, clock, arch } = choice;
+  const socket = runtime.socket === undefined ? {} : { socketPath: runtime.socket };
+  const certs = runtime.certs_dir === undefined ? {} : { certsDirectory: runtime.certs_dir };
+  const buildCrio = (socketPath?: string) =>
+    createCrioRuntime({
+      ...(socketPath !== undefined && { socketPath }),
+      ...socket,
+      unit: crio.unit,
+      units,
+      mirror,
+      clock,
+      log,
+      paths: crioPathsOf({ crio, paths }),
+    });
+  const buildContainerd = (candidate?: RuntimeCandidate) =>
+    createContainerdRuntime({
+      ...(candidate !== undefined && { socketPath: candidate.socketPath, unitNames: candidate.unitNames }),
+      ...(candidate?.certsDirectory !== undefined && { certsDirectory: candidate.certsDirectory }),
+      ...socket,
+      ...certs,
+      units,
+      mirror,
+      clock,
+    });
+  switch (runtime.kind) {
+    case 'cri-o':
+      return buildCrio();
+    case 'containerd':
+      return buildContainerd();
+    case 'embedded':
+      return createEmbeddedRuntime({
+        directory: join(paths.state_dir, 'images'),
+        mirror,
+        platform: { os: 'linux', architecture: arch },
+        clock,
+      });
+    case 'auto':
+      return createDetectedRuntime(detectRuntime, (candidate) =>
+        candidate.kind === 'crio' ? buildCrio(candidate.socketPath) : buildContainerd(candidate),
+      );
+  }
+}
+
+/**
+ * A runtime that is looked for whenever the one in use does not answer: it may be installed, replaced or started after the daemon.
+ *
+ * @param detect finds the runtime of this node
+ * @param build makes its adapter; the one before is closed
+ */
+export function createDetectedRuntime(
+  detect: (signal: AbortSignal) => Promise<RuntimeCandidate | undefined>,
+  build: (candidate: RuntimeCandidate) => RuntimeAdapter,
+): RuntimeAdapter {
+  const listeners = new Set<() => void>();
+  let current: { candidate: RuntimeCandidate; adapter: RuntimeAdapter; unsubscribe: () => void } | undefined;
+
+  const drop = () => {
+    current?.unsubscribe();
+    current?.adapter.close();
+    current = undefined;
+  };
+  const use = (candidate: RuntimeCandidate): RuntimeAdapter => {
+    drop();
+    const adapter = build(candidate);
+    const unsubscribe = adapter.onChange(() => {
+      for (const listener of listeners) listener();
+    });
+    current = { candidate, adapter, unsubscribe };
+    return adapter;
+  };
+  const present = (): RuntimeAdapter => {
+    if (current !== undefined) return current.adapter;
+    throw new AppError({ code: 'runtime/unreachable', message: NONE_FOUND, disposition: 'retry' });
+  };
+  return {
+    close: drop,
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    observe: async (signal) => {
+      const observation = await current?.adapter.observe(signal);
+      if (observation !== undefined && observation.kind !== 'unreachable') return observation;
+      const candidate = await detect(signal);
+      if (candidate === undefined) return observation ?? { kind: 'unreachable', reason: NONE_FOUND };
+      if (observation !== undefined && current?.candidate.socketPath === candidate.socketPath) return observation;
+      // The one that is left must not go on asking our registry; if that fails, the end of the daemon clears its mirrors.
+      await current?.adapter.applyMirrors([], signal).catch(() => signal.throwIfAborted());
+      return use(candidate).observe(signal);
+    },
+    applyPins: async (references, options, signal) => present().applyPins(references, options, signal),
+    applyMirrors: async (mirrors, signal) => present().applyMirrors(mirrors, signal),
+    pull: async (reference, signal) => present().pull(reference, signal),
+    image: async (name, signal) => present().image(name, signal),
+    removeTag: async (tag, signal) => present().removeTag(tag, signal),
+    containers: async (signal) => present().containers(signal),
+    removeContainer: async (containerId, signal) => present().removeContainer(containerId, signal),
+    removeImage: async (imageId, signal) => present().removeImage(imageId, signal),
+  };
+}
+
+const NONE_FOUND =
+  'neither CRI-O nor containerd was found at its usual socket (runtime.socket in /etc/stickpin/stickpin.toml can name another)';

@@ -1,0 +1,66 @@
+import { loadSettings, type SettingsSources } from '../../config/load-settings.ts';
+import type { Settings } from '../../config/schema.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { ServiceNotifier } from '../../ports/node.ts';
+import { watchConfig } from '../../runtime/config/config-watch.ts';
+
+/** What the watch needs. */
+export interface WatchSettingsOptions {
+  /** Those in force. */
+  readonly settings: Settings;
+  /** Where they are from. */
+  readonly sources: SettingsSources;
+  readonly log: Log;
+  readonly notifier: ServiceNotifier;
+  /** A reload was asked for (SIGHUP) and the settings are the same: look at everything again. */
+  readonly onReload: () => void;
+  /** Other, valid settings: the daemon is to end, and systemd starts it with them. Sockets and mounts outlive that. */
+  readonly onChanged: () => void;
+}
+
+/**
+ * Reads the settings again when their files change and at SIGHUP. Settings that are wrong change nothing: they are told, and those in force stay.
+ */
+export function watchSettings({
+  settings,
+  sources,
+  log,
+  notifier,
+  onReload,
+  onChanged,
+}: WatchSettingsOptions): Unsubscribe {
+  const stop = new AbortController();
+  const inForce = JSON.stringify(settings);
+  const look = async (): Promise<void> => {
+    try {
+      const next = await loadSettings(sources, stop.signal);
+      if (JSON.stringify(next) === inForce) return onReload();
+      log.info(
+        { messageId: messageIds.configurationChanged },
+        'The settings changed: starting again with the new ones',
+      );
+      onChanged();
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      log.warn(
+        { err: error, messageId: messageIds.configurationRejected },
+        `The new settings are not taken: ${reasonOf(error)}. Those from before stay in force`,
+      );
+    }
+  };
+  const onHangup = () => {
+    notifier.reloading();
+    void look().finally(() => notifier.ready());
+  };
+  process.on('SIGHUP', onHangup);
+  const paths = sources.fragments.map((fragment) => ('file' in fragment ? fragment.file : fragment.folder));
+  const unwatch = watchConfig(paths, { ownPaths: [], log }, () => void look());
+  return () => {
+    stop.abort();
+    process.off('SIGHUP', onHangup);
+    unwatch();
+  };
+}

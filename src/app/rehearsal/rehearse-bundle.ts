@@ -1,0 +1,171 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { signEnvelope, unsignedEnvelope } from '../../bundle/create/payload/sign-envelope.ts';
+import { formatEnvelope } from '../../bundle/format/dsse.ts';
+import { parsePrivateKey } from '../../bundle/keys/keys.ts';
+import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import { openBundle } from '../../bundle/read/open-bundle.ts';
+import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
+import type { Rehearsal, RehearsalRequest } from '../../cli/context/command-adapters.ts';
+import { loadSettings } from '../../config/load-settings.ts';
+import type { Settings } from '../../config/schema.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
+import { bootTime } from '../../host/machine.ts';
+import { systemClock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import type { ServiceNotifier, UnitControl } from '../../ports/node.ts';
+import { createDaemon } from '../daemon/daemon.ts';
+import { createPullWatch, type PullWatch } from './watched-runtime.ts';
+
+/** A pull that failed this often is not tried again: nothing changes during a rehearsal. */
+const MAX_FAILURES = 2;
+
+/** As `CommandAdapters` says. @throws whatever aborted `signal`; AppError of a daemon that can't start */
+export async function rehearseBundle(request: RehearsalRequest, signal: AbortSignal): Promise<Rehearsal> {
+  const directory = await mkdtemp(join(request.temporary, 'stickpin-rehearsal-'));
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return await rehearseIn(directory, request, stop);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    await rm(directory, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+async function rehearseIn(directory: string, request: RehearsalRequest, stop: AbortController): Promise<Rehearsal> {
+  const { bundle, onImage } = request;
+  const since = systemClock.monotonic();
+  const pulls = createPullWatch(bundle.contents, systemClock, onImage);
+  const { keysFolder, threshold, open } = await trustFor(directory, request);
+  const verdict = awaitVerdict(bundle.bundleId, bundle.payload.schedule === 'manual', pulls);
+  const daemon = await createDaemon(
+    {
+      settings: await rehearsalSettings(directory, keysFolder, threshold, stop.signal),
+      log: silent,
+      clock: systemClock,
+      node: { arch: bundle.payload.arch, clockSynchronised: async () => true, boot: () => bootTime() },
+      notifier: { ...noService, ready: verdict.started },
+      units: noUnits,
+      providers: [],
+      onStatus: verdict.look,
+      openBundle: open,
+      keysAreGuarded: false,
+      watchRuntime: pulls.watch,
+    },
+    stop.signal,
+  );
+  const running = daemon.run(stop.signal);
+  const ended = running.then(() => stop.signal.throwIfAborted());
+  ended.catch(() => undefined); // looked at below, unless the verdict comes first
+  try {
+    await Promise.race([verdict.isStarted, ended]);
+    for (const volume of request.volumes) await daemon.media.load(volume, stop.signal);
+    daemon.engine.kick();
+    const fault = (await Promise.race([verdict.reached, ended])) ?? undefined;
+    return { images: pulls.images(), durationMs: systemClock.monotonic() - since, fault };
+  } finally {
+    stop.abort();
+    await running.catch(() => undefined);
+  }
+}
+
+/** Waits for the report that says how it went. */
+function awaitVerdict(bundleId: string, isManual: boolean, pulls: PullWatch) {
+  let started: () => void = () => undefined;
+  let reach: (fault: Reason | undefined) => void = () => undefined;
+  const isStarted = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  const reached = new Promise<Reason | undefined>((resolve) => {
+    reach = resolve;
+  });
+  const look = (report: StatusReport): void => {
+    const outcome = outcomeOf(report, { bundleId, isManual, failures: pulls.failures() });
+    if (outcome !== 'open') reach(outcome.fault);
+  };
+  return { started: () => started(), isStarted, reached, look };
+}
+
+/** What a report says about how it goes: not decided yet, or over, with a fault or without. */
+function outcomeOf(
+  { bundles, notices, rejected }: StatusReport,
+  { bundleId, isManual, failures }: { bundleId: string; isManual: boolean; failures: number },
+): 'open' | { readonly fault: Reason | undefined } {
+  // One without images is over with its adoption.
+  const notice = notices.find((one) => one.bundleId === bundleId);
+  if (notice !== undefined) return { fault: notice.reason };
+  const entry = bundles.find((one) => one.bundleId === bundleId);
+  if (entry === undefined) return rejected[0] === undefined ? 'open' : { fault: rejected[0].reason };
+  const reason = entry.reason ?? entry.degraded;
+  switch (entry.phase) {
+    case 'held':
+      return { fault: reason ?? { code: 'rehearsal/held', message: `it would be held: ${entry.hold}` } };
+    case 'preloading':
+      return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
+    case 'ready':
+      if (isManual || entry.hold !== undefined || entry.activationHolds !== undefined) return { fault: undefined };
+      return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
+    case 'detected':
+      return 'open';
+    default:
+      return { fault: undefined };
+  }
+}
+
+interface RehearsalTrust {
+  readonly keysFolder: string;
+  readonly threshold: number;
+  readonly open: (path: string, root: string) => BundleReader;
+}
+
+/** Without keys, the envelope is signed with a key that is thrown away: the daemon judges as ever, and nothing is said about who signed. */
+async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<RehearsalTrust> {
+  if (keys !== undefined) return { keysFolder: keys.folder, threshold: keys.threshold, open: openBundle };
+  const keysFolder = join(directory, 'keys.d');
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const key = parsePrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), 'rehearsal.key');
+  await mkdir(keysFolder);
+  await writeFile(join(keysFolder, 'rehearsal.pub'), publicKey.export({ type: 'spki', format: 'pem' }));
+  const open = (path: string, root: string): BundleReader => {
+    const reader = openBundle(path, root);
+    return {
+      ...reader,
+      readFile: async (name, maxBytes, signal) => {
+        if (name !== 'bundle.dsse.json') return reader.readFile(name, maxBytes, signal);
+        const { payload } = await readEnvelope(reader, signal);
+        return formatEnvelope(signEnvelope(unsignedEnvelope(payload), key));
+      },
+    };
+  };
+  return { keysFolder, threshold: 1, open };
+}
+
+/** The defaults, below a directory of their own; nothing is kept free, since that is about a node. */
+async function rehearsalSettings(
+  directory: string,
+  keysFolder: string,
+  threshold: number,
+  signal: AbortSignal,
+): Promise<Settings> {
+  const defaults = await loadSettings({ fragments: [] }, signal);
+  return {
+    ...defaults,
+    trust: { ...defaults.trust, keys_dir: keysFolder, threshold },
+    media: { ...defaults.media, detect: false, directories: [], incoming: join(directory, 'incoming'), grace: 0 },
+    runtime: { ...defaults.runtime, kind: 'embedded' },
+    registry: { ...defaults.registry, listen: '127.0.0.1:0' },
+    preload: { ...defaults.preload, min_free_percent: 0 },
+    paths: { state_dir: join(directory, 'state'), run_dir: join(directory, 'run') },
+  };
+}
+
+const nothing = () => undefined;
+const noService: ServiceNotifier = { ready: nothing, status: nothing, reloading: nothing, stopping: nothing };
+const noUnits: UnitControl = { reloadUnit: async () => undefined, onUnitChange: () => nothing };
+/** What there is to say is in the verdict. */
+const silent: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };

@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { type Digest, digestFromHex } from '../../../domain/model/digest.ts';
+import { formatReference, repositoryOf } from '../../../domain/model/reference.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { parseJson } from '../../format/json.ts';
+import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIndex } from '../../format/oci-schema.ts';
+import type { ProgressListener } from '../output/progress.ts';
+import { type ImageRequest, withOrigin } from './image-request.ts';
+import { layoutBlobPath, REF_NAME } from './layout-source.ts';
+import type { LayoutRequest } from './plan-images.ts';
+import { runSkopeo } from './run-skopeo.ts';
+import { signatureTagOf } from './signatures.ts';
+import { watchSize } from './watch-size.ts';
+
+/**
+ * Brings every image that does not come from an OCI layout into one layout at `folder`, through skopeo with `--preserve-digests`. Of an index
+ * only the manifest for `linux/arch` is fetched; the index itself keeps its bytes. Signatures that stand beside an image come with it, unless
+ * `withSignatures` is false. Credentials, mirrors and TLS are as
+ * containers-registries.conf(5) and containers-auth.json(5) say.
+ *
+ * @param folder is made when it is needed, on the filesystem of the bundle; the caller removes it.
+ * @throws AppError `bundle/skopeo`, `bundle/source` (`reject`)
+ */
+export async function fetchImages(
+  images: readonly ImageRequest[],
+  arch: string,
+  folder: string,
+  options: { readonly withSignatures: boolean; readonly onProgress?: ProgressListener },
+  signal: AbortSignal,
+): Promise<LayoutRequest[]> {
+  const requests: LayoutRequest[] = [];
+  const fetched: Descriptor[] = [];
+  const signatures = new Map<string, Descriptor>();
+  const total = images.filter(({ source }) => source.kind === 'skopeo').length;
+  for (const { source, ...image } of images) {
+    if (source.kind === 'layout') {
+      requests.push({ ...image, directory: source.directory, selector: source.selector });
+      continue;
+    }
+    const name = formatReference(image.reference);
+    const selector = { kind: 'position', position: fetched.length } as const;
+    const fetch = { name, location: source.location, arch, folder };
+    const position = fetched.length + 1;
+    const onBytes = (bytes: number) => options.onProgress?.({ kind: 'fetch', image: name, position, total, bytes });
+    onBytes(0);
+    const { top, subjects } = await watchSize(join(folder, INCOMING), onBytes, () =>
+      withOrigin(image.origin, () => fetchImage(fetch, signal)),
+    );
+    fetched.push(top);
+    if (options.withSignatures && source.location.startsWith('docker://')) {
+      await withOrigin(image.origin, async () => {
+        for (const [tag, found] of await fetchSignatures(fetch, subjects, signal)) {
+          signatures.set(`${image.reference.repository}:${tag}`, found);
+        }
+      });
+    }
+    requests.push({ ...image, directory: folder, selector, isDisposable: true });
+  }
+  if (fetched.length > 0) {
+    const named = [...signatures].map(([name, found]) => ({ ...found, annotations: { [REF_NAME]: name } }));
+    const manifests = [...fetched, ...named];
+    await writeFile(join(folder, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
+  }
+  return requests;
+}
+
+/** Transports that keep an index; the others hold plain images, and reading their manifest takes long. */
+const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
+
+/** Where skopeo puts what it fetches. */
+const INCOMING = 'incoming';
+
+interface Fetch {
+  readonly name: string;
+  readonly location: string;
+  readonly arch: string;
+  readonly folder: string;
+  /** A signature is not signed itself, so no policy.json can be met by it. */
+  readonly isSignature?: true;
+}
+
+/** What was fetched for one request: what its reference leads to, and the digests that may be signed, an index and its manifest. */
+interface FetchedImage {
+  readonly top: Descriptor;
+  readonly subjects: readonly Digest[];
+}
+
+async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedImage> {
+  const { name, location } = fetch;
+  await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
+  const index = MAY_BE_INDEX.test(location) ? await fetchIndex(fetch, signal) : undefined;
+  // Only a registry gives out a manifest by its digest; elsewhere skopeo chooses from the index by platform.
+  const isRegistry = location.startsWith('docker://');
+  const from = index !== undefined && isRegistry ? `docker://${repositoryIn(fetch)}@${index.child}` : location;
+  const found = await copyManifest(fetch, from, signal);
+  if (index === undefined) return { top: found, subjects: [found.digest] };
+  if (found.digest === index.child) return { top: index.descriptor, subjects: [index.descriptor.digest, index.child] };
+  throw bundleError(
+    'bundle/source',
+    `${name} from ${location}: skopeo chose ${found.digest} from its index, and nodes choose ${index.child}; give it as docker:// or oci:`,
+  );
+}
+
+function repositoryIn({ location }: Fetch): string {
+  return repositoryOf(location.slice('docker://'.length));
+}
+
+/** The signatures that stand beside an image in its registry, by their tags. */
+async function fetchSignatures(
+  fetch: Fetch,
+  subjects: readonly Digest[],
+  signal: AbortSignal,
+): Promise<Map<string, Descriptor>> {
+  const found = new Map<string, Descriptor>();
+  for (const tag of subjects.map(signatureTagOf)) {
+    const location = `docker://${repositoryIn(fetch)}:${tag}`;
+    const bytes = await inspectIfThere(location, `the signature of ${fetch.name} at ${location}`, signal);
+    if (bytes === undefined) continue;
+    const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+    const fixed = `docker://${repositoryIn(fetch)}@${digest}`;
+    found.set(tag, await copyManifest({ ...fetch, isSignature: true }, fixed, signal));
+  }
+  return found;
+}
+
+/** How registries word that a tag is not there; skopeo 1.9 ends with 1 whatever the reason. */
+const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
+
+async function inspectIfThere(location: string, what: string, signal: AbortSignal): Promise<Buffer | undefined> {
+  try {
+    return await runSkopeo(['inspect', '--raw', location], what, signal);
+  } catch (error) {
+    if (error instanceof AppError && NOT_THERE.test(error.message)) return undefined;
+    throw error;
+  }
+}
+
+/** The index behind a location, or undefined when it is a plain manifest: skopeo would copy the manifest and drop the index. */
+async function fetchIndex(
+  { name, location, arch, folder }: Fetch,
+  signal: AbortSignal,
+): Promise<{ descriptor: Descriptor; child: Digest } | undefined> {
+  const bytes = await runSkopeo(['inspect', '--raw', location], `${name} from ${location}`, signal);
+  const mediaType = mediaTypeOf(bytes, name);
+  if (!indexMediaTypes.has(mediaType)) return undefined;
+  const child = entryForPlatform(parseIndex(bytes, `index of ${name}`, 'bundle/source'), arch);
+  if (child === undefined) throw bundleError('bundle/source', `${name} has no image for linux/${arch}`);
+  return { descriptor: await keepDocument(folder, bytes, mediaType), child: child.digest };
+}
+
+/**
+ * Copies one manifest with its blobs. Through the `dir:` transport, since that takes Docker's schema 2 as it is; an OCI layout would make
+ * skopeo rewrite it.
+ */
+async function copyManifest(
+  { name, arch, folder, isSignature }: Fetch,
+  location: string,
+  signal: AbortSignal,
+): Promise<Descriptor> {
+  const incoming = join(folder, INCOMING);
+  const platform = ['--override-os', 'linux', '--override-arch', arch];
+  const policy = isSignature ? ['--insecure-policy'] : [];
+  const copy = ['copy', '--quiet', '--preserve-digests', location, `dir:${incoming}`];
+  await runSkopeo([...policy, ...platform, ...copy], `${name} from ${location}`, signal);
+  for (const file of (await readdir(incoming)).filter((entry) => /^[0-9a-f]{64}$/.test(entry))) {
+    await rename(join(incoming, file), layoutBlobPath(folder, digestFromHex(file)));
+  }
+  const bytes = await readFile(join(incoming, 'manifest.json'));
+  await rm(incoming, { recursive: true });
+  return keepDocument(folder, bytes, mediaTypeOf(bytes, name));
+}
+
+async function keepDocument(folder: string, bytes: Buffer, mediaType: string): Promise<Descriptor> {
+  const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  await writeFile(layoutBlobPath(folder, digest), bytes);
+  return { mediaType, digest, size: bytes.length };
+}
+
+const typed = v.looseObject({ mediaType: v.exactOptional(v.string()), manifests: v.exactOptional(v.unknown()) });
+
+/** image-spec: `mediaType` may be absent from OCI documents; Docker's always have it. */
+function mediaTypeOf(bytes: Buffer, name: string): string {
+  const { mediaType, manifests } = parseJson(bytes, typed, `manifest of ${name}`, 'bundle/source');
+  return mediaType ?? (manifests === undefined ? mediaTypes.ociManifest : mediaTypes.ociIndex);
+}

@@ -1,0 +1,96 @@
+import { type Digest, isDigest } from '../../../domain/model/digest.ts';
+import { formatReference, parseReference, type Reference } from '../../../domain/model/reference.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+
+/** Which image of an OCI image layout: by its name (`org.opencontainers.image.ref.name`), by digest, by position, or the only one. */
+export type LayoutSelector =
+  | { readonly kind: 'only' }
+  | { readonly kind: 'name'; readonly name: string }
+  | { readonly kind: 'digest'; readonly digest: Digest }
+  | { readonly kind: 'position'; readonly position: number };
+
+/** Where an image comes from. `skopeo` takes any transport of containers-transports(5). */
+export type ImageSource =
+  | { readonly kind: 'layout'; readonly directory: string; readonly selector: LayoutSelector }
+  | { readonly kind: 'skopeo'; readonly location: string };
+
+/** An image that is wanted in a bundle. */
+export interface ImageRequest {
+  readonly reference: Reference;
+  readonly source: ImageSource;
+  /** A short name, as `etcd`. Default: the last part of the repository's path, where that is unique. */
+  readonly component?: string;
+  /** Default true. */
+  readonly pin?: boolean;
+  /** Where it was asked for, as `images.txt:7`, for errors. Absent for the command line. */
+  readonly origin?: string;
+}
+
+/**
+ * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo`, with a tag, a digest or both; SOURCE is in the syntax of
+ * containers-transports(5), by default `docker://REF`.
+ *
+ * @throws AppError `bundle/option`, `domain/reference` (`reject`)
+ */
+export function parseImageRequest(text: string): ImageRequest {
+  const [first = '', ...rest] = text.split('=');
+  const isNamed = !first.includes('/') && rest.length > 0;
+  const [reference = '', ...source] = isNamed ? rest : [first, ...rest];
+  if (isNamed && !/^[a-z0-9][a-z0-9._-]*$/.test(first)) {
+    throw bundleError('bundle/option', `component '${first}' must be a short name as etcd (a-z 0-9 . _ -)`);
+  }
+  const parsed = parseReference(reference);
+  return {
+    reference: parsed,
+    source: source.length === 0 ? fromRegistry(parsed) : parseImageSource(source.join('=')),
+    ...(isNamed && { component: first }),
+  };
+}
+
+/**
+ * Runs what is done for an image that was asked for in a file; an error then begins with file and line.
+ *
+ * @throws whatever `act` throws, an AppError with its code and disposition.
+ */
+export async function withOrigin<T>(origin: string | undefined, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (cause) {
+    if (origin === undefined || !(cause instanceof AppError)) throw cause;
+    const { code, disposition, message } = cause;
+    throw new AppError({ code, disposition, message: `${origin}: ${message}`, cause });
+  }
+}
+
+/** Reads a source: `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. @throws AppError `bundle/option` (`reject`) */
+function parseImageSource(text: string): ImageSource {
+  if (!/^[a-z][a-z0-9-]*:./.test(text)) {
+    throw bundleError(
+      'bundle/option',
+      `image source '${text}' must be a transport with a place behind it, as oci:DIR:TAG or docker://REFERENCE`,
+    );
+  }
+  if (!text.startsWith('oci:')) return { kind: 'skopeo', location: text };
+  const path = text.slice('oci:'.length);
+  const byDigest = /^(.+?):?@(sha256:[0-9a-f]{64})$/.exec(path);
+  if (byDigest?.[1] !== undefined && byDigest[2] !== undefined && isDigest(byDigest[2])) {
+    return { kind: 'layout', directory: byDigest[1], selector: { kind: 'digest', digest: byDigest[2] } };
+  }
+  const colon = path.indexOf(':');
+  if (colon < 0) return { kind: 'layout', directory: path, selector: { kind: 'only' } };
+  return { kind: 'layout', directory: path.slice(0, colon), selector: parseSelector(path.slice(colon + 1), text) };
+}
+
+function parseSelector(text: string, source: string): LayoutSelector {
+  if (text === '') throw bundleError('bundle/option', `image source '${source}' has no name behind the last colon`);
+  const position = /^@([0-9]{1,6})$/.exec(text)?.[1];
+  return position === undefined ? { kind: 'name', name: text } : { kind: 'position', position: Number(position) };
+}
+
+/** `docker://` takes a tag or a digest, not both. */
+function fromRegistry(reference: Reference): ImageSource {
+  const { repository, tag, digest } = reference;
+  const asked = digest !== undefined ? { repository, digest } : { repository, ...(tag !== undefined && { tag }) };
+  return { kind: 'skopeo', location: `docker://${formatReference(asked)}` };
+}

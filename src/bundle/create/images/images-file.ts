@@ -1,0 +1,67 @@
+import { readFile, stat } from 'node:fs/promises';
+import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { type ImageRequest, parseImageRequest } from './image-request.ts';
+
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Reads a list of images, see {@link parseImagesFile}; at most 4 MiB.
+ *
+ * @throws AppError `bundle/option` (`reject`) that names the file, and the line where one is wrong; `bundle/source` when it can't be read.
+ */
+export async function readImagesFile(path: string, signal: AbortSignal): Promise<ImageRequest[]> {
+  try {
+    const { size } = await stat(path);
+    if (size > MAX_FILE_BYTES) {
+      throw bundleError('bundle/option', `${path} has ${size} bytes, and ${MAX_FILE_BYTES} are allowed`);
+    }
+    return parseImagesFile(decodeText(await readFile(path, { signal }), path), path);
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
+    throw bundleError('bundle/source', `images file ${path} can't be read: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+function decodeText(bytes: Buffer, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw bundleError('bundle/option', `images file ${path} is no text in UTF-8: save it as such`, { cause });
+  }
+}
+
+/**
+ * Parses a list of images: on each line what `--image` takes, then options (`pin=false`), parted by blanks. `#` at the beginning of a line or
+ * behind a blank begins a comment.
+ *
+ * @param path names the file in errors and in {@link ImageRequest.origin}.
+ * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`.
+ */
+export function parseImagesFile(text: string, path: string): ImageRequest[] {
+  const lines = text.replace(/^\ufeff/, '').split('\n');
+  return lines.flatMap((line, at) => {
+    const words = line.replace(/(^|\s)#.*$/s, '').trim();
+    return words === '' ? [] : [parseLine(words.split(/\s+/), `${path}:${at + 1}`)];
+  });
+}
+
+function parseLine([image = '', ...settings]: readonly string[], origin: string): ImageRequest {
+  try {
+    return { ...parseImageRequest(image), ...parsePin(settings), origin };
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw bundleError('bundle/option', `${origin}: ${cause.message}`, { cause });
+  }
+}
+
+function parsePin(settings: readonly string[]): { pin?: boolean } {
+  const [first, second] = settings;
+  const wrong = settings.find((setting) => !/^pin=(?:true|false)$/.test(setting));
+  if (wrong !== undefined) {
+    throw bundleError('bundle/option', `'${wrong}' is no option of an image: pin=false and pin=true are`);
+  }
+  if (second !== undefined) throw bundleError('bundle/option', `'${second}': pin is given twice`);
+  return first === undefined ? {} : { pin: first === 'pin=true' };
+}

@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { type Descriptor, type IndexEntry, manifestMediaTypes, parseLayoutIndex } from '../../format/oci-schema.ts';
+import { limits } from '../../limits.ts';
+import type { LayoutSelector } from './image-request.ts';
+
+/** image-spec, annotations.md: what an entry of a layout is called. */
+export const REF_NAME = 'org.opencontainers.image.ref.name';
+
+/** Where a blob of an OCI image layout lies. */
+export function layoutBlobPath(directory: string, digest: Digest): string {
+  return join(directory, 'blobs', 'sha256', hexOf(digest));
+}
+
+/** All entries of a layout's `index.json`. @throws AppError `bundle/source` (`reject`) */
+export async function readLayoutIndex(directory: string, signal: AbortSignal): Promise<readonly IndexEntry[]> {
+  const path = join(directory, 'index.json');
+  return parseLayoutIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source').manifests;
+}
+
+/** What an entry of a layout is called (`org.opencontainers.image.ref.name`), if anything. */
+export function refNameOf(entry: IndexEntry): string | undefined {
+  return entry.annotations?.[REF_NAME];
+}
+
+/**
+ * The entry of a layout's `index.json` that is meant (image-spec, image-layout.md).
+ *
+ * @throws AppError `bundle/source` (`reject`) that names what there is to choose from.
+ */
+export async function findInLayout(
+  directory: string,
+  selector: LayoutSelector,
+  signal: AbortSignal,
+): Promise<IndexEntry> {
+  const manifests = await readLayoutIndex(directory, signal);
+  const found = manifests.filter((entry, at) => isSelected(entry, at, selector));
+  const [first] = found;
+  if (first === undefined || new Set(found.map((entry) => entry.digest)).size > 1) {
+    const names = manifests.map((entry, at) => refNameOf(entry) ?? `@${at}`).slice(0, 20);
+    const wanted = {
+      only: 'more than one image or none',
+      name: 'not one image of that name',
+      digest: 'no image of that digest',
+      position: 'no image at that position',
+    };
+    throw bundleError(
+      'bundle/source',
+      `oci:${directory} (${describe(selector)}): ${wanted[selector.kind]}; choose with oci:${directory}:NAME from: ${names.join(', ') || '(empty)'}`,
+    );
+  }
+  if (!manifestMediaTypes.has(first.mediaType)) {
+    throw bundleError(
+      'bundle/source',
+      `oci:${directory}: ${first.digest} is no image but ${JSON.stringify(first.mediaType)}`,
+    );
+  }
+  return first;
+}
+
+/**
+ * Reads a manifest, index or config of a layout and checks it.
+ *
+ * @throws AppError `bundle/source` (`reject`) when it is absent, too large, or has another size or digest.
+ */
+export async function readLayoutDocument(directory: string, of: Descriptor, signal: AbortSignal): Promise<Buffer> {
+  const path = layoutBlobPath(directory, of.digest);
+  const bytes = await readLimited(path, limits.manifestBytes, signal);
+  const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  if (found === of.digest && bytes.length === of.size) return bytes;
+  throw bundleError(
+    'bundle/source',
+    `${path} is damaged: its digest is ${found}, ${bytes.length} bytes; ${of.digest} with ${of.size} was expected`,
+  );
+}
+
+async function readLimited(path: string, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
+  try {
+    const { size } = await stat(path);
+    if (size > maxBytes) throw bundleError('bundle/source', `${path} has ${size} bytes, and ${maxBytes} are allowed`);
+    return await readFile(path, { signal });
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw sourceError(path, cause);
+  }
+}
+
+/** A failed system call on a source as `bundle/source` (`reject`); an AppError stays as it is. */
+export function sourceError(path: string, cause: unknown): unknown {
+  if (cause instanceof AppError) return cause;
+  return bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
+}
+
+function isSelected(entry: IndexEntry, at: number, selector: LayoutSelector): boolean {
+  switch (selector.kind) {
+    case 'only':
+      return true;
+    case 'name':
+      return refNameOf(entry) === selector.name;
+    case 'digest':
+      return entry.digest === selector.digest;
+    case 'position':
+      return at === selector.position;
+  }
+}
+
+function describe(selector: LayoutSelector): string {
+  switch (selector.kind) {
+    case 'only':
+      return 'no name given';
+    case 'name':
+      return selector.name;
+    case 'digest':
+      return selector.digest;
+    case 'position':
+      return `@${selector.position}`;
+  }
+}

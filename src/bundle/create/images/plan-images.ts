@@ -1,0 +1,261 @@
+import type { Image } from '../../../domain/model/bundle.ts';
+import type { Digest } from '../../../domain/model/digest.ts';
+import { formatReference, lastPathPart, type Reference } from '../../../domain/model/reference.ts';
+import { bundleError } from '../../bundle-error.ts';
+import {
+  configMediaTypes,
+  type Descriptor,
+  entryForPlatform,
+  indexMediaTypes,
+  parseConfig,
+  parseIndex,
+  parseManifest,
+} from '../../format/oci-schema.ts';
+import { limits } from '../../limits.ts';
+import { deriveTags } from './derive-tags.ts';
+import { type ImageRequest, type LayoutSelector, withOrigin } from './image-request.ts';
+import { findInLayout, layoutBlobPath, readLayoutDocument, readLayoutIndex } from './layout-source.ts';
+import { readSignatures } from './signatures.ts';
+
+/** A request whose source is an OCI image layout on disk. */
+export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
+  readonly directory: string;
+  readonly selector: LayoutSelector;
+  /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
+  readonly isDisposable?: boolean;
+}
+
+/** A layer that is to be copied, and what it must unpack to. */
+export interface PlannedLayer extends Descriptor {
+  readonly path: string;
+  readonly diffId: Digest;
+  /** Whether it may be moved instead of copied. */
+  readonly isDisposable: boolean;
+}
+
+/** An image as it will stand in `contents.json`, with the size of what its digest names. */
+export interface PlannedImage extends Image {
+  readonly sizeBytes: number;
+}
+
+/** All that a bundle will hold. Documents are manifests, indexes, configs and signatures with their bytes; each blob is there once. */
+export interface Plan {
+  readonly images: readonly PlannedImage[];
+  readonly documents: ReadonlyMap<Digest, Buffer>;
+  readonly layers: readonly PlannedLayer[];
+  readonly warnings: readonly string[];
+  /** What references without a digest led to, in the order in which they were asked for. */
+  readonly resolved: ReadonlyMap<string, Digest>;
+}
+
+interface Draft {
+  readonly images: Map<string, PlannedImage>;
+  readonly documents: Map<Digest, Buffer>;
+  /** Each layer with its place in {@link Plan.layers}. */
+  readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
+  readonly warnings: string[];
+  readonly resolved: Map<string, Digest>;
+  /** Of each image, by its reference, where it was asked for first. */
+  readonly origins: Map<string, string>;
+}
+
+/**
+ * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must be copied. An index keeps its digest; the
+ * manifests of other platforms stay behind. Requests for the same digest in the same repository become one image with all their tags. Long tags imply others, see
+ * {@link deriveTags}.
+ *
+ * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image.
+ */
+export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
+  const draft: Draft = {
+    images: new Map(),
+    documents: new Map(),
+    layers: new Map(),
+    warnings: [],
+    resolved: new Map(),
+    origins: new Map(),
+  };
+  for (const request of requests) {
+    await withOrigin(request.origin, async () => {
+      addImage(draft, await planImage(draft, request, arch, signal), request);
+    });
+  }
+  if (draft.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
+  return {
+    images: nameComponents(deriveTags([...draft.images.values()]), draft.warnings),
+    documents: draft.documents,
+    layers: [...draft.layers.values()].map(({ at: _, ...layer }) => layer),
+    warnings: draft.warnings,
+    resolved: draft.resolved,
+  };
+}
+
+async function planImage(
+  draft: Draft,
+  request: LayoutRequest,
+  arch: string,
+  signal: AbortSignal,
+): Promise<PlannedImage> {
+  const { reference, directory } = request;
+  const name = formatReference(reference);
+  const top = await findInLayout(directory, selectorOf(request), signal);
+  if (reference.digest !== undefined && reference.digest !== top.digest) {
+    throw bundleError('bundle/source', `${name}: oci:${directory} holds ${top.digest} instead`);
+  }
+  const read = async (of: Descriptor) => {
+    const bytes = await readLayoutDocument(directory, of, signal);
+    draft.documents.set(of.digest, bytes);
+    return bytes;
+  };
+  const chosen = await chooseManifest(top, name, arch, read);
+  const manifest = parseManifest(chosen.bytes, `manifest of ${name}`, 'bundle/source');
+  if (!configMediaTypes.has(manifest.config.mediaType)) {
+    throw bundleError(
+      'bundle/source',
+      `${name} is no container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
+    );
+  }
+  const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
+  if (config.architecture !== undefined && config.architecture !== arch) {
+    throw bundleError('bundle/source', `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`);
+  }
+  const entries = await readLayoutIndex(directory, signal);
+  const subjects = [...new Set([top.digest, chosen.digest])];
+  const attached = await readSignatures(subjects, { repository: reference.repository, entries, read });
+  return {
+    reference: formatReference({ repository: reference.repository, digest: top.digest }),
+    digest: top.digest,
+    mediaType: top.mediaType,
+    sizeBytes: top.size,
+    tags:
+      reference.tag === undefined ? [] : [formatReference({ repository: reference.repository, tag: reference.tag })],
+    ...(request.component !== undefined && { component: request.component }),
+    pin: request.pin ?? true,
+    layers: planLayers(draft, request, manifest.layers, config.rootfs.diff_ids),
+    ...(attached.length > 0 && { attached }),
+  };
+}
+
+function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
+  if (selector.kind !== 'only' || reference.digest === undefined) return selector;
+  return { kind: 'digest', digest: reference.digest };
+}
+
+/** The manifest for `arch`: the top itself, or the one that it names as an index. */
+async function chooseManifest(
+  top: Descriptor,
+  name: string,
+  arch: string,
+  read: (of: Descriptor) => Promise<Buffer>,
+): Promise<{ readonly digest: Digest; readonly bytes: Buffer }> {
+  const bytes = await read(top);
+  if (!indexMediaTypes.has(top.mediaType)) return { digest: top.digest, bytes };
+  const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
+  const child = entryForPlatform(index, arch);
+  if (child !== undefined) return { digest: child.digest, bytes: await read(child) };
+  const platforms = index.manifests.map(({ platform }) => `${platform?.os}/${platform?.architecture}`).join(', ');
+  throw bundleError('bundle/source', `${name} has no image for linux/${arch}, only for ${platforms}`);
+}
+
+function planLayers(
+  draft: Draft,
+  { directory, reference, isDisposable = false }: LayoutRequest,
+  layers: readonly Descriptor[],
+  diffIds: readonly Digest[],
+): number[] {
+  const name = formatReference(reference);
+  if (layers.length > limits.layersPerImage) {
+    throw bundleError(
+      'bundle/source',
+      `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`,
+    );
+  }
+  if (layers.length !== diffIds.length) {
+    throw bundleError(
+      'bundle/source',
+      `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`,
+    );
+  }
+  return layers.map((layer, at) => {
+    const diffId = diffIds[at] ?? layer.digest;
+    const known = draft.layers.get(layer.digest);
+    if (known !== undefined) return known.at;
+    const path = layoutBlobPath(directory, layer.digest);
+    const planned = { ...layer, path, diffId, isDisposable, at: draft.layers.size };
+    draft.layers.set(layer.digest, planned);
+    return planned.at;
+  });
+}
+
+function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): void {
+  const name = formatReference(request.reference);
+  warnOfTag(draft, request.reference, name);
+  if (request.reference.digest === undefined) draft.resolved.set(name, image.digest);
+  const taken = [...draft.images.values()].find(
+    (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
+  );
+  if (taken !== undefined) {
+    throw bundleError(
+      'bundle/option',
+      `${name} is asked for twice with different digests${firstAskedIn(draft, taken)}`,
+    );
+  }
+  const known = draft.images.get(image.reference);
+  if (known === undefined) {
+    draft.images.set(image.reference, image);
+    if (request.origin !== undefined) draft.origins.set(image.reference, request.origin);
+    return;
+  }
+  if (known.component !== undefined && image.component !== undefined && known.component !== image.component) {
+    const both = `${known.component} and ${image.component}`;
+    throw bundleError('bundle/option', `${name} has two components: ${both}${firstAskedIn(draft, known)}`);
+  }
+  if (known.pin !== image.pin) {
+    throw bundleError(
+      'bundle/option',
+      `${name} is the same image as another, and one of them is to be pinned and one not${firstAskedIn(draft, known)}`,
+    );
+  }
+  draft.images.set(image.reference, {
+    ...image,
+    ...known,
+    ...(image.component !== undefined && { component: image.component }),
+    tags: [...new Set([...known.tags, ...image.tags])],
+  });
+}
+
+function firstAskedIn({ origins }: Draft, { reference }: PlannedImage): string {
+  const origin = origins.get(reference);
+  return origin === undefined ? '' : ` (first in ${origin})`;
+}
+
+/** Kubernetes derives the pull policy `Always` from the tag `latest`, and where there is neither tag nor digest. */
+function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string): void {
+  const always = 'Kubernetes takes imagePullPolicy Always from that and asks the registry at each start; use a version';
+  const warning =
+    tag === 'latest'
+      ? `${name}: the tag 'latest' names another image tomorrow, and ${always}`
+      : tag === undefined && digest === undefined
+        ? `${name} has no tag: activation can't make a tag name it, and ${always}`
+        : undefined;
+  if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
+}
+
+/** Gives each image without one the last part of its path as component, unless two images would have the same. */
+function nameComponents(images: readonly PlannedImage[], warnings: string[]): PlannedImage[] {
+  const wanted = images.map((image) => image.component ?? lastPathPart(image.reference.split('@')[0] ?? ''));
+  const named = images.map((image, at) => {
+    const component = wanted[at] ?? '';
+    if (wanted.indexOf(component) === wanted.lastIndexOf(component)) return { ...image, component };
+    if (image.component === undefined) {
+      warnings.push(
+        `${image.reference} has no component: another image is called '${component}' too; name it with COMPONENT=REF`,
+      );
+    }
+    return image;
+  });
+  const explicit = named.flatMap((image) => image.component ?? []);
+  const twice = explicit.find((component, at) => explicit.indexOf(component) !== at);
+  if (twice !== undefined) throw bundleError('bundle/option', `two images have the component '${twice}'`);
+  return named;
+}

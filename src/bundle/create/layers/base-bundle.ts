@@ -1,0 +1,75 @@
+import { BASE_ANNOTATION, bundleName, type Contents, type Layer, type Payload } from '../../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../../domain/model/digest.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { openBundle } from '../../read/open-bundle.ts';
+import { readUntrusted } from '../../verify/judge-bundle.ts';
+import type { PlannedLayer } from '../images/plan-images.ts';
+
+/** A bundle that a delta builds on, as far as the delta needs it. */
+export interface BaseBundle {
+  readonly bundleId: BundleId;
+  /** `ocp@4.13.6`. */
+  readonly name: string;
+  /** All layers that its `contents.json` lists, whether they lie there or not (a volume, or a delta itself). */
+  readonly layers: ReadonlyMap<Digest, Layer>;
+}
+
+/**
+ * Reads the bundle on which a delta is to build. Its signature is not looked at: it only says what may be left out.
+ *
+ * @throws AppError `bundle/option` (`reject`) when there is no bundle for `arch` at `path`; `media/read`, `media/gone`.
+ */
+export async function readBase(path: string, arch: string, signal: AbortSignal): Promise<BaseBundle> {
+  const { bundle } = await readUntrusted(openBundle(path), signal).catch((cause: unknown) => {
+    if (!(cause instanceof AppError) || cause.code.startsWith('media/')) throw cause;
+    throw bundleError('bundle/option', `base: ${path} is no bundle to build on: ${cause.message}`, { cause });
+  });
+  const { payload, contents, bundleId } = bundle;
+  if (payload.arch !== arch) {
+    throw bundleError('bundle/option', `base: ${path} is for ${payload.arch}, and the new bundle for ${arch}`);
+  }
+  return {
+    bundleId,
+    name: bundleName(payload),
+    layers: new Map(contents.layers.map((layer) => [layer.digest, layer])),
+  };
+}
+
+/**
+ * The layer as `contents.json` lists it when it is left to the base.
+ *
+ * @throws AppError `bundle/source` (`reject`) when the base says that it unpacks to something else.
+ */
+export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer): Layer {
+  if (known.diffId !== diffId || known.sizeBytes !== size) {
+    throw bundleError(
+      'bundle/source',
+      `layer ${digest} has ${size} bytes and unpacks to ${diffId}; the base says ${known.sizeBytes} and ${known.diffId}`,
+    );
+  }
+  return { ...known, inBase: true };
+}
+
+/** What the payload says of the base: nothing when no layer was left to it, since the bundle then stands alone. */
+export function baseMembers(
+  base: BaseBundle | undefined,
+  { layers }: Pick<Contents, 'layers'>,
+  { update, annotations }: Pick<Payload, 'update' | 'annotations'>,
+): Pick<Payload, 'update' | 'annotations'> {
+  const isNeeded = base !== undefined && layers.some((layer) => layer.inBase);
+  return {
+    ...(update !== undefined && { update }),
+    ...(annotations !== undefined && { annotations }),
+    ...(isNeeded && {
+      update: { ...update, base: base.bundleId },
+      annotations: { ...annotations, [BASE_ANNOTATION]: base.name },
+    }),
+  };
+}
+
+/** Warnings about a base that is of no use. */
+export function baseWarnings(base: BaseBundle | undefined, { layers }: Pick<Contents, 'layers'>): string[] {
+  if (base === undefined || layers.some((layer) => layer.inBase)) return [];
+  return [`no layer is in the base ${base.name}: the bundle holds everything and does not need it`];
+}

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto';
+import { open, rename } from 'node:fs/promises';
+import type { Layer } from '../../../domain/model/bundle.ts';
+import { digestFromHex } from '../../../domain/model/digest.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import type { Descriptor } from '../../format/oci-schema.ts';
+import { damagedLayer, streamLayer } from './layer-stream.ts';
+import { createTarMeter, type TarMeter } from './tar-meter.ts';
+
+/** What a layer must be, and who is told of each piece that was read. */
+interface LayerOptions {
+  readonly expected: Descriptor;
+  readonly onBytes: (bytes: number) => void;
+}
+
+/**
+ * Copies a layer blob from file to file and measures it on the way, in one pass: digest and size of the blob, `diffId`, size and content of
+ * the tar inside. Gzip, zstd and plain tar; the copy is synced to disk.
+ *
+ * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or compressed otherwise; system errors of the target
+ *   (`ENOSPC`, …) as they are.
+ */
+export async function copyLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
+  const target = await open(to, 'wx', 0o644);
+  try {
+    const copied = await measureLayer(from, options, (chunk) => target.writeFile(chunk), signal);
+    await target.sync();
+    return copied;
+  } finally {
+    await target.close();
+  }
+}
+
+/**
+ * As {@link copyLayer} for a blob on the same filesystem that nobody else needs: it is measured, synced and moved.
+ *
+ * @throws AppError as {@link copyLayer}
+ */
+export async function moveLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
+  const measured = await measureLayer(from, options, async () => undefined, signal);
+  const file = await open(from, 'r');
+  try {
+    await file.chmod(0o644);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(from, to);
+  return measured;
+}
+
+async function measureLayer(
+  from: string,
+  { expected, onBytes }: LayerOptions,
+  onChunk: (chunk: Buffer) => Promise<void>,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const blobHash = createHash('sha256');
+  const diffHash = createHash('sha256');
+  const meter = createTarMeter();
+  let sizeBytes = 0;
+  let uncompressedBytes = 0;
+  const onBlob = async (chunk: Buffer) => {
+    blobHash.update(chunk);
+    sizeBytes += chunk.length;
+    await onChunk(chunk);
+    onBytes(chunk.length);
+  };
+  const onTar = (chunk: Uint8Array) => {
+    diffHash.update(chunk);
+    uncompressedBytes += chunk.length;
+    meter.write(chunk);
+  };
+  await streamLayer(from, { onBlob, onTar }, signal);
+  const digest = digestFromHex(blobHash.digest('hex'));
+  if (digest !== expected.digest || sizeBytes !== expected.size) {
+    throw damagedLayer(
+      from,
+      `its digest is ${digest}, ${sizeBytes} bytes; ${expected.digest} with ${expected.size} was expected`,
+    );
+  }
+  return {
+    digest,
+    sizeBytes,
+    diffId: digestFromHex(diffHash.digest('hex')),
+    uncompressedBytes,
+    ...endOf(meter, from),
+  };
+}
+
+function endOf(meter: TarMeter, from: string): ReturnType<TarMeter['end']> {
+  try {
+    return meter.end();
+  } catch (error) {
+    throw error instanceof AppError ? damagedLayer(from, error.message, error) : error;
+  }
+}

@@ -1,0 +1,186 @@
+import { chmod, lstat, mkdir, mkdtemp, open, readdir, rename, rm, rmdir, stat, statfs } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { removeStale, stagingPrefix } from './staging-name.ts';
+
+/**
+ * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which then takes its name. Whatever goes wrong or
+ * aborts leaves nothing behind, no directory above `target` either; what a killed process left for the same target is removed. Everything is on
+ * disk when this returns.
+ *
+ * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a mount point, can't be written, or is being
+ *   written by another process; `bundle/no-space` (`wait`); whatever `build` throws.
+ */
+export async function buildDirectory(target: string, build: (staging: string) => Promise<void>): Promise<void> {
+  await buildBeside(target, refuseOccupied, async (staging) => {
+    await build(staging);
+    // mkdtemp(3) lets nobody else in; what lies in it is as the umask says.
+    await chmod(staging, 0o777 & ~process.umask());
+    await syncDirectory(staging);
+    return staging;
+  });
+}
+
+/**
+ * As {@link buildDirectory} for one file: `build` makes it anywhere in the hidden directory and returns its path; what else is there goes away.
+ *
+ * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` is there.
+ */
+export async function buildFile(target: string, build: (staging: string) => Promise<string>): Promise<void> {
+  await buildBeside(target, refuseExisting, build);
+}
+
+async function buildBeside(
+  target: string,
+  refuse: (path: string) => Promise<void>,
+  build: (staging: string) => Promise<string>,
+): Promise<void> {
+  const path = resolve(target);
+  let staging: string | undefined;
+  let isDone = false;
+  let madeParent: string | undefined;
+  try {
+    madeParent = await mkdir(dirname(path), { recursive: true });
+    await refuse(path);
+    // Before others are looked for, so that of two that begin at once at least one sees the other.
+    staging = await mkdtemp(await stagingPrefix(path));
+    await removeStale(path);
+    const made = await build(staging);
+    // That may have taken an hour.
+    await refuse(path);
+    await rename(made, path);
+    isDone = true;
+    await syncDirectory(dirname(path));
+  } catch (error) {
+    throw targetError(path, error);
+  } finally {
+    // Where it was renamed itself there is nothing left.
+    if (staging !== undefined) await rm(staging, { recursive: true, force: true });
+    if (!isDone && madeParent !== undefined) await removeEmpty(dirname(path), madeParent);
+  }
+}
+
+/** Removes the directory `from` and those above it up to `to`, as long as they are empty. */
+async function removeEmpty(from: string, to: string): Promise<void> {
+  for (let path = from; path.length >= to.length; path = dirname(path)) {
+    const isRemoved = await rmdir(path).then(
+      () => true,
+      () => false,
+    );
+    if (!isRemoved) return;
+  }
+}
+
+/** Refuses early when the filesystem of `directory` has less than `neededBytes` free. @throws AppError `bundle/no-space` (`wait`) */
+export async function checkSpace(directory: string, neededBytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(directory);
+  const freeBytes = bavail * bsize;
+  if (freeBytes >= neededBytes) return;
+  throw bundleError(
+    'bundle/no-space',
+    `not enough space in ${directory}: the bundle needs ${formatBytes(neededBytes)}, ${formatBytes(freeBytes)} are free`,
+    { disposition: 'wait' },
+  );
+}
+
+/** Writes a new file and syncs it to disk. System errors come as they are. */
+export async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
+  const file = await open(path, 'wx', 0o644);
+  try {
+    await file.writeFile(bytes);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Replaces or makes a file atomically: `write` makes it, synced, under another name.
+ *
+ * @throws AppError `bundle/target`, `bundle/no-space`; whatever `write` throws.
+ */
+export async function replaceFile(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+  const temporary = `${await stagingPrefix(resolve(path))}staged`;
+  try {
+    await rm(temporary, { force: true });
+    await removeStale(resolve(path));
+    await write(temporary);
+    await rename(temporary, path);
+    await syncDirectory(dirname(path));
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw targetError(path, error);
+  }
+}
+
+/** Syncs the entries of a directory, where its filesystem can do so. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } catch (error) {
+    // Some FUSE filesystems don't know fsync on directories.
+    if (!['EINVAL', 'ENOTSUP', 'EPERM', 'ENOSYS'].includes(systemCodeOf(error) ?? '')) throw error;
+  } finally {
+    await directory.close();
+  }
+}
+
+async function refuseExisting(path: string): Promise<void> {
+  try {
+    await lstat(path);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return;
+    throw error;
+  }
+  throw bundleError('bundle/target', `${path} is there already: choose another name or take it away`);
+}
+
+async function refuseOccupied(path: string): Promise<void> {
+  try {
+    if ((await lstat(path)).isSymbolicLink()) {
+      throw bundleError('bundle/target', `${path} is a link: name the place that it leads to`);
+    }
+    const isEmpty = (await readdir(path)).length === 0;
+    if (isEmpty && (await stat(path)).dev === (await stat(dirname(path))).dev) return;
+    if (isEmpty) {
+      throw bundleError(
+        'bundle/target',
+        `${path} is a mount point, which nothing can take the place of: name a directory below it, on a stick stickpin/NAME-VERSION-ARCH`,
+      );
+    }
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return;
+    if (systemCodeOf(error) !== 'ENOTDIR') throw error;
+  }
+  throw bundleError(
+    'bundle/target',
+    `${path} is there already and not an empty directory: choose another name or take it away`,
+  );
+}
+
+function targetError(path: string, error: unknown): unknown {
+  const code = systemCodeOf(error);
+  if (error instanceof AppError || code === undefined) return error;
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return bundleError(
+      'bundle/no-space',
+      `no space left while writing ${path}: free some, or choose another place; nothing was left behind`,
+      {
+        disposition: 'wait',
+        cause: error,
+      },
+    );
+  }
+  if (code === 'ABORT_ERR') return error;
+  if (code === 'EFBIG') {
+    return bundleError(
+      'bundle/target',
+      `${path} gets larger than its filesystem allows a file to be: make a directory instead of a tar, or use exFAT or ext4`,
+      { cause: error },
+    );
+  }
+  return bundleError('bundle/target', `${path} can't be written: ${reasonOf(error)}`, { cause: error });
+}

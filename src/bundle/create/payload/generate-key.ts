@@ -1,0 +1,58 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { open, rm } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { parsePublicKey, type SignatureAlgorithm } from '../../keys/keys.ts';
+
+/** Where a new key pair lies. */
+export interface GeneratedKey {
+  readonly keyId: string;
+  readonly algorithm: SignatureAlgorithm;
+  /** PKCS#8 PEM, mode 0600. */
+  readonly privatePath: string;
+  /** SPKI PEM, mode 0644. */
+  readonly publicPath: string;
+}
+
+/**
+ * Makes a key pair and writes `<prefix>.key` and `<prefix>.pub`, both or neither. Files that are there stay as they are.
+ *
+ * @throws AppError `bundle/option`, `bundle/target` (`reject`)
+ */
+export async function generateKey(prefix: string, algorithm: SignatureAlgorithm): Promise<GeneratedKey> {
+  if (prefix.endsWith('/') || ['', '.', '..'].includes(basename(prefix))) {
+    throw bundleError('bundle/option', `--out '${prefix}' has no file name: give a prefix as ./factory-2026`);
+  }
+  const { publicKey, privateKey } =
+    algorithm === 'ed25519' ? generateKeyPairSync('ed25519') : generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+  const publicPem = publicKey.export({ type: 'spki', format: 'pem' }).toString();
+  const privatePem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const [privatePath, publicPath] = [`${prefix}.key`, `${prefix}.pub`];
+  await writeNew(privatePath, privatePem, 0o600);
+  try {
+    await writeNew(publicPath, publicPem, 0o644);
+  } catch (error) {
+    await rm(privatePath, { force: true });
+    throw error;
+  }
+  return { keyId: parsePublicKey(publicPem, publicPath).keyId, algorithm, privatePath, publicPath };
+}
+
+async function writeNew(path: string, text: string, mode: number): Promise<void> {
+  try {
+    const file = await open(path, 'wx', mode);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } catch (error) {
+      await rm(path, { force: true });
+      throw error;
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    const why = systemCodeOf(cause) === 'EEXIST' ? 'it is there already, and no key is overwritten' : reasonOf(cause);
+    throw bundleError('bundle/target', `${path} can't be written: ${why}`, { cause });
+  }
+}

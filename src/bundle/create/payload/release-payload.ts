@@ -1,0 +1,186 @@
+import * as v from 'valibot';
+import type { Digest } from '../../../domain/model/digest.ts';
+import { formatReference, parseReference, type Reference, repositoryOf } from '../../../domain/model/reference.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { parseJson } from '../../format/json.ts';
+import { limits } from '../../limits.ts';
+import type { ImageRequest, ImageSource } from '../images/image-request.ts';
+import { type LayoutRequest, planImages } from '../images/plan-images.ts';
+import { readFileInLayers } from '../layers/layer-file.ts';
+
+/** Where an OpenShift release image lists its payload. */
+const IMAGE_REFERENCES = 'release-manifests/image-references';
+
+// Loose: OpenShift's ImageStream (image.openshift.io/v1) has much more, and its API may grow.
+const imageStream = v.looseObject({
+  kind: v.literal('ImageStream', "must be 'ImageStream'"),
+  spec: v.looseObject({
+    tags: v.array(
+      v.looseObject({
+        name: v.string('must be a name'),
+        from: v.looseObject({ kind: v.string('must be a kind'), name: v.string('must be a reference') }),
+      }),
+    ),
+  }),
+});
+
+/** An image of a release: its name there made a component, and its reference, which always has a digest. */
+export interface PayloadImage {
+  readonly component: string;
+  readonly reference: Reference & { readonly digest: Digest };
+}
+
+/** What a release consists of. */
+export interface ReleasePayload {
+  readonly images: readonly PayloadImage[];
+  /** What people should know, a line each. */
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Whether a payload can come from where the release comes from: other transports hold one image only.
+ *
+ * @throws AppError `bundle/option` (`reject`)
+ */
+export function checkReleaseSource({ reference, source }: ImageRequest): void {
+  if (source.kind === 'layout' || source.location.startsWith('docker://')) return;
+  throw bundleError(
+    'bundle/option',
+    `--release ${formatReference(reference)}=${source.location}: a release comes from docker:// or oci:, where its payload can be too`,
+  );
+}
+
+/**
+ * Reads the payload of an OpenShift release image, for `linux/arch`, out of the layers of that image; at most 4 MiB.
+ *
+ * @param release the release image in a layout on disk.
+ * @throws AppError `bundle/source` (`reject`) that names the release.
+ */
+export async function readReleasePayload(
+  release: LayoutRequest,
+  arch: string,
+  signal: AbortSignal,
+): Promise<ReleasePayload> {
+  const name = formatReference(release.reference);
+  const plan = await planImages([release], arch, signal);
+  const layers = (plan.images[0]?.layers ?? []).flatMap((at) => plan.layers[at]?.path ?? []);
+  const bytes = await readFileInLayers(layers, IMAGE_REFERENCES, limits.manifestBytes, signal);
+  if (bytes === undefined) {
+    throw bundleError('bundle/source', `${name} is no OpenShift release image: it has no ${IMAGE_REFERENCES}`);
+  }
+  return parseImageReferences(bytes, name);
+}
+
+/**
+ * Parses `image-references`, see {@link readReleasePayload}. Of several names of one image the first counts.
+ *
+ * @param release names the release in errors.
+ * @throws AppError `bundle/source` (`reject`) that names the member which is wrong.
+ */
+export function parseImageReferences(bytes: Uint8Array, release: string): ReleasePayload {
+  const what = `${IMAGE_REFERENCES} of ${release}`;
+  const { spec } = parseJson(bytes, imageStream, what, 'bundle/source');
+  const images = new Map<string, PayloadImage>();
+  const components = new Map<string, string>();
+  const warnings: string[] = [];
+  for (const { name, from } of spec.tags) {
+    if (from.kind !== 'DockerImage') {
+      throw bundleError(
+        'bundle/source',
+        `${what}: '${name}' is ${JSON.stringify(from.kind)}, and must be a DockerImage`,
+      );
+    }
+    const reference = payloadReference(from.name, `${what}: '${name}'`);
+    const key = formatReference({ repository: reference.repository, digest: reference.digest });
+    const component = componentOf(name, what);
+    const known = images.get(key);
+    const other = components.get(component) ?? key;
+    if (other !== key) throw bundleError('bundle/source', `${what}: '${name}' is both ${other} and ${key}`);
+    components.set(component, key);
+    if (known === undefined) images.set(key, { component, reference });
+    else if (known.component !== component) {
+      warnings.push(`${release}: '${component}' is the same image as '${known.component}', which is its component`);
+    }
+  }
+  if (images.size === 0) throw bundleError('bundle/source', `${what} names no image`);
+  return { images: [...images.values()], warnings };
+}
+
+function payloadReference(text: string, what: string): PayloadImage['reference'] {
+  try {
+    const { digest, ...reference } = parseReference(text);
+    if (digest !== undefined) return { ...reference, digest };
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw bundleError('bundle/source', `${what}: ${reasonOf(cause)}`, { cause });
+  }
+  throw bundleError(
+    'bundle/source',
+    `${what}: ${text} has no digest, so nobody can tell which image belongs to the release`,
+  );
+}
+
+/** The nearest name that the bundle format allows. */
+function componentOf(name: string, what: string): string {
+  const component = name
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]/g, '-')
+    .replace(/^[^a-z0-9]+/, '')
+    .slice(0, limits.nameBytes);
+  if (component !== '') return component;
+  throw bundleError('bundle/source', `${what}: ${JSON.stringify(name)} can't be made the name of a component`);
+}
+
+/**
+ * What is asked for to have a whole payload, each image from where its release comes from, see {@link payloadSource}. An image that was asked for
+ * with the same digest already keeps its own source, and gets the component unless it has one.
+ *
+ * @returns `asked`, completed, and the payload images that are not among them.
+ */
+export function requestPayload(
+  release: ImageRequest,
+  payload: ReleasePayload,
+  asked: readonly ImageRequest[],
+): { readonly asked: ImageRequest[]; readonly added: ImageRequest[] } {
+  const completed = [...asked];
+  const added: ImageRequest[] = [];
+  for (const { reference, component } of payload.images) {
+    const at = completed.findIndex(
+      (request) =>
+        request.pin !== false &&
+        request.reference.repository === reference.repository &&
+        request.reference.digest === reference.digest,
+    );
+    const same = completed[at];
+    if (same !== undefined) completed[at] = { component, ...same };
+    else {
+      const origin = `release ${formatReference(release.reference)}, ${component}`;
+      added.push({ reference, component, source: payloadSource(release, reference), origin });
+    }
+  }
+  return { asked: completed, added };
+}
+
+/**
+ * Where an image of a payload comes from:
+ * - the release from an OCI layout: the same layout, by digest;
+ * - the release from where its reference says: where the image's own reference says;
+ * - the release from `docker://MIRROR/PATH`, its reference being `REGISTRY/PATH`: a mirror of that registry, so `MIRROR` with the image's path;
+ * - the release from any other `docker://REPOSITORY`: that repository, by digest, as `oc adm release mirror --to` fills it.
+ */
+export function payloadSource(release: ImageRequest, image: PayloadImage['reference']): ImageSource {
+  const { source, reference } = release;
+  if (source.kind === 'layout') {
+    return { kind: 'layout', directory: source.directory, selector: { kind: 'digest', digest: image.digest } };
+  }
+  const repository = repositoryOf(source.location.slice('docker://'.length));
+  return { kind: 'skopeo', location: `docker://${mirrored(repository, reference, image)}@${image.digest}` };
+}
+
+function mirrored(repository: string, release: Reference, image: Reference): string {
+  if (repository === release.repository) return image.repository;
+  const path = release.repository.slice(release.registry.length);
+  const isMirror = repository.endsWith(path) && image.registry === release.registry;
+  return isMirror ? `${repository.slice(0, -path.length)}${image.repository.slice(image.registry.length)}` : repository;
+}

@@ -1,0 +1,81 @@
+import { sign } from 'node:crypto';
+import { readdir, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { bundleError } from '../../bundle-error.ts';
+import { type Envelope, formatEnvelope, PAYLOAD_TYPE, preAuthenticationEncoding } from '../../format/dsse.ts';
+import { parsePayload } from '../../format/schema.ts';
+import type { PrivateKey } from '../../keys/keys.ts';
+import { isBundleTar, openBundle } from '../../read/open-bundle.ts';
+import { readEnvelope } from '../../verify/judge-bundle.ts';
+import { checkSpace, replaceFile, writeSynced } from '../output/staging.ts';
+import { copyTarWithEnvelope } from '../output/write-tar.ts';
+
+/** An envelope of bundle format 1 around a payload, without signatures. */
+export function unsignedEnvelope(payload: Buffer): Envelope {
+  return { payloadType: PAYLOAD_TYPE, payload, signatures: [] };
+}
+
+/** The envelope with a signature by `key` at its end; an earlier one by the same key is replaced. */
+export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: PrivateKey): Envelope {
+  const covered = preAuthenticationEncoding(envelope.payloadType, envelope.payload);
+  const signature =
+    algorithm === 'ed25519' ? sign(null, covered, key) : sign('sha256', covered, { key, dsaEncoding: 'der' });
+  const others = envelope.signatures.filter((other) => other.keyId !== keyId);
+  return { ...envelope, signatures: [...others, { keyId, signature }] };
+}
+
+/**
+ * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is spread. What was signed before an error stays
+ * signed; signing again changes nothing about it.
+ *
+ * @returns the paths that were signed, and the envelope as it is now in all of them.
+ * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes are not of one bundle.
+ */
+export async function signVolumes(
+  path: string,
+  key: PrivateKey,
+  signal: AbortSignal,
+): Promise<{ readonly paths: readonly string[]; readonly envelope: Envelope }> {
+  const volumes = await volumesIn(path);
+  const [first, ...others] = volumes;
+  if (first === undefined) return { paths: [path], envelope: await signBundle(path, key, signal) };
+  const { payload } = await readEnvelope(openBundle(first), signal);
+  for (const other of others) {
+    if ((await readEnvelope(openBundle(other), signal)).payload.equals(payload)) continue;
+    throw bundleError(
+      'bundle/inconsistent',
+      `${first} and ${other} are not volumes of one bundle: sign each bundle by itself`,
+    );
+  }
+  for (const volume of others) await signBundle(volume, key, signal);
+  return { paths: volumes, envelope: await signBundle(first, key, signal) };
+}
+
+/** Paths of the volumes in a folder that is no bundle itself, by number; none when it is one, or a file. */
+async function volumesIn(path: string): Promise<string[]> {
+  const names = await readdir(path).catch(() => []); // reading the bundle tells what is wrong
+  if (names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) return [];
+  const numbers = names.filter((name) => /^[1-9][0-9]{0,3}$/.test(name)).map(Number);
+  return numbers.sort((a, b) => a - b).map((number) => join(path, String(number)));
+}
+
+/**
+ * Adds a signature to the bundle at `path`, replacing `bundle.dsse.json` atomically. A tar file is written anew as a whole, beside the old one.
+ *
+ * @returns the envelope as it is now.
+ * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is no bundle; `bundle/target`, `bundle/no-space`.
+ */
+export async function signBundle(path: string, key: PrivateKey, signal: AbortSignal): Promise<Envelope> {
+  const envelope = await readEnvelope(openBundle(path), signal);
+  const { created } = parsePayload(envelope.payload);
+  const signed = signEnvelope(envelope, key);
+  const bytes = formatEnvelope(signed);
+  signal.throwIfAborted();
+  if (isBundleTar(path)) {
+    await checkSpace(dirname(resolve(path)), (await stat(path)).size);
+    await replaceFile(path, (temporary) => copyTarWithEnvelope(path, temporary, { bytes, created }, signal));
+  } else {
+    await replaceFile(join(path, 'bundle.dsse.json'), (temporary) => writeSynced(temporary, bytes));
+  }
+  return signed;
+}

@@ -1,0 +1,78 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
+import { hexOf } from '../../../domain/model/digest.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { limits } from '../../limits.ts';
+import type { BundleFile, BundleReader } from '../../read/bundle-reader.ts';
+import { isBundleTar } from '../../read/open-bundle.ts';
+import { readBlob } from '../../read/read-blob.ts';
+import { readContents, readUntrusted } from '../../verify/judge-bundle.ts';
+import { buildDirectory, syncDirectory, writeSynced } from '../output/staging.ts';
+
+/** An envelope that was taken out of a bundle. */
+export interface TakenEnvelope {
+  readonly bundle: VerifiedBundle;
+  readonly files: number;
+  readonly sizeBytes: number;
+}
+
+/**
+ * Copies a bundle without its layers to the directory `out`, all or nothing: the signed files, with `contents.json` beside them, and the manifests,
+ * configs, signatures and attachments, so that its tags can be given from them alone. Digests are checked; the signatures are judged by nobody.
+ *
+ * @throws AppError `bundle/option` (`reject`) when `out` names a tar; `bundle/source` when a document is absent or damaged; as `readUntrusted()` and
+ *   `buildDirectory()`.
+ */
+export async function takeEnvelope(reader: BundleReader, out: string, signal: AbortSignal): Promise<TakenEnvelope> {
+  if (isBundleTar(out)) throw bundleError('bundle/option', `out: ${out} is one file: give a directory`);
+  const { bundle, documents, blobs } = await readUntrusted(reader, signal);
+  const attached = (bundle.payload.attachments ?? []).map(({ digest }) => digest);
+  let files = 0;
+  let sizeBytes = 0;
+  const write = async (path: string, bytes: Buffer): Promise<void> => {
+    await writeSynced(path, bytes);
+    files += 1;
+    sizeBytes += bytes.length;
+  };
+  await buildDirectory(out, async (staging) => {
+    const folder = join(staging, 'blobs', 'sha256');
+    await mkdir(folder, { recursive: true });
+    for (const digest of new Set([...documents, ...attached])) {
+      signal.throwIfAborted();
+      const read = await readBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, signal);
+      if (read.kind === 'missing') {
+        throw bundleError(
+          'bundle/source',
+          `blob ${digest} of ${reader.path} is ${read.missing.why}: name the whole bundle, or copy it again`,
+        );
+      }
+      await write(join(folder, hexOf(digest)), read.bytes);
+    }
+    const { bytes } = await readContents(reader, bundle.payload.contents, signal);
+    await write(join(staging, 'contents.json'), bytes);
+    await write(join(staging, 'index.json'), await reader.readFile('index.json', limits.indexBytes, signal));
+    const layout = await readIfThere(reader, 'oci-layout', limits.layoutBytes, signal);
+    if (layout !== undefined) await write(join(staging, 'oci-layout'), layout);
+    const envelope = await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal);
+    await write(join(staging, 'bundle.dsse.json'), envelope);
+    for (const directory of [folder, join(staging, 'blobs')]) await syncDirectory(directory);
+  });
+  return { bundle, files, sizeBytes };
+}
+
+/** A node does not need `oci-layout`, and a hand-made bundle may lack it. */
+async function readIfThere(
+  reader: BundleReader,
+  name: BundleFile,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
+  try {
+    return await reader.readFile(name, maxBytes, signal);
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'bundle/absent') return undefined;
+    throw error;
+  }
+}

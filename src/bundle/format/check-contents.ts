@@ -1,0 +1,130 @@
+import type { Contents, Image, Layer, Payload } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
+import { bundleError } from '../bundle-error.ts';
+import { limits } from '../limits.ts';
+import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
+
+/**
+ * Whether `contents.json` keeps the limits of the format and agrees with itself and with the payload: each layer and reference once, indexes in range, references
+ * canonical and by the image's digest, tags in the repository of their image and each naming one image, attached ones too, components unique,
+ * totals right.
+ *
+ * @throws AppError `bundle/contents` (`reject`) that names the image or layer.
+ */
+export function checkContents(contents: Contents, payload: Payload): void {
+  checkCounts(contents);
+  checkLayers(contents.layers, payload);
+  const seen = {
+    references: new Set<string>(),
+    tags: new Map<string, Digest>(),
+    attached: new Map<string, Digest>(),
+    components: new Set<string>(),
+  };
+  for (const image of contents.images) {
+    checkReference(image);
+    checkTags(image, seen.tags);
+    checkAttached(image, seen.attached);
+    once(seen.references, image.reference, 'reference');
+    if (image.component !== undefined) once(seen.components, image.component, 'component');
+    const outside = image.layers.find((at) => at >= contents.layers.length);
+    if (outside !== undefined) throw wrong(`${image.reference}: there is no layer ${outside}`);
+  }
+  checkTotals(contents, payload);
+}
+
+/** Each round of a node looks at all of this. */
+function checkCounts({ layers, images }: Contents): void {
+  const sum = (countOf: (image: Image) => number) => images.reduce((total, image) => total + countOf(image), 0);
+  const attached = (image: Image) => (image.attached ?? []).reduce((total, { blobs }) => total + blobs.length, 0);
+  const counts = [
+    ['layers', layers.length, limits.layers],
+    ['layers of images', sum((image) => image.layers.length), limits.layerUses],
+    ['tags', sum((image) => image.tags.length), limits.tags],
+    ['attached blobs', sum(attached), limits.attachedBlobsInAll],
+  ] as const;
+  for (const [what, count, most] of counts) {
+    if (count > most) {
+      throw wrong(`it has ${count} ${what}, and ${most} are allowed; spread the images over several bundles`);
+    }
+  }
+}
+
+function checkLayers(layers: readonly Layer[], { update }: Payload): void {
+  const digests = new Set<string>();
+  for (const layer of layers) {
+    once(digests, layer.digest, 'layer');
+    if (layer.inBase && update?.base === undefined) {
+      throw wrong(`layer ${layer.digest} is left to a base, and the payload names none`);
+    }
+  }
+}
+
+function checkReference(image: Image): void {
+  if (!isCanonicalReference(image.reference) || !image.reference.endsWith(`@${image.digest}`)) {
+    throw wrong(
+      `${printable(image.reference)}: reference must be registry/repository@${image.digest}, its host in lower case`,
+    );
+  }
+  if (parseReference(image.reference).tag !== undefined)
+    throw wrong(`${image.reference}: reference must not carry a tag`);
+  if (!manifestMediaTypes.has(image.mediaType)) {
+    throw wrong(
+      `${image.reference}: mediaType ${printable(image.mediaType)} is neither an image manifest nor an image index`,
+    );
+  }
+}
+
+function checkTags(image: Image, seen: Map<string, Digest>): void {
+  const { repository } = parseReference(image.reference);
+  for (const text of image.tags) {
+    const reference = isCanonicalReference(text) ? parseReference(text) : undefined;
+    if (reference?.tag === undefined || reference.digest !== undefined || reference.repository !== repository) {
+      throw wrong(`${image.reference}: tag ${printable(text)} must be ${repository}:<tag>`);
+    }
+    if (seen.has(text)) throw wrong(`tag ${text} is listed twice`);
+    seen.set(text, image.digest);
+  }
+}
+
+/** Two images of a repository may share what is attached, as an index and its own manifest do; a tag names one manifest all the same. */
+function checkAttached(image: Image, seen: Map<string, Digest>): void {
+  const { repository } = parseReference(image.reference);
+  const own = new Set<string>();
+  for (const { tag, digest, mediaType } of image.attached ?? []) {
+    once(own, tag, `${image.reference}: attached tag`);
+    if (indexMediaTypes.has(mediaType) || !manifestMediaTypes.has(mediaType)) {
+      throw wrong(`${image.reference}: mediaType ${printable(mediaType)} of ${tag} is no image manifest`);
+    }
+    const name = `${repository}:${tag}`;
+    if ((seen.get(name) ?? digest) !== digest) throw wrong(`attached tag ${name} is listed with two digests`);
+    seen.set(name, digest);
+  }
+}
+
+function checkTotals({ layers, images }: Contents, { totals }: Payload): void {
+  const sums = {
+    images: images.length,
+    diskBytes: layers.reduce((sum, layer) => sum + layer.diskBytes, 0),
+    inodes: layers.reduce((sum, layer) => sum + layer.inodes, 0),
+  };
+  for (const field of ['images', 'diskBytes', 'inodes'] as const) {
+    if (sums[field] !== totals[field]) {
+      throw wrong(`the payload says totals.${field} ${totals[field]}, contents.json makes ${sums[field]}`);
+    }
+  }
+}
+
+function once(seen: Set<string>, value: string, what: string): void {
+  if (seen.has(value)) throw wrong(`${what} ${value} is listed twice`);
+  seen.add(value);
+}
+
+/** Text that has not been checked yet, in a form that a terminal survives. */
+function printable(text: string): string {
+  return JSON.stringify(text.length > 300 ? `${text.slice(0, 300)}…` : text);
+}
+
+function wrong(message: string) {
+  return bundleError('bundle/contents', `contents.json: ${message}`);
+}

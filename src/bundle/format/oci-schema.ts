@@ -1,0 +1,99 @@
+import * as v from 'valibot';
+import { type Digest, isDigest } from '../../domain/model/digest.ts';
+import type { BundleErrorCode } from '../bundle-error.ts';
+import { limits } from '../limits.ts';
+import { parseJson } from './json.ts';
+
+/** Media types of the OCI image-spec 1.1 (media-types.md) and of Docker's schema 2, which runtimes treat alike. */
+export const mediaTypes = {
+  ociIndex: 'application/vnd.oci.image.index.v1+json',
+  ociManifest: 'application/vnd.oci.image.manifest.v1+json',
+  ociConfig: 'application/vnd.oci.image.config.v1+json',
+  dockerList: 'application/vnd.docker.distribution.manifest.list.v2+json',
+  dockerManifest: 'application/vnd.docker.distribution.manifest.v2+json',
+  dockerConfig: 'application/vnd.docker.container.image.v1+json',
+} as const;
+
+/** Media types of an index over manifests for several platforms. */
+export const indexMediaTypes: ReadonlySet<string> = new Set([mediaTypes.ociIndex, mediaTypes.dockerList]);
+
+/** Media types that an image's reference may lead to: a manifest or an index. */
+export const manifestMediaTypes: ReadonlySet<string> = new Set([
+  ...indexMediaTypes,
+  mediaTypes.ociManifest,
+  mediaTypes.dockerManifest,
+]);
+
+/** Media types of an image config. */
+export const configMediaTypes: ReadonlySet<string> = new Set([mediaTypes.ociConfig, mediaTypes.dockerConfig]);
+
+const digest = v.custom<Digest>(
+  (value) => typeof value === 'string' && isDigest(value),
+  'must be sha256:<64 lower-case hex digits>',
+);
+const size = v.pipe(v.number(), v.safeInteger('must be an integer'), v.minValue(0, 'must not be negative'));
+const descriptorFields = { mediaType: v.string(), digest, size };
+const descriptor = v.object(descriptorFields);
+
+/** image-spec, annotations.md: what an entry of a layout is called. */
+const REF_NAME = 'org.opencontainers.image.ref.name';
+
+// image-spec says that implementations must ignore properties that they do not know; what is not read here is not kept either.
+const indexEntry = v.object({
+  ...descriptorFields,
+  platform: v.exactOptional(
+    v.object({ architecture: v.string(), os: v.string(), variant: v.exactOptional(v.string()) }),
+  ),
+  annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(v.string()) })),
+});
+const index = v.object({ schemaVersion: v.literal(2), manifests: v.array(indexEntry) });
+const manifest = v.object({ schemaVersion: v.literal(2), config: descriptor, layers: v.array(descriptor) });
+const config = v.object({
+  architecture: v.exactOptional(v.string()),
+  os: v.exactOptional(v.string()),
+  rootfs: v.object({ diff_ids: v.array(digest) }),
+});
+
+/** An OCI content descriptor (descriptor.md); `size` in bytes. */
+export type Descriptor = v.InferOutput<typeof descriptor>;
+/** An entry of an image index: a descriptor with its platform. */
+export type IndexEntry = v.InferOutput<typeof indexEntry>;
+/** An image index (image-index.md) or Docker's manifest list. */
+export type ImageIndex = v.InferOutput<typeof index>;
+/** An image manifest (manifest.md) or Docker's schema 2. */
+export type ImageManifest = v.InferOutput<typeof manifest>;
+/** An image config (config.md), as far as it is read here. */
+export type ImageConfig = v.InferOutput<typeof config>;
+
+/** Parses an image index. @throws AppError `code` (`reject`) that names `what` and the member */
+export function parseIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
+  return parseJson(bytes, index, what, code);
+}
+
+/** As {@link parseIndex}, for the `index.json` of a bundle, which lists all of its images and tags. */
+export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
+  return parseJson(bytes, index, what, code, limits.treeItems);
+}
+
+/** Parses an image manifest. @throws AppError `code` (`reject`) that names `what` and the member */
+export function parseManifest(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageManifest {
+  return parseJson(bytes, manifest, what, code);
+}
+
+/** Parses an image config. @throws AppError `code` (`reject`) that names `what` and the member */
+export function parseConfig(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageConfig {
+  return parseJson(bytes, config, what, code);
+}
+
+/**
+ * The entry of an index for `linux` on `architecture` (a GOARCH); attestations (`unknown/unknown`) never match. Of several variants the
+ * first counts, as runtimes choose it on the baseline machine.
+ */
+export function entryForPlatform(of: ImageIndex, architecture: string): IndexEntry | undefined {
+  return of.manifests.find(
+    (entry) =>
+      entry.platform?.os === 'linux' &&
+      entry.platform.architecture === architecture &&
+      !indexMediaTypes.has(entry.mediaType),
+  );
+}

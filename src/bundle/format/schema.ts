@@ -1,0 +1,247 @@
+import * as v from 'valibot';
+import type { Advisory, Contents, Payload } from '../../domain/model/bundle.ts';
+import { type Digest, isDigest } from '../../domain/model/digest.ts';
+import { isVersion, isVersionRange } from '../../domain/model/version.ts';
+import { bundleError } from '../bundle-error.ts';
+import { parsePublicKey } from '../keys/keys.ts';
+import { limits } from '../limits.ts';
+import { decodeJson, parseJson, validateJson } from './json.ts';
+
+/** Architectures of bundles, as Go names them. */
+export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
+
+/** A release stream's name. */
+const BUNDLE_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for, since texts reach terminals
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+const KEY_ID = /^[0-9a-f]{64}$/;
+const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
+const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
+
+/** Whether `text` may name an attachment: a file name that every filesystem takes, of at most 255 bytes. */
+export function isPlainFileName(text: string): boolean {
+  return FILE_NAME.test(text) && Buffer.byteLength(text) <= limits.nameBytes;
+}
+
+/** Whether `text` is an RFC 3339 time with zone that exists in the calendar. */
+export function isTimestamp(text: string): boolean {
+  if (!RFC3339.test(text) || Number.isNaN(Date.parse(text))) return false;
+  // Date.parse() makes the 2nd of March of a 30th of February.
+  const day = text.slice(0, 10);
+  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+}
+
+const digest = v.custom<Digest>(
+  (value) => typeof value === 'string' && isDigest(value),
+  'must be sha256:<64 lower-case hex digits>',
+);
+const count = v.pipe(
+  v.number('must be a number'),
+  v.safeInteger('must be an integer'),
+  v.minValue(0, 'must not be negative'),
+);
+const sequence = v.pipe(count, v.minValue(1, 'must be at least 1'));
+const time = v.pipe(v.string(), v.check(isTimestamp, 'must be a time as 2026-01-31T12:00:00Z (RFC 3339)'));
+const version = v.pipe(
+  v.string(),
+  v.check(isVersion, 'must be a SemVer version or <app>[-rev<N>[-b<build>]], at most 128 characters'),
+);
+const text = v.pipe(
+  v.string(),
+  v.maxLength(limits.textLength, `must have at most ${limits.textLength} characters`),
+  v.check((value) => !CONTROL.test(value), 'must not hold control characters'),
+);
+const reason = v.strictObject({ reason: text });
+
+function sizeUpTo(maxBytes: number) {
+  return v.pipe(count, v.maxValue(maxBytes, `must be at most ${maxBytes} bytes`));
+}
+
+function items<Item extends v.GenericSchema>(item: Item) {
+  return v.pipe(v.array(item), v.maxLength(limits.payloadItems, `must have at most ${limits.payloadItems} entries`));
+}
+
+const rollout = v.strictObject({
+  start: time,
+  durationMinutes: v.exactOptional(count),
+  startPercentage: v.exactOptional(v.pipe(v.number(), v.minValue(0), v.maxValue(100))),
+});
+
+const update = v.strictObject({
+  from: v.exactOptional(v.pipe(v.string(), v.check(isVersionRange, 'must be a SemVer range as ">=4.12.0 <4.13.7"'))),
+  barrier: v.exactOptional(reason),
+  deadend: v.exactOptional(reason),
+  rollout: v.exactOptional(rollout),
+  endOfLife: v.exactOptional(time),
+  base: v.exactOptional(digest),
+});
+
+const attachment = v.strictObject({
+  name: v.pipe(v.string(), v.regex(FILE_NAME, 'must be a plain file name'), v.maxBytes(limits.nameBytes)),
+  mediaType: text,
+  digest,
+  size: sizeUpTo(limits.attachmentBytes),
+});
+
+/** Regardless of case, since they may be laid on any filesystem. */
+function haveDistinctNames(attachments: readonly { readonly name: string }[]): boolean {
+  return new Set(attachments.map(({ name }) => name.toLowerCase())).size === attachments.length;
+}
+
+/** SPKI in PEM. A key that can't be read would be found out when it is too late to refuse the bundle. */
+const publicKey = v.pipe(
+  v.string(),
+  v.maxLength(limits.textLength),
+  v.check(isPublicKey, 'must be an Ed25519 or ECDSA P-256 public key in PEM'),
+);
+
+function isPublicKey(pem: string): boolean {
+  try {
+    parsePublicKey(pem, '');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const advisory = v.strictObject({
+  version,
+  deadend: v.exactOptional(v.boolean()),
+  barrier: v.exactOptional(v.boolean()),
+  reason: text,
+});
+
+const payload = v.strictObject({
+  schemaVersion: v.literal(1),
+  name: v.pipe(v.string(), v.regex(BUNDLE_NAME, `must match ${BUNDLE_NAME.source}`)),
+  version,
+  arch: v.picklist(architectures, `must be one of ${architectures.join(', ')}`),
+  sequence,
+  created: time,
+  expires: v.exactOptional(time),
+  index: v.strictObject({ digest, size: sizeUpTo(limits.indexBytes) }),
+  contents: v.strictObject({ digest, size: sizeUpTo(limits.contentsPointerBytes) }),
+  totals: v.strictObject({
+    images: v.pipe(count, v.maxValue(limits.images, `must be at most ${limits.images}`)),
+    blobs: count,
+    sizeBytes: count,
+    diskBytes: count,
+    inodes: count,
+  }),
+  update: v.exactOptional(update),
+  schedule: v.exactOptional(v.picklist(['immediate', 'manual'], "must be 'immediate' or 'manual'")),
+  advisories: v.exactOptional(items(advisory)),
+  trust: v.exactOptional(
+    v.strictObject({
+      keys: v.exactOptional(items(publicKey)),
+      revoked: v.exactOptional(
+        items(v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits'))),
+      ),
+    }),
+  ),
+  attachments: v.exactOptional(
+    v.pipe(
+      items(attachment),
+      v.check((all) => haveDistinctNames(all), 'must have distinct names'),
+    ),
+  ),
+  warnings: v.exactOptional(v.pipe(v.array(text), v.maxLength(limits.images))),
+  annotations: v.exactOptional(
+    v.pipe(
+      v.record(text, text),
+      v.check(
+        (all) => Object.keys(all).length <= limits.payloadItems,
+        `must have at most ${limits.payloadItems} entries`,
+      ),
+    ),
+  ),
+});
+
+const layer = v.strictObject({
+  digest,
+  sizeBytes: count,
+  diffId: digest,
+  uncompressedBytes: count,
+  diskBytes: count,
+  inodes: count,
+  inBase: v.exactOptional(v.literal(true)),
+});
+
+const document = { digest, size: sizeUpTo(limits.manifestBytes) };
+
+const attachedTag = v.strictObject({
+  tag: v.pipe(v.string(), v.regex(ATTACHED_TAG, 'must be sha256-<64 hex digits>.sig, .att or .sbom')),
+  ...document,
+  mediaType: v.string(),
+  blobs: v.pipe(
+    v.array(v.strictObject(document)),
+    v.maxLength(limits.attachedBlobs, `must have at most ${limits.attachedBlobs} entries`),
+  ),
+});
+
+const image = v.strictObject({
+  reference: v.string(),
+  digest,
+  mediaType: v.string(),
+  tags: v.optional(v.array(v.string()), () => []),
+  component: v.exactOptional(
+    v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name as etcd'), v.maxBytes(limits.nameBytes)),
+  ),
+  pin: v.optional(v.boolean(), true),
+  layers: v.pipe(
+    v.array(count),
+    v.maxLength(limits.layersPerImage, `must have at most ${limits.layersPerImage} layers`),
+  ),
+  attached: v.exactOptional(
+    v.pipe(v.array(attachedTag), v.maxLength(limits.attachedTags, `must have at most ${limits.attachedTags} entries`)),
+  ),
+});
+
+const contents = v.strictObject({
+  layers: v.array(layer),
+  images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),
+});
+
+/**
+ * Parses the decoded payload of an envelope (bundle format 1, "Payload"). A member that is not known is an error: an older node must not
+ * overlook a restriction that it does not understand, and new members come with a new `schemaVersion`.
+ *
+ * @throws AppError `bundle/schema-version` when written for another version; `bundle/payload` with the member's path otherwise.
+ */
+export function parsePayload(bytes: Uint8Array): Payload {
+  const value = decodeJson(bytes, 'payload', 'bundle/payload');
+  const found =
+    typeof value === 'object' && value !== null && 'schemaVersion' in value ? value.schemaVersion : undefined;
+  if (found !== 1 && (typeof found === 'number' || typeof found === 'string')) {
+    throw bundleError(
+      'bundle/schema-version',
+      `payload: schemaVersion ${JSON.stringify(found).slice(0, 40)} is not known, this stickpin reads 1: update stickpin`,
+    );
+  }
+  return validateJson(value, payload, 'payload', 'bundle/payload');
+}
+
+/** Parses a file of advisories for a new bundle: one, or a list. @throws AppError `bundle/option` that names the file and the member */
+export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advisory[] {
+  const value = decodeJson(bytes, path, 'bundle/option');
+  const schema = Array.isArray(value)
+    ? items(advisory)
+    : v.pipe(
+        advisory,
+        v.transform((one) => [one]),
+      );
+  return validateJson(value, schema, path, 'bundle/option');
+}
+
+/**
+ * Parses `contents.json`, its form only; {@link checkContents} looks at what it says.
+ *
+ * @param maxItems most members and elements that it may have; what was accepted and stored before needs no limit.
+ * @throws AppError `bundle/contents`
+ */
+export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {
+  return parseJson(bytes, contents, 'contents.json', 'bundle/contents', maxItems);
+}

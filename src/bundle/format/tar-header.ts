@@ -1,0 +1,119 @@
+import { bundleError } from '../bundle-error.ts';
+
+/** Tar archives consist of blocks of this many bytes (POSIX pax, "ustar Interchange Format"). */
+export const TAR_BLOCK_BYTES = 512;
+
+/** What is read of a tar header. `storedBytes` is the size of the data behind it, without padding. */
+export interface TarHeader {
+  /** As it is stored: with `./` or a `/` at its end where the archive has them. */
+  readonly name: string;
+  /** The typeflag, with NUL as `0`. */
+  readonly type: string;
+  readonly storedBytes: number;
+  /** Size of the file once unpacked; more than `storedBytes` for an old GNU sparse file. */
+  readonly unpackedBytes: number;
+  /** Whether blocks of GNU's sparse map follow before the data. */
+  readonly hasSparseMap: boolean;
+}
+
+/** Types without data, whatever their size field says (as Go's archive/tar and libarchive read them). */
+const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
+
+/**
+ * Reads a header block.
+ *
+ * @returns undefined for a block of zeros, which ends the archive.
+ * @throws AppError `bundle/tar` (`reject`) when the checksum or a number is wrong.
+ */
+export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
+  if (block.every((byte) => byte === 0)) return undefined;
+  if (isCompressed(block)) throw notTar('it is compressed, and a bundle is read in place; pack it again with tar -cf');
+  if (!hasGoodChecksum(block)) throw notTar('a header has a wrong checksum');
+  const type = block[156] === 0 ? '0' : String.fromCharCode(block[156] ?? 0);
+  const storedBytes = HEADER_ONLY.has(type) ? 0 : readNumber(block.subarray(124, 136));
+  const isSparse = type === 'S';
+  return {
+    name: readName(block),
+    type,
+    storedBytes,
+    unpackedBytes: isSparse ? readNumber(block.subarray(483, 495)) : storedBytes,
+    hasSparseMap: isSparse && block[482] !== 0,
+  };
+}
+
+/** Whether another block of GNU's sparse map follows this one. */
+export function hasMoreSparseMap(block: Uint8Array): boolean {
+  return block[504] !== 0;
+}
+
+/** The records of a pax extended header: `LENGTH KEY=VALUE\n` each. @throws AppError `bundle/tar` (`reject`) */
+export function parsePaxRecords(body: Buffer): Map<string, string> {
+  const records = new Map<string, string>();
+  for (let at = 0; at < body.length; ) {
+    const space = body.indexOf(0x20, at);
+    const length = space < 0 ? Number.NaN : Number(body.toString('latin1', at, space));
+    const record =
+      Number.isSafeInteger(length) && length > space - at ? body.toString('utf8', space + 1, at + length) : '';
+    const equals = record.indexOf('=');
+    if (equals < 1 || at + length > body.length || !record.endsWith('\n')) throw notTar('a pax header is malformed');
+    records.set(record.slice(0, equals), record.slice(equals + 1, -1));
+    at += length;
+  }
+  return records;
+}
+
+/** Bytes that data of this size takes in an archive, padding included. */
+export function paddedTarBytes(sizeBytes: number): number {
+  return Math.ceil(sizeBytes / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES;
+}
+
+/** `bundle/tar` (`reject`) for bytes that are no tar archive. */
+export function notTar(why: string) {
+  return bundleError('bundle/tar', `not a tar archive: ${why}`);
+}
+
+/** POSIX archives cut a long name in two; GNU's use the place of the first half otherwise. */
+function readName(block: Uint8Array): string {
+  const name = readText(block.subarray(0, 100));
+  const prefix = readText(block.subarray(257, 263)) === 'ustar' ? readText(block.subarray(345, 500)) : '';
+  return prefix === '' ? name : `${prefix}/${name}`;
+}
+
+function readText(field: Uint8Array): string {
+  const end = field.indexOf(0);
+  return Buffer.from(end < 0 ? field : field.subarray(0, end)).toString('utf8');
+}
+
+function hasGoodChecksum(block: Uint8Array): boolean {
+  let unsigned = 0;
+  let signed = 0;
+  block.forEach((byte, at) => {
+    const counted = at >= 148 && at < 156 ? 0x20 : byte;
+    unsigned += counted;
+    signed += counted > 127 ? counted - 256 : counted;
+  });
+  const said = readNumber(block.subarray(148, 156));
+  // Old tars summed signed bytes.
+  return said === unsigned || said === signed;
+}
+
+/** Whether this is the beginning of a gzip (RFC 1952), zstd (RFC 8878) or xz file. */
+function isCompressed(block: Uint8Array): boolean {
+  const start = Buffer.from(block.subarray(0, 4)).toString('hex');
+  return ['1f8b', '28b52ffd', 'fd377a58'].some((magic) => start.startsWith(magic));
+}
+
+/** An octal number, or GNU's base-256 when the first bit is set. */
+function readNumber(field: Uint8Array): number {
+  const first = field[0] ?? 0;
+  if (first & 0x80) {
+    const value = field.reduce((sum, byte, at) => sum * 256 + (at === 0 ? byte & 0x7f : byte), 0);
+    if (first & 0x40 || !Number.isSafeInteger(value)) throw notTar('a number is out of range');
+    return value;
+  }
+  const text = String.fromCharCode(...field)
+    .replace(/[\0 ]+$/, '')
+    .trimStart();
+  if (!/^[0-7]*$/.test(text)) throw notTar('a number is not octal');
+  return text === '' ? 0 : Number.parseInt(text, 8);
+}

@@ -1,0 +1,158 @@
+import type { Stats } from 'node:fs';
+import { constants, lstat, open, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { bundleError } from '../bundle-error.ts';
+import { limits } from '../limits.ts';
+
+/** What is wrong with a folder of keys, or with a file of it. `message` names the path and says why, `remedy` what to do. */
+export interface KeyProblem {
+  /** The file's name in the folder, or the folder's path. */
+  readonly file: string;
+  readonly message: string;
+  readonly remedy: string;
+  /** A revocation may be hidden behind it, so that no key counts. */
+  readonly hidesRevocations: boolean;
+}
+
+/** A problem in one sentence without full stop, with what to do. */
+export function keyProblemLine({ message, remedy }: KeyProblem): string {
+  return `${message}; ${remedy}`;
+}
+
+/** How a folder of keys is judged. */
+export interface KeysFolderRules {
+  /** The folder was read once, so that it must be there. Default false. */
+  readonly wasSeen?: boolean;
+  /**
+   * The user who, beside root, may own the folder and its key files; nobody else may be able to write them. Default: this is not looked at, as for
+   * a folder that a person names on a command line.
+   */
+  readonly ownUid?: number;
+}
+
+/** The names in a folder of keys, hidden ones left out. */
+export interface KeysListing {
+  /** Sorted; empty when the folder can't be listed. */
+  readonly names: readonly string[];
+  readonly problems: readonly KeyProblem[];
+  /** The folder is there and was listed. */
+  readonly isListed: boolean;
+}
+
+/** Lists a folder of keys. Never throws for what lies there. A folder that is not there and never was holds no key. */
+export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFolderRules): Promise<KeysListing> {
+  const fail = (message: string, remedy: string): KeysListing => ({
+    names: [],
+    problems: [{ file: folder, message: `${folder} ${message}`, remedy, hidesRevocations: true }],
+    isListed: false,
+  });
+  try {
+    const fault = accessFault(folder, await stat(folder), ownUid);
+    const names = (await readdir(folder)).filter((name) => !name.startsWith('.')).sort();
+    if (names.length > limits.keys) {
+      return fail(
+        `holds more than ${limits.keys} files, and none is read`,
+        `take away what is no *.pub and no *.revoked file; one *.revoked file may name many key ids`,
+      );
+    }
+    return { names, problems: fault === undefined ? [] : [{ ...fault, file: folder }], isListed: true };
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ENOENT') {
+      return fail(`can't be read: ${reasonOf(error)}`, `make it a folder that root can read, with mode 0755`);
+    }
+    if (await isLink(folder))
+      return fail('is a link that leads nowhere', 'mend the link, or make a folder in its place');
+    if (wasSeen !== true) return { names: [], problems: [], isListed: false };
+    return fail(
+      'is gone, and it was there before',
+      `make it again with the files that it held; if it held none: install -d -m 0755 ${folder}`,
+    );
+  }
+}
+
+/** A key file that was read: its text, and what is wrong with who may write it. */
+export interface KeyFileText {
+  readonly text: string;
+  readonly fault?: Omit<KeyProblem, 'file'>;
+}
+
+/**
+ * The text of a key file, at most 16 KiB, with what is wrong with who may write it.
+ *
+ * @throws AppError `bundle/key-file` (`reject`)
+ */
+export async function readGuardedKeyFile(
+  path: string,
+  ownUid: number | undefined,
+  signal: AbortSignal,
+): Promise<KeyFileText> {
+  try {
+    // Without O_NONBLOCK a FIFO would be waited for.
+    const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const found = await handle.stat();
+      if (!found.isFile() || found.size > limits.keyFileBytes) {
+        throw bundleError('bundle/key-file', `key file ${path} is not a file of at most ${limits.keyFileBytes} bytes`);
+      }
+      const text = await handle.readFile({ encoding: 'utf8', signal });
+      const fault = accessFault(path, found, ownUid);
+      return { text, ...(fault !== undefined && { fault }) };
+    } finally {
+      await handle.close();
+    }
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
+    throw bundleError('bundle/key-file', `key file ${path} can't be read: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+/** The text of a key file, at most 16 KiB. @throws AppError `bundle/key-file` (`reject`) */
+export async function readKeyFile(path: string, signal: AbortSignal): Promise<string> {
+  return (await readGuardedKeyFile(path, undefined, signal)).text;
+}
+
+/** Names that are neither `*.pub` nor `*.revoked`: told, so that no misspelt revocation goes unnoticed. */
+export function strayFiles(folder: string, names: readonly string[]): readonly KeyProblem[] {
+  return names
+    .filter((name) => !/\.(pub|revoked)$/.test(name))
+    .map((name) => ({
+      file: name,
+      message: `${join(folder, name)} is ignored: only *.pub and *.revoked are read here`,
+      remedy: 'rename the file or move it away',
+      hidesRevocations: false,
+    }));
+}
+
+/**
+ * Who else may write a path. Permissions by access control lists show in the bits of the group (acl(5)). Folders above are left to the
+ * administrator: a keys.d that was put in this one's place belongs to whoever made it.
+ */
+function accessFault(
+  path: string,
+  { mode, uid }: Stats,
+  ownUid: number | undefined,
+): Omit<KeyProblem, 'file'> | undefined {
+  if (ownUid === undefined) return undefined;
+  const why = 'so that others than root could trust keys or lift revocations';
+  if ((mode & 0o022) !== 0) {
+    const who = (mode & 0o002) === 0 ? 'its group' : 'everybody';
+    return {
+      message: `${path} can be written by ${who}, ${why}`,
+      remedy: `chmod go-w ${path}`,
+      hidesRevocations: true,
+    };
+  }
+  if (uid === 0 || uid === ownUid) return undefined;
+  const message = `${path} belongs to user ${uid}, ${why}`;
+  const remedy = `if you put it there, chown root ${path}; otherwise move it away`;
+  return { message, remedy, hidesRevocations: true };
+}
+
+function isLink(path: string): Promise<boolean> {
+  return lstat(path).then(
+    (found) => found.isSymbolicLink(),
+    () => false,
+  );
+}

@@ -1,0 +1,137 @@
+import type { Stats } from 'node:fs';
+import { join } from 'node:path';
+import { type Digest, hexOf } from '../../domain/model/digest.ts';
+import { systemCodeOf } from '../../platform/app-error.ts';
+import { type HeldFolder, shareFolder } from '../../platform/files/held-folder.ts';
+import { bundleError } from '../bundle-error.ts';
+import { limits } from '../limits.ts';
+import type { BundleFile, BundleReader } from './bundle-reader.ts';
+import { holdIn, holdOnMedium } from './hold-bundle.ts';
+import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
+
+/**
+ * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched exactly first and then without regard to
+ * case, for vfat and copies from it. No link below `path` is followed, and none between `root` and `path`: every access opens one folder in the other, as
+ * `holdOnMedium()` says, and holds them while it lasts. Its methods throw as {@link BundleReader} says.
+ *
+ * @param root the root of the medium that it lies on; default none, for a bundle that a user named
+ */
+export function openBundleDirectory(path: string, root?: string): BundleReader {
+  const inBundle = shareFolder(() => holdOnMedium(path, root));
+  const inBlobs = shareFolder(() => inBundle(async (bundle) => bundle && holdBlobs(bundle)));
+  const usualPath = (digest: Digest) => join(path, 'blobs', 'sha256', hexOf(digest));
+  const openBlob = (digest: Digest) => inBlobs(async (blobs) => blobs && openRegularFileIn(blobs, hexOf(digest)));
+  return {
+    path,
+    hold: (run) =>
+      inBundle(async () => {
+        // Why blobs can't be opened is told by whoever needs one; the envelope may say more.
+        const isReadable = await inBlobs(async () => true).catch(() => false);
+        return isReadable ? inBlobs(run) : run();
+      }),
+    readFile: async (name, maxBytes, signal) => {
+      signal.throwIfAborted();
+      return inBundle((bundle) => readSmallFile(bundle, join(path, name), name, maxBytes, signal));
+    },
+    placeOf: async (digest, signal) => {
+      signal.throwIfAborted();
+      return inBlobs(async (blobs) => ({
+        file: blobs === undefined ? usualPath(digest) : join(blobs.path, hexOf(digest)),
+        startByte: 0,
+        sizeBytes: blobs && (await sizeOfFile(blobs, hexOf(digest))),
+      }));
+    },
+    sizeOf: async (digest, signal) => {
+      signal.throwIfAborted();
+      return inBlobs(async (blobs) => blobs && sizeOfFile(blobs, hexOf(digest)));
+    },
+    read: (digest, startByte, signal, allocate) =>
+      streamOpened(usualPath(digest), () => openBlob(digest), startByte, signal, undefined, allocate),
+  };
+}
+
+/**
+ * The name of the entry of a directory called `name`, exactly or else regardless of case; undefined when there is none. Only the first
+ * {@link limits.entriesSought} entries are looked at in search of another spelling.
+ *
+ * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ from it in case only; `media/read`, `media/gone`
+ */
+export async function findEntry(folder: HeldFolder, name: string): Promise<string | undefined> {
+  if ((await statsOf(folder, name)) !== undefined) return name;
+  try {
+    const [only, ...more] = await spellingsOf(folder, name);
+    if (more.length > 0) throw ambiguous(folder.path, [only ?? '', ...more]);
+    return only;
+  } catch (error) {
+    throw mediaError(folder.path, error);
+  }
+}
+
+async function spellingsOf(folder: HeldFolder, name: string): Promise<string[]> {
+  const names = await folder.names(limits.entriesSought);
+  return names.filter((entry) => entry.toLowerCase() === name.toLowerCase()).sort();
+}
+
+function ambiguous(directory: string, names: readonly string[]) {
+  return bundleError(
+    'bundle/ambiguous',
+    `${directory} holds ${names.join(' and ')}, which differ in upper and lower case only: remove all but the right one`,
+  );
+}
+
+/** Whether a name in a folder is a regular file and no link to one. @throws AppError `media/read`, `media/gone` */
+export async function isPlainFile(folder: HeldFolder, name: string): Promise<boolean> {
+  return (await statsOf(folder, name))?.isFile() ?? false;
+}
+
+async function holdBlobs(bundle: HeldFolder): Promise<HeldFolder | undefined> {
+  const name = await findEntry(bundle, 'blobs');
+  const blobs = name === undefined ? undefined : await holdIn(bundle, name);
+  if (blobs === undefined) return undefined;
+  try {
+    const inner = await findEntry(blobs, 'sha256');
+    return inner === undefined ? undefined : await holdIn(blobs, inner);
+  } finally {
+    await blobs.close();
+  }
+}
+
+async function sizeOfFile(folder: HeldFolder, name: string): Promise<number | undefined> {
+  const found = await statsOf(folder, name);
+  return found?.isFile() ? found.size : undefined;
+}
+
+/** What a folder has under a name, links not followed, or undefined when it has nothing. */
+async function statsOf(folder: HeldFolder, name: string): Promise<Stats | undefined> {
+  try {
+    return await folder.stat(name);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw mediaError(join(folder.path, name), error);
+  }
+}
+
+async function readSmallFile(
+  folder: HeldFolder | undefined,
+  path: string,
+  name: BundleFile,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const found = folder && (await findEntry(folder, name));
+  const opened = folder && found !== undefined ? await openRegularFileIn(folder, found) : undefined;
+  if (opened === undefined) {
+    throw bundleError('bundle/absent', `${path} is not there: the bundle is incomplete, copy it again`);
+  }
+  const { handle, sizeBytes } = opened;
+  try {
+    if (sizeBytes > maxBytes) {
+      throw bundleError('bundle/digest', `${path} has ${sizeBytes} bytes, and ${maxBytes} are allowed`);
+    }
+    const chunks: Buffer[] = [];
+    for await (const chunk of streamOpened(path, async () => opened, 0, signal, sizeBytes)) chunks.push(chunk);
+    return Buffer.concat(chunks);
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,40 @@
+import type { Digest } from '../../domain/model/digest.ts';
+import type { Allocate } from '../../platform/files/chunk-buffer.ts';
+
+/** The files of a bundle that lie beside its blobs; `contents.json` does in an envelope only. */
+export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json' | 'oci-layout';
+
+/** Where a blob lies: in a file of its own, or in a part of a tar. */
+export interface BlobPlace {
+  /** The file, whether it is there or not. */
+  readonly file: string;
+  readonly startByte: number;
+  /** Undefined when there is no such blob. */
+  readonly sizeBytes: number | undefined;
+}
+
+/** Read access to one bundle as it lies on its medium; a blob source of its blobs. Nothing is kept open between calls, but for {@link BundleReader.hold}. */
+export interface BundleReader {
+  /** Where it lies, for messages. */
+  readonly path: string;
+  /** Keeps the bundle's folders open while `run` works, which spares many calls the way to them. @throws as `run`; `bundle/link`, `media/read`, `media/gone` */
+  hold<T>(run: () => Promise<T>): Promise<T>;
+  /**
+   * The whole of a small file.
+   *
+   * @throws AppError `bundle/absent` when there is none, `bundle/link` when it is no regular file, `bundle/digest` when it is larger than
+   *   `maxBytes`, `media/read`, `media/gone`.
+   */
+  readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
+  /** Where a blob lies, for those who read it themselves. @throws AppError `media/read`, `media/gone` */
+  placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;
+  /** Size in bytes of a blob, or undefined when there is none. @throws AppError `media/read`, `media/gone` */
+  sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
+  /**
+   * The bytes of a blob from `startByte` to its end in chunks of at most 1 MiB, unchecked. An abort closes its file at once.
+   *
+   * @param allocate gives the buffer that a chunk is read into; default a new one for each
+   * @throws AppError `media/gone` (`wait`) the medium or the blob is not there (any more); `media/read` (`retry`) a read failed.
+   */
+  read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
+}

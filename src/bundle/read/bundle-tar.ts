@@ -1,0 +1,142 @@
+import { type Digest, hexOf } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { bundleError } from '../bundle-error.ts';
+import { readTarMembers, type TarMember } from '../format/tar-members.ts';
+import type { BundleFile, BundleReader } from './bundle-reader.ts';
+import { holdAround } from './hold-bundle.ts';
+import { gone, mediaError, type OpenedFile, openRegularFileIn, streamOpened } from './open-file.ts';
+
+/**
+ * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing; `bundle.dsse.json` is read without looking at any
+ * other member, and only a later access reads all headers, once. A link is not followed, nor one between `root` and it, as `holdOnMedium()` says. Its methods throw as {@link BundleReader} says, and
+ * `bundle/tar` (`reject`) when the archive is damaged.
+ */
+export function openBundleTar(path: string, root?: string): BundleReader {
+  const tar: Tar = { path, open: () => openTar(path, root) };
+  const members = shareScan((signal) => scanAll(tar, signal));
+  const find = async (name: string, signal: AbortSignal) => (await members(signal)).get(name);
+  const blobName = (digest: Digest) => `blobs/sha256/${hexOf(digest)}`;
+  return {
+    path,
+    hold: (run) => run(),
+    readFile: async (name, maxBytes, signal) => {
+      const member = name === 'bundle.dsse.json' ? await findEnvelope(tar, signal) : await find(name, signal);
+      return readMember(tar, name, member, maxBytes, signal);
+    },
+    placeOf: async (digest, signal) => {
+      const member = await find(blobName(digest), signal);
+      return { file: path, startByte: member?.offset ?? 0, sizeBytes: member?.sizeBytes };
+    },
+    sizeOf: async (digest, signal) => (await find(blobName(digest), signal))?.sizeBytes,
+    async *read(digest, startByte, signal, allocate) {
+      const member = await find(blobName(digest), signal);
+      if (member === undefined) throw gone(`${path} (${blobName(digest)})`);
+      const end = member.offset + member.sizeBytes;
+      yield* streamOpened(path, tar.open, member.offset + startByte, signal, end, allocate);
+    },
+  };
+}
+
+/** An archive, which is opened for each access. */
+interface Tar {
+  readonly path: string;
+  open(): Promise<OpenedFile | undefined>;
+}
+
+async function openTar(path: string, root: string | undefined): Promise<OpenedFile | undefined> {
+  const { folder, name } = await holdAround(path, root);
+  try {
+    return folder && (await openRegularFileIn(folder, name));
+  } finally {
+    await folder?.close();
+  }
+}
+
+/** The members that are kept in mind: others may have names of any length. */
+const OURS = /^(?:oci-layout|bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a-f]{64})$/;
+
+type Members = ReadonlyMap<string, TarMember>;
+
+/** Runs one scan for all who wait for it. When the one who began it gives up, the next one begins again. */
+function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: AbortSignal) => Promise<Members> {
+  let shared: { readonly members: Promise<Members>; readonly owner: AbortSignal } | undefined;
+  return async (signal) => {
+    for (;;) {
+      signal.throwIfAborted();
+      shared ??= { members: scan(signal), owner: signal };
+      const mine = shared;
+      try {
+        return await mine.members;
+      } catch (error) {
+        if (shared === mine) shared = undefined;
+        if (signal.aborted || !mine.owner.aborted) throw error;
+      }
+    }
+  };
+}
+
+async function scanAll(tar: Tar, signal: AbortSignal): Promise<Members> {
+  const found = new Map<string, TarMember>();
+  await scan(tar, signal, (member) => {
+    // The first one counts, as for the envelope; the others are leftovers.
+    const name = member.name.toLowerCase();
+    if (OURS.test(name) && !found.has(name)) found.set(name, member);
+    return 'go on';
+  });
+  return found;
+}
+
+async function findEnvelope(tar: Tar, signal: AbortSignal): Promise<TarMember> {
+  let first: TarMember | undefined;
+  await scan(tar, signal, (member) => {
+    first = member;
+    return 'stop';
+  });
+  if (first?.name.toLowerCase() === 'bundle.dsse.json') return first;
+  throw bundleError(
+    'bundle/tar',
+    `${tar.path}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`,
+  );
+}
+
+async function scan(
+  { path, open }: Tar,
+  signal: AbortSignal,
+  visit: (member: TarMember) => 'go on' | 'stop',
+): Promise<void> {
+  signal.throwIfAborted();
+  const opened = await open();
+  if (opened === undefined) throw gone(path);
+  try {
+    for await (const member of readTarMembers(opened.handle, opened.sizeBytes, signal)) {
+      if (visit(member) === 'stop') return;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof AppError)) throw mediaError(path, error);
+    throw error.code === 'bundle/tar'
+      ? bundleError('bundle/tar', `${path}: ${error.message}`, { cause: error })
+      : error;
+  } finally {
+    await opened.handle.close();
+  }
+}
+
+async function readMember(
+  { path, open }: Tar,
+  name: BundleFile,
+  member: TarMember | undefined,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  if (member === undefined) {
+    throw bundleError('bundle/absent', `${path} has no member ${name}: the bundle is incomplete, copy it again`);
+  }
+  if (member.sizeBytes > maxBytes) {
+    throw bundleError('bundle/digest', `${name} in ${path} has ${member.sizeBytes} bytes, and ${maxBytes} are allowed`);
+  }
+  const chunks: Buffer[] = [];
+  const end = member.offset + member.sizeBytes;
+  for await (const chunk of streamOpened(path, open, member.offset, signal, end)) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,190 @@
+import { join } from 'node:path';
+import type { Reason } from '../../domain/model/medium.ts';
+import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+import type { HeldFolder } from '../../platform/files/held-folder.ts';
+import type { BundleErrorCode } from '../bundle-error.ts';
+import { limits } from '../limits.ts';
+import { findEntry, isPlainFile } from './bundle-directory.ts';
+import { holdAround, holdIn, holdOnMedium } from './hold-bundle.ts';
+import { isBundleTar } from './open-bundle.ts';
+import { mediaError } from './open-file.ts';
+
+/**
+ * Where bundles are looked for: on a `medium` in its folder `stickpin`; in the drop `folder` also directly below it; as `bundle` the root is one itself.
+ */
+export type BundleLayout = 'medium' | 'folder' | 'bundle';
+
+/** Something that is a bundle, or looks like one that can't be read. Paths are relative to the root that was searched. */
+export type BundleCandidate =
+  | { readonly kind: 'bundle'; readonly path: string }
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
+
+/**
+ * Looks for bundles below `root`, without opening them. Editor and desktop droppings are ignored by name, and so is whatever doesn't look
+ * like a bundle. Sorted by path within each folder. No link is followed, as `holdOnMedium()` says.
+ *
+ * @throws AppError `media/read`, `media/gone`; `bundle/link` when a link stands on the way to `root`
+ */
+export async function findBundles(root: string, layout: BundleLayout, signal: AbortSignal): Promise<BundleCandidate[]> {
+  if (layout === 'bundle') return [await loadedBundle(root)];
+  const top = await holdOnMedium(root, root);
+  if (top === undefined) return [];
+  try {
+    return await searchMedium({ folder: top, path: '' }, layout, signal);
+  } finally {
+    await top.close();
+  }
+}
+
+/** A folder below the root of a medium. */
+interface Spot {
+  readonly folder: HeldFolder;
+  /** Relative to the root. */
+  readonly path: string;
+}
+
+async function loadedBundle(root: string): Promise<BundleCandidate> {
+  const { folder, name } = await holdAround(root, root);
+  try {
+    const found = folder && (await lookAt('', () => candidateNamed(folder, name, '')));
+    return found ?? unreadable('', 'bundle/absent', `${root} is no bundle any more`);
+  } finally {
+    await folder?.close();
+  }
+}
+
+async function searchMedium(top: Spot, layout: BundleLayout, signal: AbortSignal): Promise<BundleCandidate[]> {
+  const found: BundleCandidate[] = [];
+  const home = await findHome(top.folder);
+  if (typeof home === 'object') found.push(home);
+  else if (home !== undefined) {
+    const folder = await holdIn(top.folder, home).catch(undefinedForLink);
+    try {
+      if (folder !== undefined) found.push(...(await searchFolder({ folder, path: home }, signal)));
+    } finally {
+      await folder?.close();
+    }
+  }
+  const direct = (await searchFolder(top, signal)).filter((one) => one.path !== home);
+  found.push(...(layout === 'folder' ? direct : direct.flatMap((one) => misplaced(one))));
+  return found;
+}
+
+/** The folder `stickpin`, or why nobody knows which one it is. @throws AppError `media/read`, `media/gone` */
+async function findHome(top: HeldFolder): Promise<string | BundleCandidate | undefined> {
+  try {
+    return await findEntry(top, 'stickpin');
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'bundle/ambiguous') throw error;
+    return { kind: 'unreadable', path: 'stickpin', reason: { code: error.code, message: error.message } };
+  }
+}
+
+/** A bundle outside of `stickpin` on a medium is a likely mistake; anything less certain there is none of our business. */
+function misplaced(candidate: BundleCandidate): BundleCandidate[] {
+  if (candidate.kind !== 'bundle') return [];
+  const where = candidate.path === '' ? 'at the top of the medium' : `in ${candidate.path}`;
+  return [
+    unreadable(
+      candidate.path,
+      'bundle/misplaced',
+      `a bundle lies ${where}, where it is not read: move it into a directory of its own below stickpin/`,
+    ),
+  ];
+}
+
+async function searchFolder(spot: Spot, signal: AbortSignal): Promise<BundleCandidate[]> {
+  signal.throwIfAborted();
+  const { folder, path } = spot;
+  const found: BundleCandidate[] = [];
+  const here = await lookAt(path, () => candidateIn(folder, path));
+  if (here?.kind === 'bundle') {
+    const advice = `move all of it into a directory of its own, as ${join(path, '<name>-<version>-<arch>')}/`;
+    found.push(
+      path === ''
+        ? here
+        : unreadable(path, 'bundle/misplaced', `a bundle lies in ${path} itself, where it is not read: ${advice}`),
+    );
+  }
+  const { names, isAll } = await listFolder(folder);
+  for (const name of names) {
+    signal.throwIfAborted();
+    const shown = join(path, name);
+    const candidate = await lookAt(shown, () => candidateNamed(folder, name, shown));
+    if (candidate !== undefined) found.push(candidate);
+  }
+  if (!isAll) found.push(...crowded(path));
+  return found;
+}
+
+/** Whatever lies at the top of a medium is none of our business. */
+function crowded(path: string): BundleCandidate[] {
+  if (path === '') return [];
+  const message = `${path} holds more than ${limits.folderEntries} entries, and no more are looked at: keep nothing but bundles there`;
+  return [unreadable(path, 'bundle/crowded', message)];
+}
+
+async function listFolder(folder: HeldFolder): Promise<{ names: string[]; isAll: boolean }> {
+  try {
+    const all = await folder.names(limits.entriesSought);
+    const names = all.filter((name) => !isDropping(name)).sort();
+    const isAll = all.length < limits.entriesSought && names.length <= limits.folderEntries;
+    return { names: names.slice(0, limits.folderEntries), isAll };
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return { names: [], isAll: true };
+    throw mediaError(folder.path, error);
+  }
+}
+
+/** Names that desktops, editors and filesystems leave behind. Hidden names are never bundles. */
+function isDropping(name: string): boolean {
+  const lower = name.toLowerCase();
+  return (
+    name.startsWith('.') ||
+    name.endsWith('~') ||
+    ['system volume information', '$recycle.bin', 'lost+found'].includes(lower)
+  );
+}
+
+/** What can't be looked at hides no other one. @throws AppError `media/gone` */
+async function lookAt(
+  path: string,
+  look: () => Promise<BundleCandidate | undefined>,
+): Promise<BundleCandidate | undefined> {
+  try {
+    return await look();
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === 'media/gone') throw error;
+    return { kind: 'unreadable', path, reason: { code: error.code, message: error.message } };
+  }
+}
+
+async function candidateNamed(around: HeldFolder, name: string, shown: string): Promise<BundleCandidate | undefined> {
+  if (isBundleTar(name)) return (await isPlainFile(around, name)) ? { kind: 'bundle', path: shown } : undefined;
+  const folder = await holdIn(around, name).catch(undefinedForLink);
+  try {
+    return folder && (await candidateIn(folder, shown));
+  } finally {
+    await folder?.close();
+  }
+}
+
+async function candidateIn(folder: HeldFolder, shown: string): Promise<BundleCandidate | undefined> {
+  if ((await findEntry(folder, 'bundle.dsse.json')) !== undefined) return { kind: 'bundle', path: shown };
+  if ((await findEntry(folder, 'oci-layout')) === undefined) return undefined;
+  return unreadable(
+    shown,
+    'bundle/incomplete',
+    `${shown === '' ? 'the top folder' : shown} holds an OCI image layout without bundle.dsse.json: copy it to the end, or make a bundle of it with stickpin bundle create`,
+  );
+}
+
+/** Files and links are passed over, as if they were not there. */
+function undefinedForLink(error: unknown): undefined {
+  if (!(error instanceof AppError) || error.code !== 'bundle/link') throw error;
+  return undefined;
+}
+
+function unreadable(path: string, code: BundleErrorCode, message: string): BundleCandidate {
+  return { kind: 'unreadable', path, reason: { code, message } };
+}

@@ -1,0 +1,66 @@
+import { basename, dirname, join, relative } from 'node:path';
+import { systemCodeOf } from '../../platform/app-error.ts';
+import {
+  type HeldFolder,
+  holdBelow,
+  holdFolder,
+  holdWithoutLinks,
+  withFolder,
+} from '../../platform/files/held-folder.ts';
+import { bundleError } from '../bundle-error.ts';
+import { mediaError } from './open-file.ts';
+
+/**
+ * Holds the folder at `path`, in which a bundle lies or is looked for.
+ *
+ * @param root the medium's root, which is `path` or leads to it. The way to the root is walked as `holdWithoutLinks()` does, and no link below it is
+ *   followed. Without a root, a user has named `path`, and it is opened as it is.
+ * @returns undefined when it is not there
+ * @throws AppError `bundle/link` when a link or a file stands in the way; `media/read`, `media/gone`
+ */
+export async function holdOnMedium(path: string, root: string | undefined): Promise<HeldFolder | undefined> {
+  try {
+    if (root === undefined) return await holdFolder(path);
+    const names = relative(root, path).split('/');
+    return await withFolder(holdWithoutLinks(root), (held) => holdBelow(held, names[0] === '' ? [] : names));
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === 'ENOENT') return undefined;
+    if (code === 'ENOTDIR' || code === 'ELOOP') throw notFolder(path, error);
+    throw mediaError(path, error);
+  }
+}
+
+/** As {@link holdOnMedium}, for the folder around `path`, with the name that `path` has in it. */
+export async function holdAround(
+  path: string,
+  root: string | undefined,
+): Promise<{ folder: HeldFolder | undefined; name: string }> {
+  const folder = dirname(path);
+  // A bundle that somebody loaded by itself is the root of its medium.
+  return { folder: await holdOnMedium(folder, root === path ? folder : root), name: basename(path) };
+}
+
+/**
+ * Holds a folder in another one.
+ *
+ * @returns undefined when nothing is there
+ * @throws AppError `bundle/link` when it is a link or a file; `media/read`, `media/gone`
+ */
+export async function holdIn(folder: HeldFolder, name: string): Promise<HeldFolder | undefined> {
+  const path = join(folder.path, name);
+  try {
+    return await folder.openFolder(name);
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === 'ENOENT') return undefined;
+    if (code === 'ENOTDIR' || code === 'ELOOP') throw notFolder(path, error);
+    throw mediaError(path, error);
+  }
+}
+
+function notFolder(path: string, cause: unknown) {
+  return bundleError('bundle/link', `${path} is not a directory; links are not followed: copy the bundle itself`, {
+    cause,
+  });
+}

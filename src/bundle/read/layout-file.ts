@@ -1,0 +1,22 @@
+import * as v from 'valibot';
+import { bundleError } from '../bundle-error.ts';
+import { parseJson } from '../format/json.ts';
+import { limits } from '../limits.ts';
+import type { BundleReader } from './bundle-reader.ts';
+
+/** image-spec, image-layout.md: readers take any 1.x, and 1.0.0 is the only one that there is. */
+const layoutFile = v.looseObject({ imageLayoutVersion: v.string() });
+
+/**
+ * Whether a bundle has the file by which OCI tools know a layout. A node does not need it, and nobody has signed it: this is for `create` and
+ * `verify` only.
+ *
+ * @throws AppError `bundle/absent`, `bundle/layout` (`reject`); `media/read`, `media/gone`.
+ */
+export async function checkLayoutFile(reader: BundleReader, signal: AbortSignal): Promise<void> {
+  const bytes = await reader.readFile('oci-layout', limits.layoutBytes, signal);
+  const { imageLayoutVersion } = parseJson(bytes, layoutFile, 'oci-layout', 'bundle/layout');
+  if (/^1\.\d{1,9}\.\d{1,9}$/.test(imageLayoutVersion)) return;
+  const found = JSON.stringify(imageLayoutVersion.slice(0, 40));
+  throw bundleError('bundle/layout', `oci-layout: imageLayoutVersion ${found} is not known, "1.0.0" is`);
+}

@@ -1,0 +1,191 @@
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, lstat, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { type Allocate, newBuffer } from '../../platform/files/chunk-buffer.ts';
+import type { HeldFolder } from '../../platform/files/held-folder.ts';
+import { bundleError } from '../bundle-error.ts';
+
+/** The largest chunk that is read at once, in bytes. */
+const CHUNK_BYTES = 1024 * 1024;
+
+/** System errors that mean that the device behind a path is no longer there. */
+const GONE = new Set(['ENODEV', 'ENXIO', 'ENOTCONN', 'ESTALE', 'ENOMEDIUM', 'ESHUTDOWN']);
+
+/** A file that is open for reading, and how large it was then. */
+export interface OpenedFile {
+  readonly handle: FileHandle;
+  readonly sizeBytes: number;
+}
+
+/**
+ * Opens a regular file for reading, not following a link and not waiting for a pipe. The folders on the way are those that the path names now: what lies
+ * on a medium is opened with {@link openRegularFileIn}.
+ *
+ * @returns undefined when there is no such file.
+ * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`, `media/gone` as {@link mediaError}.
+ */
+export async function openRegularFile(path: string): Promise<OpenedFile | undefined> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  return openChecked(
+    path,
+    () => lstat(path),
+    () => open(path, flags),
+  );
+}
+
+/** As {@link openRegularFile}, for a file in a folder that is held. */
+export async function openRegularFileIn(folder: HeldFolder, name: string): Promise<OpenedFile | undefined> {
+  return openChecked(
+    join(folder.path, name),
+    () => folder.stat(name),
+    () => folder.openFile(name),
+  );
+}
+
+async function openChecked(
+  path: string,
+  look: () => Promise<Stats>,
+  openFile: () => Promise<FileHandle>,
+): Promise<OpenedFile | undefined> {
+  try {
+    // Looking first keeps a device or a pipe from being opened at all; O_NOFOLLOW holds against a change in between.
+    if (!(await look()).isFile()) throw notRegular(path);
+    const handle = await openFile();
+    try {
+      const found = await handle.stat();
+      if (!found.isFile()) throw notRegular(path);
+      return { handle, sizeBytes: found.size };
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    if (code === 'ELOOP') throw notRegular(path);
+    throw mediaError(path, error);
+  }
+}
+
+/**
+ * Streams the file at `path` as {@link streamOpened} does.
+ *
+ * @throws AppError as {@link openRegularFile} and {@link streamOpened}
+ */
+export function streamFile(
+  path: string,
+  startByte: number,
+  signal: AbortSignal,
+  endByte?: number,
+  allocate?: Allocate,
+): AsyncGenerator<Buffer, void, undefined> {
+  return streamOpened(path, () => openRegularFile(path), startByte, signal, endByte, allocate);
+}
+
+/**
+ * Streams the file that `opening` opens, called `path` in messages, from `startByte` up to `endByte` (default: its size when it was opened) in chunks of at most 1 MiB, which `allocate` gives (default: a new buffer each). The file is closed at
+ * the end, when the consumer stops, and at once when `signal` aborts, even while the consumer holds a chunk.
+ *
+ * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file; `media/read` (`retry`) when a read fails or
+ *   the file ends early; the signal's reason after an abort.
+ */
+export async function* streamOpened(
+  path: string,
+  opening: () => Promise<OpenedFile | undefined>,
+  startByte: number,
+  signal: AbortSignal,
+  endByte?: number,
+  allocate: Allocate = newBuffer,
+): AsyncGenerator<Buffer, void, undefined> {
+  signal.throwIfAborted();
+  const opened = await opening();
+  if (opened === undefined) throw gone(path);
+  const { handle, sizeBytes } = opened;
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= handle.close().catch(() => undefined);
+  };
+  signal.addEventListener('abort', close, { once: true });
+  try {
+    const end = endByte ?? sizeBytes;
+    for (let at = startByte; at < end; ) {
+      signal.throwIfAborted();
+      const chunk = await readChunk(handle, path, at, allocate(Math.min(CHUNK_BYTES, end - at)), signal);
+      at += chunk.length;
+      yield chunk;
+    }
+  } finally {
+    signal.removeEventListener('abort', close);
+    close();
+    await closing;
+  }
+}
+
+async function readChunk(
+  handle: FileHandle,
+  path: string,
+  at: number,
+  into: Buffer,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  let filled: { bytesRead: number; buffer: Buffer };
+  try {
+    filled = await handle.read(into, 0, into.length, at);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw mediaError(path, error);
+  }
+  signal.throwIfAborted();
+  if (filled.bytesRead > 0) return filled.buffer.subarray(0, filled.bytesRead);
+  throw bundleError(
+    'media/read',
+    `${path} ended at byte ${at}, before its end: it is being changed or the medium is bad`,
+    {
+      disposition: 'retry',
+    },
+  );
+}
+
+/** A failed system call on a medium as `media/gone` (`wait`) or `media/read` (`retry`). What is an AppError already stays as it is. */
+export function mediaError(path: string, error: unknown): unknown {
+  const code = systemCodeOf(error);
+  // Our own errors carry a code with a slash, system errors never do.
+  if (code === undefined || code.includes('/')) return error;
+  if (GONE.has(code)) return gone(path, error);
+  if (code === 'EACCES' || code === 'EPERM') {
+    return bundleError('media/read', `${path} may not be read by this user (${code}): try again as root`, {
+      disposition: 'retry',
+      cause: error,
+    });
+  }
+  if (isDamage(error)) {
+    return bundleError(
+      'media/read',
+      `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium anew`,
+      { disposition: 'retry', cause: error },
+    );
+  }
+  return bundleError(
+    'media/read',
+    `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`,
+    { disposition: 'retry', cause: error },
+  );
+}
+
+/** `EBADMSG` and `EUCLEAN`, by which a filesystem says that its own data are wrong; Node has no names for them. */
+function isDamage(error: unknown): boolean {
+  return error instanceof Error && 'errno' in error && (error.errno === -74 || error.errno === -117);
+}
+
+/** `media/gone` (`wait`) for a path that is not there any more. */
+export function gone(path: string, cause?: unknown) {
+  return bundleError('media/gone', `${path} is not there any more: plug the medium in again to continue`, {
+    disposition: 'wait',
+    cause,
+  });
+}
+
+function notRegular(path: string) {
+  return bundleError('bundle/link', `${path} is not a regular file; links are not followed: copy the bundle itself`);
+}

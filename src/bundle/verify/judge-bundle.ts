@@ -1,0 +1,167 @@
+import { webcrypto } from 'node:crypto';
+import type { ContentPointer, Contents, Payload, VerifiedBundle } from '../../domain/model/bundle.ts';
+import { digestFromHex } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import { bundleError } from '../bundle-error.ts';
+import { type Documents, documentsHere } from '../documents/documents.ts';
+import { type Envelope, parseEnvelope } from '../format/dsse.ts';
+import type { ImageIndex } from '../format/oci-schema.ts';
+import { parsePayload } from '../format/schema.ts';
+import type { Trust } from '../keys/trust.ts';
+import { limits } from '../limits.ts';
+import type { BundleReader } from '../read/bundle-reader.ts';
+import { readBlob } from '../read/read-blob.ts';
+import { bundleIdOf, verifyEnvelope } from './verify-envelope.ts';
+import { type WalkedImages, walkImages } from './walk-images.ts';
+
+/** A bundle that was judged and found good; what it lacks is in `missing`. */
+export interface JudgedBundle extends WalkedImages {
+  readonly bundle: VerifiedBundle;
+  /** `contents.json` lies beside the envelope and no layer is there: the images are to come from their own registries. */
+  readonly isEnvelope: boolean;
+  readonly index: ImageIndex;
+}
+
+/**
+ * Proves that a bundle may be trusted, and finds what of it is there.
+ *
+ * INVARIANTS: the order is law. (1) The envelope's size, then its form; (2) signatures over the raw payload bytes; only then (3) the payload is
+ * parsed; (4) the digests and sizes of contents.json and index.json; only then (5) these are parsed; (6) documents, each parsed only after
+ * its digest. So nothing that is not signed is parsed but the size-limited envelope.
+ *
+ * @param documents parses what is large; default {@link documentsHere}.
+ * @throws AppError with a `BundleErrorCode`: `reject` when the bundle is bad, `wait` when no key is installed or the medium is gone,
+ *   `retry` when the medium can't be read.
+ */
+export async function judgeBundle(
+  reader: BundleReader,
+  trust: Trust,
+  signal: AbortSignal,
+  documents: Documents = documentsHere,
+): Promise<JudgedBundle> {
+  const verified = verifyEnvelope(await readEnvelope(reader, signal), trust);
+  const payload = parsePayload(verified.payload);
+  const tree = await readTree(reader, payload, documents, signal);
+  const walked = await walkImages(reader, { payload, ...tree }, documents, signal);
+  const { bundleId, signedBy, signerKeyIds } = verified;
+  const isEnvelope = tree.isBeside && lacksAllLayers(tree.contents, walked);
+  const bundle = { bundleId, payload, contents: tree.contents, signedBy, signerKeyIds };
+  return { bundle, index: tree.index, isEnvelope, ...walked };
+}
+
+/** A bundle as it describes itself. Its digests fit together; nobody has said that it may be trusted. */
+export interface UntrustedBundle extends WalkedImages {
+  readonly envelope: Envelope;
+  readonly bundle: VerifiedBundle;
+  readonly index: ImageIndex;
+}
+
+/** As {@link judgeBundle} without step 2: for people who look at a bundle. `signedBy` is empty. */
+export async function readUntrusted(reader: BundleReader, signal: AbortSignal): Promise<UntrustedBundle> {
+  const envelope = await readEnvelope(reader, signal);
+  const payload = parsePayload(envelope.payload);
+  const tree = await readTree(reader, payload, documentsHere, signal);
+  const walked = await walkImages(reader, { payload, ...tree }, documentsHere, signal);
+  const bundleId = bundleIdOf(envelope.payload);
+  return {
+    envelope,
+    bundle: { bundleId, payload, contents: tree.contents, signedBy: [] },
+    index: tree.index,
+    ...walked,
+  };
+}
+
+/** Reads and parses `bundle.dsse.json`. @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/schema-version`, `media/…` */
+export async function readEnvelope(reader: BundleReader, signal: AbortSignal): Promise<Envelope> {
+  return parseEnvelope(await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal));
+}
+
+/** Bundle format, `index`, `contents`: "parsed only after their digests match". */
+async function readTree(
+  reader: BundleReader,
+  payload: Payload,
+  documents: Documents,
+  signal: AbortSignal,
+): Promise<{ contents: Contents; index: ImageIndex; isBeside: boolean }> {
+  const { bytes: contentsBytes, isBeside } = await readContents(reader, payload.contents, signal);
+  const indexBytes = await reader.readFile('index.json', limits.indexBytes, signal);
+  await checkDigest('index.json', indexBytes, payload.index);
+  const contents = await documents.contents(contentsBytes, payload, signal);
+  const index = await documents.layoutIndex(indexBytes, { what: 'index.json', code: 'bundle/index' }, signal);
+  return { contents, index, isBeside };
+}
+
+/** Where `contents.json` was found: among the blobs, or beside the envelope, which no copy that was cut short can bring about. */
+interface FoundContents {
+  readonly bytes: Buffer;
+  readonly isBeside: boolean;
+}
+
+/**
+ * Reads `contents.json` and checks its digest; it is parsed by nobody here.
+ *
+ * @throws AppError `bundle/contents` when it is larger than allowed; `bundle/digest` when it is absent or not what was signed; `media/…`
+ */
+export async function readContents(
+  reader: BundleReader,
+  pointer: ContentPointer,
+  signal: AbortSignal,
+): Promise<FoundContents> {
+  if (pointer.size > limits.contentsBytes) {
+    const [size, most] = [formatBytes(pointer.size), formatBytes(limits.contentsBytes)];
+    throw bundleError(
+      'bundle/contents',
+      `contents.json is too large to be read: it has ${size}, and ${most} are allowed; make the bundle with fewer images and layers`,
+    );
+  }
+  const beside = await readBeside(reader, pointer, signal);
+  if (beside !== undefined) return { bytes: beside, isBeside: true };
+  return { bytes: await readContentsBlob(reader, pointer, signal), isBeside: false };
+}
+
+async function readBeside(
+  reader: BundleReader,
+  pointer: ContentPointer,
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
+  try {
+    const bytes = await reader.readFile('contents.json', pointer.size, signal);
+    await checkDigest('contents.json', bytes, pointer);
+    return bytes;
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'bundle/absent') return undefined;
+    throw error;
+  }
+}
+
+function lacksAllLayers({ layers }: Contents, { missing }: WalkedImages): boolean {
+  const absent = new Set(missing.flatMap(({ digest, why }) => (why === 'absent' || why === 'in-base' ? [digest] : [])));
+  return layers.every(({ digest }) => absent.has(digest));
+}
+
+async function readContentsBlob(reader: BundleReader, pointer: ContentPointer, signal: AbortSignal): Promise<Buffer> {
+  const { digest, size } = pointer;
+  const read = await readBlob(reader, { digest, sizeBytes: size }, signal);
+  if (read.kind === 'read') return read.bytes;
+  const how = {
+    absent: 'is absent',
+    truncated: `has not the ${size} bytes that were signed`,
+    damaged: 'has another digest',
+  };
+  throw bundleError(
+    'bundle/digest',
+    `contents.json (blobs/sha256/${digest.slice('sha256:'.length)}) ${how[read.missing.why]}: copy the bundle again`,
+  );
+}
+
+/** Hashes beside the event loop: such a file has up to 16 MiB. */
+async function checkDigest(what: string, bytes: Buffer, pointer: ContentPointer): Promise<void> {
+  const hash = await webcrypto.subtle.digest('SHA-256', bytes);
+  const found = digestFromHex(Buffer.from(hash).toString('hex'));
+  if (bytes.length === pointer.size && found === pointer.digest) return;
+  throw bundleError(
+    'bundle/digest',
+    `${what} has digest ${found} and ${bytes.length} bytes, and ${pointer.digest} with ${pointer.size} bytes was signed: copy the bundle again`,
+  );
+}

@@ -1,0 +1,185 @@
+import * as v from 'valibot';
+import type { Contents } from '../../domain/model/bundle.ts';
+import { type Digest, digestFromHex, isDigest } from '../../domain/model/digest.ts';
+import { parseReference, type Reference } from '../../domain/model/reference.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { parseJson } from '../format/json.ts';
+import { type Descriptor, type ImageIndex, type IndexEntry, indexMediaTypes } from '../format/oci-schema.ts';
+import { limits } from '../limits.ts';
+import type { BundleReader } from '../read/bundle-reader.ts';
+import { readBlob } from '../read/read-blob.ts';
+
+/** A manifest that names another one as its `subject` (image-spec, manifest.md), as a descriptor. */
+export interface Referral {
+  readonly mediaType: string;
+  readonly digest: Digest;
+  readonly size: number;
+  readonly artifactType?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** What a bundle holds of one repository. */
+export interface BundleRepository {
+  /** Manifests, indexes, configs and layers; some may be missing. */
+  readonly digests: ReadonlySet<Digest>;
+  readonly tags: ReadonlyMap<string, Digest>;
+  /** By subject, in the order of `index.json`, each once. */
+  readonly referrers: ReadonlyMap<Digest, readonly Referral[]>;
+}
+
+interface Growing {
+  readonly digests: Set<Digest>;
+  readonly tags: Map<string, Digest>;
+  readonly referrers: Map<Digest, Map<Digest, Referral>>;
+}
+
+const REF_NAME = 'org.opencontainers.image.ref.name';
+/** The referrers tag schema (distribution-spec 1.1): an index under this tag lists what refers to the digest. */
+const REFERRERS_TAG = /^sha256-([0-9a-f]{64})$/;
+/** An index in an index in an index: deeper ones are not gone into. */
+const MAX_DEPTH = 3;
+
+const digest = v.custom<Digest>((value) => typeof value === 'string' && isDigest(value));
+const descriptor = v.looseObject({ mediaType: v.string(), digest, size: v.pipe(v.number(), v.safeInteger()) });
+/** As much of a manifest or an index as tells what hangs on it. */
+const document = v.looseObject({
+  artifactType: v.exactOptional(v.string()),
+  config: v.exactOptional(descriptor),
+  layers: v.exactOptional(v.array(descriptor)),
+  manifests: v.exactOptional(v.array(descriptor)),
+  subject: v.exactOptional(descriptor),
+  annotations: v.exactOptional(v.record(v.string(), v.string())),
+});
+type Document = v.InferOutput<typeof document>;
+
+/**
+ * What a bundle holds of each repository (`quay.io/coreos/etcd`): its images, and whatever else `index.json` lists for them, as signatures and
+ * other manifests with a `subject`. Documents that are missing, damaged or none are passed over.
+ *
+ * @param bundle contents and index that were checked before, as `judgeBundle()` gives them
+ * @throws AppError `media/gone`
+ */
+export async function listRepositories(
+  reader: BundleReader,
+  bundle: { readonly contents: Contents; readonly index: ImageIndex },
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, BundleRepository>> {
+  const repositories = new Map<string, Growing>();
+  const at = (name: string): Growing => {
+    const growing = repositories.get(name) ?? { digests: new Set(), tags: new Map(), referrers: new Map() };
+    repositories.set(name, growing);
+    return growing;
+  };
+  const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
+  for (const image of bundle.contents.images) {
+    const repository = at(parseReference(image.reference).repository);
+    for (const tag of image.tags) repository.tags.set(parseReference(tag).tag ?? '', image.digest);
+    const entry = listed.get(image.digest);
+    if (entry !== undefined) await collect(reader, entry, repository, signal);
+  }
+  for (const entry of bundle.index.manifests) await collectAttached(reader, entry, { repositories, at }, signal);
+  return new Map([...repositories].map(([name, growing]) => [name, finished(growing)]));
+}
+
+/** An entry of `index.json` that is no image of the contents: under its own name, else wherever its subject is. */
+async function collectAttached(
+  reader: BundleReader,
+  entry: IndexEntry,
+  { repositories, at }: { repositories: ReadonlyMap<string, Growing>; at: (name: string) => Growing },
+  signal: AbortSignal,
+): Promise<void> {
+  const name = namedBy(entry);
+  if (name !== undefined) {
+    const repository = at(name.repository);
+    if (!repository.digests.has(entry.digest)) await collect(reader, entry, repository, signal);
+    if (name.tag === undefined || repository.tags.has(name.tag)) return;
+    repository.tags.set(name.tag, entry.digest);
+    const [, subject] = REFERRERS_TAG.exec(name.tag) ?? [];
+    if (subject !== undefined) await collectListed(reader, entry, digestFromHex(subject), repository, signal);
+    return;
+  }
+  const subject = (await readDocument(reader, entry, signal))?.subject;
+  if (subject === undefined) return;
+  for (const repository of repositories.values()) {
+    if (repository.digests.has(subject.digest)) await collect(reader, entry, repository, signal);
+  }
+}
+
+/** What an index under a referrers tag lists refers to `subject`, whether it says so itself or not. */
+async function collectListed(
+  reader: BundleReader,
+  index: Descriptor,
+  subject: Digest,
+  repository: Growing,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const child of (await readDocument(reader, index, signal))?.manifests ?? []) {
+    const found = await readDocument(reader, child, signal);
+    if (found !== undefined) addReferral(repository, subject, referralOf(child, found));
+  }
+}
+
+/** Adds a manifest or an index to a repository, with everything below it. */
+async function collect(
+  reader: BundleReader,
+  of: Descriptor,
+  repository: Growing,
+  signal: AbortSignal,
+  depth = 0,
+): Promise<void> {
+  repository.digests.add(of.digest);
+  const found = await readDocument(reader, of, signal);
+  if (found === undefined) return;
+  for (const { digest: part } of [found.config ?? [], found.layers ?? []].flat()) repository.digests.add(part);
+  if (found.subject !== undefined) addReferral(repository, found.subject.digest, referralOf(of, found));
+  for (const child of depth < MAX_DEPTH ? (found.manifests ?? []) : []) {
+    if (!repository.digests.has(child.digest)) await collect(reader, child, repository, signal, depth + 1);
+  }
+}
+
+async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortSignal): Promise<Document | undefined> {
+  if (of.size > limits.manifestBytes) return undefined;
+  const read = await readBlob(reader, { digest: of.digest, sizeBytes: of.size }, signal);
+  if (read.kind === 'missing') return undefined;
+  try {
+    return parseJson(read.bytes, document, of.digest, 'bundle/inconsistent');
+  } catch (error) {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}
+
+/** distribution-spec 1.1, "Listing Referrers": without an `artifactType` of its own, an image manifest has that of its config. */
+function referralOf({ mediaType, digest: id, size }: Descriptor, found: Document): Referral {
+  const artifactType =
+    found.artifactType || (indexMediaTypes.has(mediaType) ? undefined : found.config?.mediaType) || undefined;
+  return {
+    mediaType,
+    digest: id,
+    size,
+    ...(artifactType !== undefined && { artifactType }),
+    ...(found.annotations !== undefined && { annotations: found.annotations }),
+  };
+}
+
+function addReferral({ referrers }: Growing, subject: Digest, referral: Referral): void {
+  const known = referrers.get(subject) ?? new Map<Digest, Referral>();
+  known.set(referral.digest, referral);
+  referrers.set(subject, known);
+}
+
+function namedBy({ annotations }: IndexEntry): Reference | undefined {
+  try {
+    return parseReference(annotations?.[REF_NAME] ?? '');
+  } catch {
+    return undefined; // a short name, or none: it says nothing of a repository
+  }
+}
+
+function finished({ digests, tags, referrers }: Growing): BundleRepository {
+  return {
+    digests,
+    tags,
+    referrers: new Map([...referrers].map(([subject, all]) => [subject, [...all.values()]])),
+  };
+}

@@ -1,0 +1,102 @@
+import { availableParallelism } from 'node:os';
+import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
+import type { FaultyBlob } from '../../domain/model/medium.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { BundleReader } from '../read/bundle-reader.ts';
+import { gone, mediaError, openRegularFile } from '../read/open-file.ts';
+import type { ExpectedBlob } from '../read/read-blob.ts';
+import { createHashPool, type HashPool } from './hash-pool.ts';
+
+/** A blob that is not as it should be, and how that shows. */
+export interface BlobFault extends FaultyBlob {
+  /** The file that it lies in, or should: the tar, for a bundle in tar form. */
+  readonly file: string;
+  /** What is wrong with it: `it has digest sha256:…`. */
+  readonly detail: string;
+}
+
+/** More threads than this are faster than any medium. */
+const MAX_THREADS = 8;
+
+/** A thread that always has a next blob waiting never stands still while a file is opened. */
+const BLOBS_PER_THREAD = 2;
+
+/**
+ * Reads every blob of a bundle to its end and checks its digest, on a thread for each core; large blobs go first, so that the threads end
+ * together. What can't be read counts as `damaged`.
+ *
+ * @param blobs digests with their sizes in bytes, as `judgeBundle()` gives them.
+ * @param onBytes called now and then, with the bytes that were read since.
+ * @returns the blobs that are not as they should be, each once, in the order given.
+ * @throws AppError `media/gone` (`wait`); the signal's reason at once after an abort.
+ */
+export async function verifyBlobs(
+  reader: BundleReader,
+  blobs: ReadonlyMap<Digest, number>,
+  signal: AbortSignal,
+  onBytes: (bytes: number) => void = () => undefined,
+): Promise<BlobFault[]> {
+  signal.throwIfAborted();
+  const threads = Math.min(MAX_THREADS, availableParallelism(), blobs.size);
+  const queue = [...blobs].map(([digest, sizeBytes]) => ({ digest, sizeBytes }));
+  queue.sort((left, right) => right.sizeBytes - left.sizeBytes);
+  const next = queue.values();
+  const faults = new Map<Digest, BlobFault>();
+  const pool = createHashPool(threads, signal, onBytes);
+  const work = async (): Promise<void> => {
+    // One iterator for all: each takes the next blob that nobody has taken.
+    for (const blob of next) {
+      const fault = await verifyBlob(reader, blob, pool, signal);
+      if (fault !== undefined) faults.set(blob.digest, fault);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: threads * BLOBS_PER_THREAD }, work));
+  } finally {
+    pool.close();
+  }
+  return [...blobs.keys()].flatMap((digest) => faults.get(digest) ?? []);
+}
+
+async function verifyBlob(
+  reader: BundleReader,
+  { digest, sizeBytes }: ExpectedBlob,
+  pool: HashPool,
+  signal: AbortSignal,
+): Promise<BlobFault | undefined> {
+  let { path: file } = reader;
+  try {
+    const place = await reader.placeOf(digest, signal);
+    file = place.file;
+    if (place.sizeBytes === undefined) return { digest, why: 'absent', file, detail: 'it is not there' };
+    if (place.sizeBytes !== sizeBytes) {
+      return { digest, why: 'truncated', file, detail: `it has ${place.sizeBytes} bytes, and not ${sizeBytes}` };
+    }
+    const detail = await hashMisfit(place.file, { digest, sizeBytes, startByte: place.startByte }, pool);
+    return detail === undefined ? undefined : { digest, why: 'damaged', file, detail };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof AppError) || !['media/read', 'bundle/link'].includes(error.code)) throw error;
+    return { digest, why: 'damaged', file, detail: error.message };
+  }
+}
+
+/** What is wrong with the bytes, or undefined. @throws AppError as `openRegularFile()` */
+async function hashMisfit(
+  file: string,
+  expected: ExpectedBlob & { readonly startByte: number },
+  pool: HashPool,
+): Promise<string | undefined> {
+  const opened = await openRegularFile(file);
+  if (opened === undefined) throw gone(file);
+  try {
+    const { startByte, sizeBytes } = expected;
+    const result = await pool.hash({ fd: opened.handle.fd, startByte, sizeBytes });
+    if (result.kind === 'ended') return `it ended at byte ${result.atByte}: it is being changed or the medium is bad`;
+    if (result.kind === 'failed') throw mediaError(file, Object.assign(new Error(result.message), result));
+    const found = digestFromHex(result.sha256Hex);
+    return found === expected.digest ? undefined : `it has digest ${found}`;
+  } finally {
+    await opened.handle.close();
+  }
+}

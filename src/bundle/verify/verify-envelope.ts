@@ -1,0 +1,128 @@
+import { createHash, verify } from 'node:crypto';
+import { type BundleId, digestFromHex } from '../../domain/model/digest.ts';
+import { bundleError } from '../bundle-error.ts';
+import { type Envelope, type EnvelopeSignature, preAuthenticationEncoding } from '../format/dsse.ts';
+import { type PublicKey, shortKeyId } from '../keys/keys.ts';
+import { keyProblemLine } from '../keys/keys-folder.ts';
+import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
+
+/** A payload that enough trusted keys have signed. */
+export interface VerifiedPayload {
+  readonly bundleId: BundleId;
+  readonly payload: Buffer;
+  /** Names of the distinct trusted keys that signed, sorted; may be empty for a bundle that is vouched for. */
+  readonly signedBy: readonly string[];
+  /** Their key ids, sorted. */
+  readonly signerKeyIds: readonly string[];
+}
+
+/** The identity of a bundle: SHA-256 of its decoded payload. */
+export function bundleIdOf(payload: Uint8Array): BundleId {
+  return digestFromHex(createHash('sha256').update(payload).digest('hex'));
+}
+
+/**
+ * Decides whether an envelope may be trusted (DSSE protocol.md). Pure. Every trusted key is tried on every signature, the one that `keyid`
+ * hints at first; each key counts once. A payload that is vouched for by its digest needs no signature.
+ *
+ * @throws AppError
+ *   `bundle/no-key` (`wait`) nothing is trusted here; `bundle/revocations-unreadable` (`wait`) no key counts now; `bundle/unsigned` no signature at all;
+ *   `bundle/bad-signature` a signature of a trusted key does not match; `bundle/unknown-key` signed by others only;
+ *   `bundle/revoked-key` signed with a revoked key; `bundle/threshold` signed by too few.
+ */
+export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayload {
+  const { keys } = trust.keys;
+  const bundleId = bundleIdOf(envelope.payload);
+  const isVouched = trust.vouched?.has(bundleId) === true;
+  if (keys.length === 0 && !isVouched) throw noKey(trust);
+  if (envelope.signatures.length === 0 && !isVouched) {
+    throw bundleError('bundle/unsigned', 'bundle.dsse.json carries no signature: sign it with stickpin bundle sign');
+  }
+  const signers = signersOf(envelope, keys);
+  if (signers.length < trust.threshold && !isVouched) throw tooFew(envelope, trust, signers);
+  return {
+    bundleId,
+    payload: envelope.payload,
+    signedBy: signers.map((key) => key.name).sort(),
+    signerKeyIds: signers.map((key) => key.keyId).sort(),
+  };
+}
+
+function signersOf(envelope: Envelope, keys: readonly TrustedKey[]): readonly TrustedKey[] {
+  const covered = preAuthenticationEncoding(envelope.payloadType, envelope.payload);
+  const signers = new Map<string, TrustedKey>();
+  for (const signature of envelope.signatures) {
+    const signer = signerOf(signature, keys, covered);
+    if (signer !== undefined) signers.set(signer.keyId, signer);
+  }
+  return [...signers.values()];
+}
+
+/** Whether `signature` is `key`'s over `covered`. A signature that can't even be read is none. */
+function isSignatureBy(key: PublicKey, signature: Uint8Array, covered: Uint8Array): boolean {
+  try {
+    return key.algorithm === 'ed25519'
+      ? verify(null, covered, key.key, signature)
+      : verify('sha256', covered, { key: key.key, dsaEncoding: 'der' }, signature);
+  } catch {
+    return false;
+  }
+}
+
+function signerOf(of: EnvelopeSignature, keys: readonly TrustedKey[], covered: Buffer): TrustedKey | undefined {
+  const hinted = keys.filter((key) => key.keyId === of.keyId);
+  const others = keys.filter((key) => key.keyId !== of.keyId);
+  return [...hinted, ...others].find((key) => isSignatureBy(key, of.signature, covered));
+}
+
+function noKey({ keys }: Trust) {
+  if (keys.isBlind) return unreadable(keys);
+  const bad = keys.problems.length === 0 ? '' : ` (${keys.problems.map((problem) => problem.message).join('; ')})`;
+  return bundleError(
+    'bundle/no-key',
+    `no trusted key is installed in ${keys.folder}${bad}: copy the factory's .pub file to ${keys.folder}`,
+    { disposition: 'wait' },
+  );
+}
+
+function unreadable({ problems }: TrustedKeys) {
+  const why = problems.filter(({ hidesRevocations }) => hidesRevocations).map(keyProblemLine);
+  return bundleError(
+    'bundle/revocations-unreadable',
+    `revocations can't be read, so no key counts: ${why.join('; ')}`,
+    {
+      disposition: 'wait',
+    },
+  );
+}
+
+function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonly TrustedKey[]) {
+  const claimed = envelope.signatures.filter(({ keyId }) => !signers.some((signer) => signer.keyId === keyId));
+  for (const { keyId } of claimed) {
+    const known = keys.keys.find((key) => key.keyId === keyId);
+    if (known === undefined) continue;
+    return bundleError(
+      'bundle/bad-signature',
+      `signature by ${known.name} (${shortKeyId(keyId)}) does not match bundle.dsse.json: it was altered or damaged after signing; copy the bundle again from its origin`,
+    );
+  }
+  const revoked = claimed.find(({ keyId }) => keys.revokedIds.has(keyId));
+  if (revoked !== undefined) {
+    return bundleError(
+      'bundle/revoked-key',
+      `signature by revoked key ${shortKeyId(revoked.keyId)}, which does not count: bring a bundle signed by a key that is still trusted`,
+    );
+  }
+  if (signers.length === 0) {
+    const ids = claimed.map(({ keyId }) => shortKeyId(keyId)).join(', ');
+    return bundleError(
+      'bundle/unknown-key',
+      `signature by unknown key ${ids}: no key in ${keys.folder} matches; if you trust the signer, copy its .pub file there`,
+    );
+  }
+  const names = signers.map((signer) => signer.name).sort();
+  return bundleError(
+    'bundle/threshold',
+    `signed by ${names.join(', ')} only, and ${threshold} distinct trusted keys are required: have it signed again with stickpin bundle sign`,
+  );
+}

@@ -1,0 +1,239 @@
+import type { AttachedTag, ContentPointer, Contents, Image, Payload } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import type { MissingBlob } from '../../domain/model/medium.ts';
+import { inOrder } from '../../platform/async/in-order.ts';
+import { bundleError } from '../bundle-error.ts';
+import type { DocumentName } from '../documents/document-task.ts';
+import type { Documents } from '../documents/documents.ts';
+import {
+  configMediaTypes,
+  type Descriptor,
+  entryForPlatform,
+  type ImageIndex,
+  type ImageManifest,
+  type IndexEntry,
+  indexMediaTypes,
+} from '../format/oci-schema.ts';
+import { limits } from '../limits.ts';
+import type { BundleReader } from '../read/bundle-reader.ts';
+import { type ExpectedBlob, readBlob, sizeMisfit } from '../read/read-blob.ts';
+
+/** Small reads in flight, so that neither the medium nor this process waits for the other; each takes at most 4 MiB. */
+const IMAGES_AT_ONCE = 8;
+const BLOBS_AT_ONCE = 32;
+
+/** What the images of a bundle consist of. */
+export interface WalkedImages {
+  /** Manifests, indexes, configs and what is attached to the images, each once, in the order of the images. */
+  readonly documents: readonly Digest[];
+  /** What is not there as it should be, each once. */
+  readonly missing: readonly MissingBlob[];
+  /** Every blob whose size is known: documents, layers, attachments. */
+  readonly blobs: ReadonlyMap<Digest, number>;
+}
+
+/**
+ * Walks from `index.json` over every image to its layers, reading and checking manifests, indexes and configs, and looking at the sizes of
+ * layers and attachments. A missing document ends the walk below it only.
+ *
+ * @param parsers parses the documents.
+ * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json` says other than the manifests;
+ *   `media/read`, `media/gone`.
+ */
+export async function walkImages(
+  reader: BundleReader,
+  bundle: Walkable,
+  parsers: Documents,
+  signal: AbortSignal,
+): Promise<WalkedImages> {
+  const documents = new Set<Digest>();
+  const missing = new Map<Digest, MissingBlob>();
+  const blobs = new Map<Digest, number>();
+  const { payload, contents } = bundle;
+  const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
+  const walkOne = (image: Image) => walkImage(createWalk(reader, parsers, signal), image, listed, bundle);
+  for await (const walk of inOrder(contents.images, IMAGES_AT_ONCE, walkOne)) {
+    for (const { digest, sizeBytes, lacks } of walk) {
+      documents.add(digest);
+      blobs.set(digest, sizeBytes);
+      if (lacks !== undefined) missing.set(digest, lacks);
+    }
+  }
+  const attached = (payload.attachments ?? []).map(({ digest, size }) => ({ digest, sizeBytes: size }));
+  const others: (ExpectedBlob & { readonly inBase?: true })[] = [...contents.layers, ...attached];
+  for (const { digest, sizeBytes } of others) blobs.set(digest, sizeBytes);
+  const misfits = inOrder(others, BLOBS_AT_ONCE, async (blob) => ({
+    blob,
+    misfit: await sizeMisfit(reader, blob, signal),
+  }));
+  for await (const { blob, misfit } of misfits) {
+    const isLeft = blob.inBase === true && misfit?.why === 'absent';
+    if (misfit !== undefined) missing.set(blob.digest, isLeft ? { digest: blob.digest, why: 'in-base' } : misfit);
+  }
+  const result = { documents: [...documents], missing: [...missing.values()], blobs };
+  checkTotals(result, payload);
+  return result;
+}
+
+/** What a walk needs of a bundle. */
+interface Walkable {
+  readonly payload: Payload;
+  readonly contents: Contents;
+  readonly index: ImageIndex;
+}
+
+/** A document that was come to; `lacks` when it is missing. */
+interface WalkedDocument extends ExpectedBlob {
+  readonly lacks: MissingBlob | undefined;
+}
+
+/** The way down one image. */
+interface Walk {
+  readonly documents: readonly WalkedDocument[];
+  /** Reads a document; undefined when it is missing, which has then been noted. */
+  document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
+  readonly parsers: Documents;
+  readonly signal: AbortSignal;
+}
+
+function createWalk(reader: BundleReader, parsers: Documents, signal: AbortSignal): Walk {
+  const documents: WalkedDocument[] = [];
+  return {
+    documents,
+    parsers,
+    signal,
+    document: async ({ digest, size: sizeBytes }, what) => {
+      if (sizeBytes > limits.manifestBytes) {
+        throw bundleError(
+          'bundle/inconsistent',
+          `${what} has ${sizeBytes} bytes, and ${limits.manifestBytes} are allowed`,
+        );
+      }
+      const read = await readBlob(reader, { digest, sizeBytes }, signal);
+      documents.push({ digest, sizeBytes, lacks: read.kind === 'read' ? undefined : read.missing });
+      return read.kind === 'read' ? read.bytes : undefined;
+    },
+  };
+}
+
+async function walkImage(
+  walk: Walk,
+  image: Image,
+  listed: ReadonlyMap<Digest, IndexEntry>,
+  { payload, contents }: Walkable,
+): Promise<readonly WalkedDocument[]> {
+  const entry = listed.get(image.digest);
+  if (entry === undefined || entry.mediaType !== image.mediaType) {
+    throw bundleError('bundle/index', `index.json does not list ${image.reference} as ${image.mediaType}`);
+  }
+  const subjects = new Set([image.digest]);
+  const manifest = await walkToManifest(walk, image, entry, payload.arch, subjects);
+  for (const attached of image.attached ?? []) {
+    await walkAttached(walk, image, attached, manifest === undefined ? undefined : subjects);
+  }
+  if (manifest === undefined) return walk.documents;
+  checkLayers(image, manifest, contents);
+  await walkConfig(walk, image, manifest, contents);
+  return walk.documents;
+}
+
+async function walkToManifest(
+  walk: Walk,
+  image: Image,
+  entry: Descriptor,
+  arch: string,
+  subjects: Set<Digest>,
+): Promise<ImageManifest | undefined> {
+  const what = `manifest ${entry.digest} of ${image.reference}`;
+  const bytes = await walk.document(entry, what);
+  if (bytes === undefined) return undefined;
+  if (!indexMediaTypes.has(entry.mediaType)) return walk.parsers.manifest(bytes, inconsistent(what), walk.signal);
+  const child = entryForPlatform(await walk.parsers.index(bytes, inconsistent(what), walk.signal), arch);
+  if (child === undefined) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
+  subjects.add(child.digest);
+  const childName = `manifest ${child.digest} of ${image.reference}`;
+  const childBytes = await walk.document(child, childName);
+  if (childBytes === undefined) return undefined;
+  return walk.parsers.manifest(childBytes, inconsistent(childName), walk.signal);
+}
+
+/**
+ * @param subjects what the tag may be about; undefined while the image's manifest is missing.
+ */
+async function walkAttached(
+  walk: Walk,
+  image: Image,
+  { tag, digest, size, blobs }: AttachedTag,
+  subjects: ReadonlySet<Digest> | undefined,
+): Promise<void> {
+  const what = `${tag} of ${image.reference}`;
+  if (subjects !== undefined && ![...subjects].some((subject) => tag.startsWith(`${subject.replace(':', '-')}.`))) {
+    throw bundleError('bundle/inconsistent', `contents.json: ${tag} is not about ${image.reference} nor its manifest`);
+  }
+  const bytes = await walk.document({ digest, size }, `manifest ${digest} of ${what}`);
+  if (bytes !== undefined) {
+    const name = inconsistent(`manifest ${digest} of ${what}`);
+    const { config, layers } = await walk.parsers.manifest(bytes, name, walk.signal);
+    const named = new Map([config, ...layers].map((blob) => [blob.digest, blob.size]));
+    if (blobs.length !== named.size || blobs.some((blob) => named.get(blob.digest) !== blob.size)) {
+      throw disagrees(image, `other blobs for ${tag} than its manifest`);
+    }
+  }
+  for (const blob of blobs) await walk.document(blob, `blob ${blob.digest} of ${what}`);
+}
+
+function checkLayers(image: Image, manifest: ImageManifest, contents: Contents): void {
+  if (manifest.layers.length !== image.layers.length) {
+    throw disagrees(image, `${image.layers.length} layers, its manifest ${manifest.layers.length}`);
+  }
+  manifest.layers.forEach((layer, at) => {
+    const said = contents.layers[image.layers[at] ?? -1];
+    if (said?.digest !== layer.digest || said.sizeBytes !== layer.size) {
+      throw disagrees(
+        image,
+        `layer ${at} is ${said?.digest} of ${said?.sizeBytes} bytes, its manifest ${layer.digest} of ${layer.size}`,
+      );
+    }
+  });
+}
+
+async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, contents: Contents): Promise<void> {
+  const what = `config ${manifest.config.digest} of ${image.reference}`;
+  if (!configMediaTypes.has(manifest.config.mediaType)) {
+    throw bundleError(
+      'bundle/inconsistent',
+      `${what} is no image config but ${JSON.stringify(manifest.config.mediaType)}`,
+    );
+  }
+  const bytes = await walk.document(manifest.config, what);
+  if (bytes === undefined) return;
+  const { rootfs } = await walk.parsers.config(bytes, inconsistent(what), walk.signal);
+  const { diff_ids: diffIds } = rootfs;
+  const said = image.layers.map((at) => contents.layers[at]?.diffId);
+  if (diffIds.length !== said.length || diffIds.some((diffId, at) => diffId !== said[at])) {
+    throw disagrees(image, 'other diffIds than its config');
+  }
+}
+
+/** Blobs and bytes can be summed only when no document is missing, since documents lead to others. */
+function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, attachments }: Payload): void {
+  const known = new Set(documents);
+  if (missing.some((blob) => known.has(blob.digest))) return;
+  const attached = new Set((attachments ?? []).map((attachment) => attachment.digest));
+  const sizes = [...blobs].filter(([digest]) => !attached.has(digest)).map(([, sizeBytes]) => sizeBytes);
+  const sizeBytes = sizes.reduce((sum, size) => sum + size, 0);
+  if (sizes.length !== totals.blobs || sizeBytes !== totals.sizeBytes) {
+    throw bundleError(
+      'bundle/inconsistent',
+      `the payload says totals of ${totals.blobs} blobs with ${totals.sizeBytes} bytes, the images make ${sizes.length} with ${sizeBytes}`,
+    );
+  }
+}
+
+function inconsistent(what: string): DocumentName {
+  return { what, code: 'bundle/inconsistent' };
+}
+
+function disagrees(image: Image, how: string) {
+  return bundleError('bundle/inconsistent', `contents.json disagrees with ${image.reference}: it says ${how}`);
+}

@@ -1,0 +1,102 @@
+import type { CreateProgress, ProgressListener } from '../../../bundle/create/output/progress.ts';
+import { clip, oneLine } from '../../../platform/plain-text.ts';
+import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { progressBar } from '../../output/progress-bar.ts';
+
+/** Shows how far `bundle create` is. */
+export interface ProgressPrinter {
+  readonly onProgress: ProgressListener;
+  /** Takes the bar off the terminal, so that other lines can follow. Safe to call twice. */
+  clear(): void;
+}
+
+const REPAINT_MS = 100;
+const PLAIN_MS = 10_000;
+const WORDS = { copy: 'copied', pack: 'packed' } as const;
+
+/**
+ * A bar on stderr that is painted over and over where stderr is a terminal; else a line for each image that is fetched, and one every ten
+ * seconds while layers are copied.
+ */
+export function createProgressPrinter(
+  context: Pick<CommandContext, 'stderr' | 'stderrColumns' | 'now'>,
+): ProgressPrinter {
+  const columns = context.stderrColumns;
+  return columns === undefined ? plainPrinter(context) : barPrinter(context, columns);
+}
+
+function barPrinter({ stderr, now }: Pick<CommandContext, 'stderr' | 'now'>, columns: number): ProgressPrinter {
+  const pace = createPace(now);
+  let paintedAt: number | undefined;
+  let painted = '';
+  return {
+    onProgress: (progress) => {
+      const text = progress.kind === 'fetch' ? fetchBar(progress) : `${copyBar(progress)}${pace(progress)}`;
+      const isFinal = progress.kind !== 'fetch' && progress.doneBytes === progress.totalBytes;
+      if (paintedAt !== undefined && now() - paintedAt < REPAINT_MS && !isFinal) return;
+      paintedAt = now();
+      // The last column stays free: some terminals wrap there.
+      const line = clip(text, Math.max(1, columns - 1));
+      if (line !== painted) stderr(`\r${line}\u001b[K`);
+      painted = line;
+    },
+    clear: () => {
+      if (painted !== '') stderr('\r\u001b[K');
+      painted = '';
+    },
+  };
+}
+
+function plainPrinter({ stderr, now }: Pick<CommandContext, 'stderr' | 'now'>): ProgressPrinter {
+  const pace = createPace(now);
+  let fetching = '';
+  let printedAt: number | undefined;
+  return {
+    onProgress: (progress) => {
+      if (progress.kind === 'fetch') {
+        const line = `fetching ${progress.position} of ${progress.total}: ${oneLine(progress.image)}\n`;
+        if (line !== fetching) stderr(line);
+        fetching = line;
+        return;
+      }
+      const rest = pace(progress);
+      printedAt ??= now();
+      if (now() - printedAt < PLAIN_MS) return;
+      printedAt = now();
+      const { kind, doneBytes, totalBytes } = progress;
+      stderr(`${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}\n`);
+    },
+    clear: () => undefined,
+  };
+}
+
+function fetchBar({ image, position, total, bytes }: Extract<CreateProgress, { kind: 'fetch' }>): string {
+  const so = bytes === 0 ? '' : `, ${formatBytes(bytes)}`;
+  return `${progressBar((position - 1) / total)}  fetching ${position} of ${total}${so}  ${oneLine(image)}`;
+}
+
+type CopyProgress = Exclude<CreateProgress, { kind: 'fetch' }>;
+
+function copyBar({ kind, doneBytes, totalBytes }: CopyProgress): string {
+  const share = totalBytes === 0 ? 1 : doneBytes / totalBytes;
+  return `${progressBar(share)}  ${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}`;
+}
+
+/** Rate and time left since the present stage began; nothing in its first second. */
+function createPace(now: () => number): (progress: CopyProgress) => string {
+  let stage: CopyProgress['kind'] | undefined;
+  let startedAt = 0;
+  return ({ kind, doneBytes, totalBytes }) => {
+    if (stage !== kind) {
+      stage = kind;
+      startedAt = now();
+    }
+    const elapsedMs = now() - startedAt;
+    if (elapsedMs < 1000 || doneBytes === 0) return '';
+    const rate = `, ${formatBytes((doneBytes / elapsedMs) * 1000)}/s`;
+    if (doneBytes >= totalBytes) return rate;
+    const left = ((totalBytes - doneBytes) / doneBytes) * elapsedMs;
+    return `${rate}, about ${formatDuration(left)} left`;
+  };
+}

@@ -1,0 +1,211 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { bundleError } from '../../../bundle/bundle-error.ts';
+import { createBundle } from '../../../bundle/create/create-bundle.ts';
+import { type ImageRequest, parseImageRequest } from '../../../bundle/create/images/image-request.ts';
+import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
+import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
+import { architectures } from '../../../bundle/format/schema.ts';
+import { type PrivateKey, parsePrivateKey } from '../../../bundle/keys/keys.ts';
+import { readKeyFile } from '../../../bundle/keys/trust.ts';
+import { bundleTitle } from '../../../domain/model/bundle.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
+import { volumesOfNamed } from '../../context/bundle-argument.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { ruleWarnings } from '../../output/rule-notes.ts';
+import { createProgressPrinter } from './create-progress.ts';
+import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
+
+interface BundleCreateOptions extends ReleaseOptions {
+  readonly name: string;
+  readonly version: string;
+  readonly arch: string;
+  readonly sequence: number;
+  readonly out: string;
+  readonly image: readonly ImageRequest[];
+  readonly imagesFile: readonly string[];
+  readonly release?: ImageRequest;
+  readonly manifests: readonly string[];
+  readonly attach: readonly string[];
+  readonly key: readonly string[];
+  readonly volumeSize?: number;
+  readonly allowLargeBlobs?: true;
+  readonly base?: string;
+  readonly withoutSignatures?: true;
+  readonly json?: true;
+}
+
+/** Adds `create` to the command `bundle`. */
+export function registerBundleCreate(bundle: Command, context: CommandContext): void {
+  const command = bundle
+    .command('create')
+    .description('make a bundle of images, for one platform')
+    .requiredOption('--name <name>', 'release stream, as ocp')
+    .requiredOption('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]')
+    .addOption(new Option('--arch <arch>', 'architecture of the nodes').choices(architectures).makeOptionMandatory())
+    .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
+    .requiredOption(
+      '--out <dir>',
+      'the bundle directory to make, or FILE.stickpin.tar; must not be there, or be an empty directory',
+    )
+    .option(
+      '--image <[component=]ref[=source]>',
+      'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',
+      collectImage,
+      [],
+    )
+    .option(
+      '--images-file <file>',
+      'more images behind those of --image: one a line as for --image, pin=false behind it for one that may be collected, # begins a comment; may be repeated',
+      collect,
+      [],
+    )
+    .option(
+      '--release <ref[=source]>',
+      'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
+      parseImageOption,
+    )
+    .option(
+      '--manifests <dir>',
+      'hold the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) against the bundle, and warn of what does not fit; may be repeated',
+      collect,
+      [],
+    )
+    .option(
+      '--attach <file[:mediatype]>',
+      'a small file that travels with the release, at most 16 MiB (default type application/octet-stream); may be repeated',
+      collect,
+      [],
+    )
+    .option('--without-signatures', 'do not ask registries for sigstore signatures (sha256-<digest>.sig) of the images')
+    .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
+    .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
+    .option(
+      '--volume-size <size>',
+      'spread it over <dir>/1, <dir>/2 … of at most this size each, as 15GB or 7GiB',
+      sizeInBytes,
+    )
+    .option('--allow-large-blobs', 'take layers of 4 GiB and more, for sticks with exFAT or ext4');
+  addReleaseOptions(command)
+    .option('--json', 'print as JSON')
+    .action((options: BundleCreateOptions) => create(options, context));
+}
+
+async function create(options: BundleCreateOptions, context: CommandContext): Promise<void> {
+  const { onProgress, clear } = createProgressPrinter(context);
+  const made = await createBundle(
+    {
+      out: options.out,
+      name: options.name,
+      version: options.version,
+      arch: options.arch,
+      sequence: options.sequence,
+      created: createdAt(context),
+      ...(await readReleaseOptions(options, context.signal)),
+      ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
+      ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
+      ...(options.base !== undefined && { base: await findBase(options.base) }),
+      ...(options.withoutSignatures && { withoutSignatures: true }),
+      images: [...options.image, ...(await readImagesFiles(options.imagesFile, context))],
+      ...(options.release !== undefined && { release: options.release }),
+      manifests: options.manifests,
+      attachments: options.attach.map(parseAttachmentRequest),
+      keys: await loadKeys(options.key, context.signal),
+      ...(!options.json && { onProgress }),
+    },
+    context.signal,
+  ).finally(clear);
+  const { payload, bundleId, path, resolved, volumes, warnings } = made;
+  if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
+  for (const warning of [...warnings, ...ruleWarnings(payload.update ?? {})]) context.stderr(`warning: ${warning}\n`);
+  if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
+  if (options.json) {
+    context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
+    return;
+  }
+  const { images, blobs, sizeBytes } = payload.totals;
+  context.stdout(
+    `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
+  );
+}
+
+/** A volume of the bundle at `path`, or the bundle itself: each volume lists all layers. @throws AppError `bundle/option` */
+async function findBase(path: string): Promise<string> {
+  const [first] = await volumesOfNamed(path).catch((cause: unknown) => {
+    throw bundleError('bundle/option', `base: ${reasonOf(cause)}`, { cause });
+  });
+  return first;
+}
+
+function placeOf(path: string, volumes: number | undefined): string {
+  if (volumes === undefined) return path;
+  return volumes === 1 ? `${path}/1` : `${path}/1 to ${path}/${volumes}`;
+}
+
+/** Now, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images make the same bundle. */
+function createdAt({ env, now }: CommandContext): string {
+  const epoch = env.SOURCE_DATE_EPOCH;
+  if (epoch !== undefined && !/^[0-9]{1,11}$/.test(epoch)) {
+    throw new AppError({
+      code: 'bundle/option',
+      message: `SOURCE_DATE_EPOCH is '${epoch}', and must be seconds since 1970`,
+      disposition: 'reject',
+    });
+  }
+  const ms = epoch === undefined ? now() : Number(epoch) * 1000;
+  return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
+}
+
+async function readImagesFiles(paths: readonly string[], context: CommandContext): Promise<ImageRequest[]> {
+  const images: ImageRequest[] = [];
+  for (const path of paths) {
+    const listed = await readImagesFile(path, context.signal);
+    if (listed.length === 0) context.stderr(`warning: ${path} lists no image\n`);
+    images.push(...listed);
+  }
+  return images;
+}
+
+/** Reads the private keys at these paths, in order. @throws AppError `bundle/key-file` */
+async function loadKeys(paths: readonly string[], signal: AbortSignal): Promise<PrivateKey[]> {
+  const keys: PrivateKey[] = [];
+  for (const path of paths) keys.push(parsePrivateKey(await readKeyFile(path, signal), path));
+  return keys;
+}
+
+function wholeNumber(text: string): number {
+  if (!/^[0-9]{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number of at most 15 digits.');
+  return Number(text);
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+};
+
+function sizeInBytes(text: string): number {
+  const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|[MGT]i?B)?$/.exec(text) ?? [];
+  if (number === undefined) throw new InvalidArgumentError('It must be a size as 15GB or 7GiB.');
+  return Math.floor(Number(number) * (UNITS[unit] ?? 1));
+}
+
+function collect(value: string, earlier: readonly string[]): string[] {
+  return [...earlier, value];
+}
+
+function collectImage(value: string, earlier: readonly ImageRequest[]): ImageRequest[] {
+  return [...earlier, parseImageOption(value)];
+}
+
+function parseImageOption(value: string): ImageRequest {
+  try {
+    return parseImageRequest(value);
+  } catch (error) {
+    throw new InvalidArgumentError(reasonOf(error));
+  }
+}

@@ -1,0 +1,149 @@
+import type { Command } from 'commander';
+import { parsePublicKey } from '../../../bundle/keys/keys.ts';
+import { readUntrusted, type UntrustedBundle } from '../../../bundle/verify/judge-bundle.ts';
+import { blobsLeftToBase } from '../../../bundle/verify/verify-base.ts';
+import { rolloutText } from '../../../domain/gates/unenforced-rules.ts';
+import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload } from '../../../domain/model/bundle.ts';
+import type { Digest } from '../../../domain/model/digest.ts';
+import { isFaulty } from '../../../domain/model/medium.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
+import { openNamedBundle } from '../../context/bundle-argument.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { withPath } from '../../context/read-with-keys.ts';
+import { HOLD_NOTE } from '../../output/rule-notes.ts';
+import { formatTable } from '../../output/table.ts';
+
+/** Adds `inspect` to the command `bundle`. */
+export function registerBundleInspect(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('inspect')
+    .description('show what is in a bundle, without trusting it')
+    .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
+    .option('--json', 'print as JSON')
+    .action(async (path: string, options: { readonly json?: true }) => {
+      const reader = await openNamedBundle(path, context.signal);
+      const found = await readUntrusted(reader, context.signal).catch((error: unknown) => {
+        throw withPath(path, error);
+      });
+      context.stdout(options.json ? `${JSON.stringify(asJson(found))}\n` : asText(found));
+    });
+}
+
+function asJson(found: UntrustedBundle) {
+  const { envelope, bundle } = found;
+  return {
+    verified: false,
+    bundleId: bundle.bundleId,
+    signatures: keyIdsOf(envelope),
+    payload: bundle.payload,
+    contents: bundle.contents,
+    leftToBase: [...blobsLeftToBase(found).keys()],
+    missing: found.missing.filter(isFaulty),
+  };
+}
+
+/** Key ids are hints of strangers: what isn't one is not shown. */
+function keyIdsOf({ signatures }: UntrustedBundle['envelope']): string[] {
+  return signatures.map(({ keyId }) => (/^[0-9a-f]{64}$/.test(keyId) ? keyId : '(no key id)'));
+}
+
+function baseOf({ update, annotations }: Payload, left: ReadonlyMap<Digest, number>): string | undefined {
+  if (update?.base === undefined) return undefined;
+  const name = annotations?.[BASE_ANNOTATION];
+  const sizeBytes = [...left.values()].reduce((sum, size) => sum + size, 0);
+  const blobs = `${formatCount(left.size, 'blob')} of ${formatBytes(sizeBytes)} left to it`;
+  return `${name === undefined ? '' : `${name}, `}${update.base}; ${blobs}`;
+}
+
+function asText(found: UntrustedBundle): string {
+  const { envelope, bundle } = found;
+  const missing = found.missing.filter(isFaulty);
+  const { payload, contents, bundleId } = bundle;
+  const { totals } = payload;
+  const facts: [string, string | undefined][] = [
+    ['digest', bundleId],
+    ['arch', payload.arch],
+    ['sequence', String(payload.sequence)],
+    ['created', payload.created],
+    ['expires', payload.expires],
+    ['schedule', payload.schedule ?? 'immediate'],
+    ['from', payload.update?.from],
+    ['barrier', unenforced(payload.update?.barrier)],
+    ['dead end', unenforced(payload.update?.deadend)],
+    ['rollout', payload.update?.rollout && rolloutText(payload.update.rollout)],
+    ['end of life', payload.update?.endOfLife],
+    ['signatures', keyIdsOf(envelope).join(', ') || 'none'],
+    ['images', `${totals.images}, with ${totals.blobs} blobs of ${formatBytes(totals.sizeBytes)}`],
+    ['unpacked', `${formatBytes(totals.diskBytes)}, ${totals.inodes} files and directories`],
+    ['base', baseOf(payload, blobsLeftToBase(found))],
+    [
+      'missing',
+      missing.length === 0 ? undefined : `${formatCount(missing.length, 'blob')}; see stickpin bundle verify`,
+    ],
+  ];
+  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(11)} ${value}`]));
+  const attached = (payload.attachments ?? []).map(
+    ({ name, mediaType, size }) => `  attached    ${name} (${mediaType}, ${formatBytes(size)})`,
+  );
+  const advisories = (payload.advisories ?? []).map(
+    ({ version, deadend, barrier, reason }) =>
+      `  advisory    ${version}${deadend ? ' is a dead end' : barrier ? ' is a barrier' : ''}: ${reason}`,
+  );
+  const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
+  const head = [
+    `${bundleTitle(payload)} (not verified)`,
+    ...lines,
+    ...advisories,
+    ...ruleNotes(payload),
+    ...trustLines(payload),
+    ...attached,
+    ...warnings,
+  ];
+  const table = contents.images.length === 0 ? '' : `\n${imageTable(contents)}`;
+  return `${head.join('\n')}\n${table}`;
+}
+
+/** Barriers and dead ends restrict other releases, and no node heeds them yet. */
+function unenforced(rule: { readonly reason: string } | undefined): string | undefined {
+  return rule && `${rule.reason} (not enforced yet)`;
+}
+
+/** What nodes make of the rules that are shown above. */
+function ruleNotes({ update = {}, advisories = [] }: Payload): string[] {
+  const holds = [update.from, update.rollout, update.endOfLife].some((rule) => rule !== undefined);
+  const warnsOnly = advisories.some(({ barrier, deadend }) => barrier || deadend);
+  return [
+    ...(holds ? [HOLD_NOTE] : []),
+    ...(warnsOnly ? ['advisories are not enforced yet: nodes show them'] : []),
+  ].map((note) => `  note        ${note}`);
+}
+
+/** Keys are shown by their ids, and what is none is named as such: nobody has looked at them yet. */
+function trustLines({ trust }: Payload): string[] {
+  const keyId = (pem: string) => {
+    try {
+      return parsePublicKey(pem, 'of the payload').keyId;
+    } catch {
+      return '(no public key)';
+    }
+  };
+  return [
+    ...(trust?.keys ?? []).map((pem) => `  trust       ${keyId(pem)}`),
+    ...(trust?.revoked ?? []).map((id) => `  revoke      ${id}`),
+  ];
+}
+
+function imageTable(contents: Contents): string {
+  const rows = contents.images.map((image) => [
+    image.component ?? '-',
+    formatBytes(sizeOf(image, contents)),
+    image.pin ? 'pinned' : 'unpinned',
+    image.reference,
+    image.tags.map((tag) => tag.slice(tag.lastIndexOf(':') + 1)).join(', '),
+  ]);
+  return formatTable(['COMPONENT', 'SIZE', 'PIN', 'REFERENCE', 'TAGS'], rows);
+}
+
+function sizeOf(image: Image, contents: Contents): number {
+  return image.layers.reduce((sum, at) => sum + (contents.layers[at]?.sizeBytes ?? 0), 0);
+}

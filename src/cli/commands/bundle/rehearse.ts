@@ -1,0 +1,244 @@
+import { statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { BundleReader } from '../../../bundle/read/bundle-reader.ts';
+import { blobsLeftToBase } from '../../../bundle/verify/verify-base.ts';
+import { verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
+import { bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
+import type { Digest } from '../../../domain/model/digest.ts';
+import { stagedBytes } from '../../../domain/preload/disk-estimate.ts';
+import { type DiskUse, diskUse } from '../../../domain/preload/disk-use.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import { formatBytes, formatCount, formatDuration } from '../../../platform/sizes.ts';
+import { openNamedBundle, volumesOfNamed } from '../../context/bundle-argument.ts';
+import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
+import { progressBar } from '../../output/progress-bar.ts';
+
+interface BundleRehearseOptions {
+  readonly keys?: string;
+  readonly threshold: number;
+  readonly json?: true;
+}
+
+/** Settings of a node that nobody has changed: `preload.parallel`, `preload.min_free_percent`. */
+const NODE_DEFAULTS = { parallel: 2, minFreePercent: 15 };
+/** Beside the blobs: the daemon's database, and manifests that are kept twice. */
+const EXTRA_BYTES = 32 * 1024 ** 2;
+
+/** Adds `rehearse` to the command `bundle`. */
+export function registerBundleRehearse(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('rehearse')
+    .description('try the whole preload of a bundle in a temporary directory, as a node would do it')
+    .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
+    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not judged')
+    .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
+    .option('--json', 'print as JSON')
+    .action((path: string, options: BundleRehearseOptions) => rehearse(path, options, context));
+}
+
+async function rehearse(path: string, options: BundleRehearseOptions, context: CommandContext): Promise<void> {
+  const { signal, env } = context;
+  const reader = await openNamedBundle(path, signal);
+  const read = await readWithKeys(reader, options, context);
+  const temporary = resolve(env.TMPDIR || tmpdir());
+  await checkSpace(read, temporary);
+  const keys = options.keys === undefined ? undefined : { folder: resolve(options.keys), threshold: options.threshold };
+  const volumes = (await volumesOfNamed(path)).map((volume) => resolve(volume));
+  const { rehearseBundle } = await context.adapters();
+  const printer = createPrinter(read, options, context);
+  printer.start(temporary);
+  const done = await rehearseBundle(
+    { volumes, bundle: read.bundle, keys, temporary, onImage: printer.image },
+    signal,
+  ).finally(printer.clear);
+  const causes = done.fault === undefined ? [] : await causesOf(reader, read, done, signal);
+  const need = needOf(read.bundle.contents, read);
+  context.stdout(options.json ? `${JSON.stringify(asJson(read, done, causes, need))}\n` : asText(read, done, need));
+  if (done.fault !== undefined) throw failed(read, done.fault, causes);
+}
+
+async function checkSpace({ bundle }: ReadBundle, temporary: string): Promise<void> {
+  const needed = bundle.payload.totals.sizeBytes + EXTRA_BYTES;
+  const { bsize, bavail } = await statfs(temporary).catch((error: unknown) => {
+    const why = error instanceof Error ? error.message : String(error);
+    throw noSpace(`${temporary} can't be used: ${why}; name a folder with room in TMPDIR`);
+  });
+  if (needed <= bsize * bavail) return;
+  throw noSpace(
+    `the rehearsal of ${bundleTitle(bundle.payload)} needs ${formatBytes(needed)} in ${temporary}, and ${formatBytes(bsize * bavail)} are free; name a folder with more room in TMPDIR`,
+  );
+}
+
+function noSpace(message: string): AppError {
+  return new AppError({ code: 'cli/no-space', message, disposition: 'wait' });
+}
+
+interface Printer {
+  start(temporary: string): void;
+  image(image: RehearsedImage): void;
+  clear(): void;
+}
+
+/** A bar on a terminal, a line for each image otherwise; with `--json` nothing before the end. */
+function createPrinter(
+  { bundle, judgement }: ReadBundle,
+  { json }: BundleRehearseOptions,
+  { stdout, stderr, isTerminal }: CommandContext,
+): Printer {
+  const { payload, contents } = bundle;
+  const { totals } = payload;
+  const clear = isTerminal ? '\r\u001b[K' : '';
+  const pulled = new Map<string, RehearsedImage>();
+  if (json) return { start: () => undefined, image: () => undefined, clear: () => undefined };
+  return {
+    start: (temporary) =>
+      stdout(
+        `${bundleTitle(payload)} for ${payload.arch}: ${judgement.text}\nRehearsing ${formatCount(totals.images, 'image')} of ${formatBytes(totals.sizeBytes)} in ${temporary}\n`,
+      ),
+    image: (image) => {
+      if (image.fault === undefined) pulled.set(image.reference, image);
+      const bytes = [...pulled.values()].reduce((sum, { newBytes }) => sum + newBytes, 0);
+      const bar = isTerminal && totals.sizeBytes > 0 ? progressBar(bytes / totals.sizeBytes) : '';
+      stdout(`${clear}  ${imageLine(image, contents)}\n`);
+      if (isTerminal) stderr(`${bar} ${pulled.size} of ${formatCount(totals.images, 'image')}`);
+    },
+    clear: () => (isTerminal ? stderr(clear) : undefined),
+  };
+}
+
+function imageLine({ reference, newBytes, durationMs, fault }: RehearsedImage, { images }: Contents): string {
+  const name = images.find((image) => image.reference === reference)?.component ?? reference.split('@')[0];
+  if (fault !== undefined) return `${name}: failed: ${oneLine(fault)}`;
+  if (newBytes === 0) return `${name}: ${secondsOf(durationMs)}, all its layers were there already`;
+  const rate = durationMs < 1 ? '' : `, ${formatBytes((newBytes / durationMs) * 1000)}/s`;
+  return `${name}: ${formatBytes(newBytes)} in ${secondsOf(durationMs)}${rate}`;
+}
+
+function secondsOf(durationMs: number): string {
+  return durationMs < 10_000 ? `${(durationMs / 1000).toFixed(1)} s` : formatDuration(durationMs);
+}
+
+interface Need {
+  /** Bytes of the unpacked files, and their number. */
+  readonly diskBytes: number;
+  readonly inodes: number;
+  /** Bytes of the blobs. */
+  readonly sizeBytes: number;
+  /** What is stored in the end, with what the runtime lays down beside. */
+  readonly stored: { readonly 'cri-o': DiskUse; readonly containerd: DiskUse };
+  readonly stagingBytes: number;
+  /** Of one filesystem for images and staging. */
+  readonly filesystemBytes: { readonly 'cri-o': number; readonly containerd: number };
+}
+
+function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
+  const { diskBytes, inodes, sizeBytes } = bundle.payload.totals;
+  const share = 1 - NODE_DEFAULTS.minFreePercent / 100;
+  const ofImages = images.map((image) => image.layers.map((at) => layers[at]).filter((layer) => layer !== undefined));
+  const stagingBytes = stagedBytes({ images: ofImages, parallel: NODE_DEFAULTS.parallel });
+  const imageCount = layers.length === 0 ? 0 : images.length;
+  const stored = {
+    'cri-o': diskUse(layers, imageCount, 'unpacked'),
+    containerd: diskUse(layers, imageCount, 'both'),
+  };
+  return {
+    diskBytes,
+    inodes,
+    sizeBytes,
+    stored,
+    stagingBytes,
+    filesystemBytes: {
+      'cri-o': Math.ceil((stored['cri-o'].bytes + stagingBytes) / share),
+      containerd: Math.ceil(stored.containerd.bytes / share),
+    },
+  };
+}
+
+function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal, need: Need): string {
+  const title = bundleTitle(bundle.payload);
+  if (bundle.contents.images.length === 0 && fault === undefined) {
+    return `Verdict: ${title} is taken up; it carries no image.\n`;
+  }
+  const bytes = images.reduce((sum, { newBytes, fault: bad }) => sum + (bad === undefined ? newBytes : 0), 0);
+  const loaded = images.filter((image) => image.fault === undefined).length;
+  const { stored } = need;
+  const lines = [
+    `Loaded ${loaded} of ${formatCount(bundle.contents.images.length, 'image')}, ${formatBytes(bytes)} of layers, in ${secondsOf(durationMs)}`,
+    'A node that has nothing of it yet needs',
+    `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for images, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
+    `  for containerd  ${formatBytes(stored.containerd.bytes)} and ${stored.containerd.inodes} inodes, since it keeps the compressed layers too`,
+    `  With ${NODE_DEFAULTS.minFreePercent} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
+  ];
+  const verdict =
+    fault === undefined
+      ? `Verdict: ${title} loads, and all its images are pinned.`
+      : `Verdict: ${title} does not load.`;
+  return `${[...lines, verdict].join('\n')}\n`;
+}
+
+function asJson({ bundle, judgement }: ReadBundle, done: Rehearsal, causes: readonly Cause[], need: Need) {
+  const { name, version, arch } = bundle.payload;
+  return {
+    loads: done.fault === undefined,
+    verified: judgement.kind === 'verified',
+    bundleId: bundle.bundleId,
+    name,
+    version,
+    arch,
+    durationMs: Math.round(done.durationMs),
+    images: done.images.map((image) => ({ ...image, durationMs: Math.round(image.durationMs) })),
+    need,
+    ...(done.fault !== undefined && { fault: done.fault, blobs: causes }),
+  };
+}
+
+/** A blob that is not as it should be, and the images that have it; none for a manifest or a config. */
+interface Cause {
+  readonly digest: Digest;
+  readonly why: string;
+  readonly images: readonly string[];
+}
+
+/** Reads what the images that did not load are made of, to name the bad blobs. What a delta leaves to its base is none of them. */
+async function causesOf(
+  reader: BundleReader,
+  { bundle, blobs, missing, documents }: ReadBundle,
+  { images }: Rehearsal,
+  signal: AbortSignal,
+): Promise<Cause[]> {
+  const { contents } = bundle;
+  const loaded = new Set(images.filter((image) => image.fault === undefined).map((image) => image.reference));
+  const suspects = contents.images.filter((image) => !loaded.has(image.reference));
+  const layers = suspects.flatMap((image) => image.layers.flatMap((at) => contents.layers[at]?.digest ?? []));
+  const wanted = new Set([...documents, ...layers]);
+  const left = blobsLeftToBase({ missing, blobs });
+  const held = new Map([...blobs].filter(([digest]) => wanted.has(digest) && !left.has(digest)));
+  const faults = await verifyBlobs(reader, held, signal);
+  return faults.map(({ digest, why }) => ({
+    digest,
+    why,
+    images: suspects
+      .filter((image) => image.digest === digest || image.layers.some((at) => contents.layers[at]?.digest === digest))
+      .map((image) => image.reference),
+  }));
+}
+
+function failed({ bundle }: ReadBundle, fault: NonNullable<Rehearsal['fault']>, causes: readonly Cause[]): AppError {
+  const [first, ...others] = causes;
+  const more = others.length === 0 ? '' : `, and ${formatCount(others.length, 'other blob')} too`;
+  const of = first?.images[0] === undefined ? '' : ` of ${first.images[0].split('@')[0]}`;
+  const why =
+    first === undefined
+      ? fault.message
+      : `blob ${first.digest}${of} is ${first.why}${more}; copy the bundle again, see stickpin bundle verify --full`;
+  return new AppError({
+    code: first === undefined && /^(?:engine|runtime|store)\//.test(fault.code) ? 'cli/rehearsal' : 'cli/unverified',
+    message: `${bundleTitle(bundle.payload)} does not load: ${why}`,
+    disposition: 'reject',
+  });
+}

@@ -1,0 +1,143 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import type { CreateOptions } from '../../../bundle/create/create-bundle.ts';
+import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
+import { parsePublicKey } from '../../../bundle/keys/keys.ts';
+import { readKeyFile } from '../../../bundle/keys/trust.ts';
+import type { UpdateRules } from '../../../domain/model/bundle.ts';
+import { AppError } from '../../../platform/app-error.ts';
+
+/** Options of `bundle create` about the release stream: how it may be updated, what is known of others, whom to trust. */
+export interface ReleaseOptions {
+  readonly expires?: string;
+  readonly from?: string;
+  readonly barrier?: string;
+  readonly deadend?: string;
+  readonly endOfLife?: string;
+  readonly rolloutStart?: string;
+  readonly rolloutMinutes?: number;
+  readonly manual?: true;
+  readonly advisory: readonly string[];
+  readonly trustKey: readonly string[];
+  readonly revokeKey: readonly string[];
+}
+
+/** Adds {@link ReleaseOptions} to a command. */
+export function addReleaseOptions(command: Command): Command {
+  return command
+    .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
+    .option(
+      '--from <range>',
+      'releases that may update to this one, as ">=4.12.0 <4.13.7"; not checked yet: nodes hold its activation until a person confirms it',
+    )
+    .option('--barrier <reason>', 'updates to later releases must pass through this one; shown, not enforced yet')
+    .option('--deadend <reason>', 'no release updates from this one; shown, not enforced yet')
+    .option(
+      '--end-of-life <time>',
+      'when the release is no longer maintained (RFC 3339); from then on nodes hold its activation until a person confirms it',
+    )
+    .option(
+      '--rollout-start <time>',
+      'nodes begin to activate it from this time on (RFC 3339); until the rollout is over, nodes hold the activation',
+    )
+    .option(
+      '--rollout-minutes <number>',
+      'and do so within this many minutes, each node at a point of its own; for now all nodes do so at the end',
+      minutes,
+    )
+    .option('--manual', "wait for 'stickpin activate' once it is ready")
+    .option(
+      '--advisory <file>',
+      'what is now known about other releases: JSON {version, deadend|barrier: true, reason}, or a list; shown, not enforced yet; may be repeated',
+      collect,
+      [],
+    )
+    .option(
+      '--trust-key <file>',
+      'a public key (.pub) that nodes are to trust from now on; may be repeated',
+      collect,
+      [],
+    )
+    .option('--revoke-key <keyid>', 'a key that never counts again on nodes; may be repeated', collectKeyId, []);
+}
+
+/**
+ * What the options say, as `createBundle()` takes it.
+ *
+ * @throws AppError `bundle/option`, `bundle/key-file` (`reject`)
+ */
+export async function readReleaseOptions(
+  options: ReleaseOptions,
+  signal: AbortSignal,
+): Promise<Pick<CreateOptions, 'expires' | 'update' | 'schedule' | 'advisories' | 'trust'>> {
+  const update = updateOf(options);
+  const advisories = await readAdvisories(options.advisory, signal);
+  const keys: string[] = [];
+  for (const path of options.trustKey) {
+    const { key, keyId, otherIds } = parsePublicKey(await readKeyFile(path, signal), path);
+    const revoked = [keyId, ...otherIds].find((id) => options.revokeKey.includes(id));
+    if (revoked !== undefined) {
+      throw wrong(
+        `--trust-key ${path} is the key that --revoke-key ${revoked} takes out of force: leave one of them out`,
+      );
+    }
+    keys.push(key.export({ type: 'spki', format: 'pem' }).toString());
+  }
+  const trust = {
+    ...(keys.length > 0 && { keys: [...new Set(keys)] }),
+    ...(options.revokeKey.length > 0 && { revoked: [...new Set(options.revokeKey)] }),
+  };
+  return {
+    ...(options.expires !== undefined && { expires: options.expires }),
+    ...(Object.keys(update).length > 0 && { update }),
+    ...(options.manual && { schedule: 'manual' as const }),
+    ...(advisories.length > 0 && { advisories }),
+    ...(Object.keys(trust).length > 0 && { trust }),
+  };
+}
+
+function updateOf(options: ReleaseOptions): UpdateRules {
+  const { from, barrier, deadend, endOfLife, rolloutStart, rolloutMinutes } = options;
+  if (rolloutMinutes !== undefined && rolloutStart === undefined) {
+    throw wrong('--rollout-minutes needs --rollout-start: from when on are nodes to activate?');
+  }
+  for (const [option, reason] of Object.entries({ barrier, deadend })) {
+    if (reason?.trim() === '') throw wrong(`--${option} has no reason: people are shown it where an update is held`);
+  }
+  return {
+    ...(from !== undefined && { from }),
+    ...(barrier !== undefined && { barrier: { reason: barrier } }),
+    ...(deadend !== undefined && { deadend: { reason: deadend } }),
+    ...(rolloutStart !== undefined && {
+      rollout: { start: rolloutStart, ...(rolloutMinutes !== undefined && { durationMinutes: rolloutMinutes }) },
+    }),
+    ...(endOfLife !== undefined && { endOfLife }),
+  };
+}
+
+function wrong(message: string): AppError {
+  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
+}
+
+/** A year: what is to take longer is no rollout but two releases. */
+const MAX_ROLLOUT_MINUTES = 366 * 24 * 60;
+
+function minutes(text: string): number {
+  const number = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
+  if (number < 1 || number > MAX_ROLLOUT_MINUTES) {
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${MAX_ROLLOUT_MINUTES}.`);
+  }
+  return number;
+}
+
+function collectKeyId(value: string, earlier: readonly string[]): string[] {
+  if (!/^[0-9a-f]{64}$/.test(value)) {
+    throw new InvalidArgumentError(
+      'It must be a key id, 64 lower-case hex digits, as stickpin keygen and bundle inspect print it.',
+    );
+  }
+  return [...earlier, value];
+}
+
+function collect(value: string, earlier: readonly string[]): string[] {
+  return [...earlier, value];
+}

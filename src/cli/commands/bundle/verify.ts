@@ -1,0 +1,171 @@
+import type { Command } from 'commander';
+import { checkLayoutFile } from '../../../bundle/read/layout-file.ts';
+import { type JudgedBundle, judgeBundle } from '../../../bundle/verify/judge-bundle.ts';
+import { blobsLeftToBase, type CheckedBase, checkBase } from '../../../bundle/verify/verify-base.ts';
+import { type BlobFault, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
+import { BASE_ANNOTATION, bundleTitle, type Payload } from '../../../domain/model/bundle.ts';
+import { type Digest, shortDigest } from '../../../domain/model/digest.ts';
+import { type FaultyBlob, isFaulty } from '../../../domain/model/medium.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import { openNamedBundle } from '../../context/bundle-argument.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { threshold, trustOf, unverified } from '../../context/read-with-keys.ts';
+
+interface BundleVerifyOptions {
+  readonly keys: string;
+  readonly threshold: number;
+  readonly full?: true;
+  readonly base?: string;
+  readonly json?: true;
+}
+
+/** How many missing blobs are named one by one. */
+const MAX_NAMED = 20;
+
+/** Adds `verify` to the command `bundle`. */
+export function registerBundleVerify(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('verify')
+    .description('prove that a bundle is signed and complete, as a node does')
+    .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
+    .requiredOption('--keys <dir>', 'folder with the trusted *.pub files')
+    .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
+    .option('--base <bundle>', 'for a delta: the bundle that it builds on, to be looked at too')
+    .option('--full', 'read every blob and check its digest')
+    .option('--json', 'print as JSON')
+    .action((path: string, options: BundleVerifyOptions) => verify(path, options, context));
+}
+
+async function verify(path: string, options: BundleVerifyOptions, context: CommandContext): Promise<void> {
+  const trust = await trustOf(options.keys, options.threshold, context);
+  const reader = await openNamedBundle(path, context.signal).catch((error: unknown) => {
+    throw unverified(path, error);
+  });
+  const judged = await judgeBundle(reader, trust, context.signal).catch((error: unknown) => {
+    throw unverified(path, error);
+  });
+  if (!judged.isEnvelope) {
+    await checkLayoutFile(reader, context.signal).catch((error: unknown) => {
+      throw unverified(path, error);
+    });
+  }
+  const left = blobsLeftToBase(judged);
+  const held = new Map([...judged.blobs].filter(([digest]) => !left.has(digest)));
+  const own = options.full ? await verifyBlobs(reader, held, context.signal) : judged.missing.filter(isFaulty);
+  const base = await lookAtBase(judged, left, options, context);
+  const missing = [...own, ...(base.checked?.faulty ?? [])];
+  const found = judged.blobs.size - base.unchecked - missing.length;
+  context.stdout(
+    options.json
+      ? `${JSON.stringify({ ...asJson(judged, missing, base), ...expiryJson(judged, context.now()) })}\n`
+      : asText(judged, { missing, found, base }, options),
+  );
+  refuseExpired(judged, path, context.now());
+  if (missing.length > 0) {
+    throw new AppError({
+      code: 'cli/unverified',
+      message: `${path} is not complete: ${missing.length} of ${judged.blobs.size} blobs are absent or damaged; copy the bundle again`,
+      disposition: 'reject',
+    });
+  }
+}
+
+/** Whether a node that does not know the bundle would refuse it, by the clock of this machine. */
+function isExpired({ bundle: { payload } }: JudgedBundle, now: number): boolean {
+  return payload.expires !== undefined && Date.parse(payload.expires) <= now;
+}
+
+/** `judgedAt`: the time of this machine's clock, which `expires` was compared with. */
+function expiryJson(judged: JudgedBundle, now: number) {
+  const { expires } = judged.bundle.payload;
+  if (expires === undefined) return {};
+  const isOver = isExpired(judged, now);
+  return { expires, expired: isOver, judgedAt: new Date(now).toISOString(), ...(isOver && { verified: false }) };
+}
+
+/** Bundle format, `expires`. A node that has taken the bundle up before goes on with it. @throws AppError `cli/unverified` */
+function refuseExpired(judged: JudgedBundle, path: string, now: number): void {
+  if (!isExpired(judged, now)) return;
+  const { expires } = judged.bundle.payload;
+  throw new AppError({
+    code: 'cli/unverified',
+    message: `${path} expired on ${expires}: this machine's clock says ${new Date(now).toISOString()}. A node that does not know it yet refuses it; make it again, or set this clock right`,
+    disposition: 'reject',
+  });
+}
+
+/** How the blobs that a delta leaves to its base were looked at. */
+interface BaseLook {
+  /** Blobs that the bundle leaves to its base. */
+  readonly left: number;
+  /** What was found in the base that was named, if one was. */
+  readonly checked: CheckedBase | undefined;
+  /** Blobs that nobody has looked at. */
+  readonly unchecked: number;
+}
+
+async function lookAtBase(
+  { bundle }: JudgedBundle,
+  left: ReadonlyMap<Digest, number>,
+  { base, full }: BundleVerifyOptions,
+  { signal }: CommandContext,
+): Promise<BaseLook> {
+  if (base === undefined) return { left: left.size, checked: undefined, unchecked: left.size };
+  const expected = bundle.payload.update?.base;
+  const checked = await openNamedBundle(base, signal)
+    .then((reader) => checkBase(reader, expected, { left, full: full === true }, signal))
+    .catch((error: unknown) => {
+      throw unverified(base, error);
+    });
+  return { left: left.size, checked, unchecked: checked.leftAgain };
+}
+
+/** Without `--full` nobody looked for more than names and sizes. */
+type Lacking = FaultyBlob & Partial<BlobFault>;
+
+function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { left, unchecked }: BaseLook) {
+  const { bundleId, payload, signedBy } = bundle;
+  const { name, version, arch, sequence } = payload;
+  return {
+    verified: missing.length === 0,
+    bundleId,
+    name,
+    version,
+    arch,
+    sequence,
+    signedBy,
+    blobs: blobs.size,
+    ...(payload.update?.base !== undefined && { base: { bundleId: payload.update.base, blobs: left, unchecked } }),
+    missing,
+  };
+}
+
+function asText(
+  { bundle, blobs }: JudgedBundle,
+  seen: { readonly missing: readonly Lacking[]; readonly found: number; readonly base: BaseLook },
+  options: BundleVerifyOptions,
+): string {
+  const { missing, found, base } = seen;
+  const done = options.full ? 'read and right' : 'found';
+  const head = `${bundleTitle(bundle.payload)}: signature by ${bundle.signedBy.join(', ')} ok, ${found} of ${blobs.size} blobs ${done}`;
+  const ofBase = baseLine(bundle.payload, base);
+  const named = missing.slice(0, MAX_NAMED).map(namedFault);
+  const rest = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];
+  return `${[head, ...ofBase, ...named, ...rest].join('\n')}\n`;
+}
+
+function baseLine(payload: Payload, { left, checked, unchecked }: BaseLook): string[] {
+  const { base } = payload.update ?? {};
+  if (base === undefined) return [];
+  const name = `${checked?.name ?? payload.annotations?.[BASE_ANNOTATION] ?? 'bundle'} (${shortDigest(base)})`;
+  const count = `${formatCount(left, 'blob')} left to base ${name}`;
+  if (checked === undefined) return [`  ${count}; look at them too with --base BUNDLE`];
+  return [`  ${count}${unchecked === 0 ? '' : `, which leaves ${unchecked} of them to its own base`}`];
+}
+
+function namedFault({ digest, why, file, detail }: Lacking): string {
+  if (file === undefined || detail === undefined) return `  ${digest} is ${why}`;
+  // What comes from the system names the file already.
+  return `  ${digest} is ${why}: ${detail.startsWith(file) ? detail : `${file}: ${detail}`}`;
+}

@@ -1,0 +1,24 @@
+import type { Command } from 'commander';
+import type { CommandContext } from '../../context/command-context.ts';
+import { confirmOrDecline } from '../../context/confirm.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
+
+/** Adds `activate` to the program. */
+export function registerActivate(program: Command, context: CommandContext): void {
+  program
+    .command('activate')
+    .description("give a ready release's tags to its images")
+    .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
+    .option('--force', 'even if its rules hold it (from, a rollout that is not over, end of life), without being asked')
+    .action((bundle: string, { force = false }: { readonly force?: boolean }) =>
+      withDaemon(context, async (client) => {
+        const go = (override: boolean) => client.activate(bundle, context.signal, { override });
+        await confirmOrDecline(go, force, context, {
+          code: 'engine/activation-held',
+          question: 'Activate it all the same?',
+          unchanged: `${bundle} is not activated`,
+        });
+        context.stdout(`Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.\n`);
+      }),
+    );
+}

@@ -1,0 +1,24 @@
+import type { Command } from 'commander';
+import { loadSettings, NODE_SOURCES } from '../../../config/load-settings.ts';
+import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+
+/** Adds `config check` and `config show` to the program. Neither needs the daemon. */
+export function registerConfig(program: Command, context: CommandContext): void {
+  const config = program.command('config').description('the settings of this node');
+  config
+    .command('check')
+    .description('say whether the settings are valid; if not, which file and key')
+    .action(async () => {
+      await loadSettings(NODE_SOURCES, context.signal);
+      context.stdout('The settings are valid.\n');
+    });
+  config
+    .command('show')
+    .description('print all settings in force, defaults included, as a stickpin.toml that gives the same settings')
+    .option('--json', 'print as JSON')
+    .action(async (options: { readonly json?: true }) => {
+      const settings = await loadSettings(NODE_SOURCES, context.signal);
+      context.stdout(options.json ? `${JSON.stringify(writtenSettings(settings))}\n` : printSettings(settings));
+    });
+}

@@ -1,0 +1,128 @@
+import type { Command } from 'commander';
+import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
+import type { StatusReport } from '../../../domain/report/report.ts';
+import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { formatTable } from '../../output/table.ts';
+
+/** Adds `doctor` to the program. */
+export function registerDoctor(program: Command, context: CommandContext): void {
+  program
+    .command('doctor')
+    .description('look at everything that stickpin needs on this node, and say what to do; changes nothing')
+    .option('--json', 'print the findings as JSON')
+    .action((options: { readonly json?: true }) => doctor(options, context));
+}
+
+async function doctor(options: { readonly json?: true }, context: CommandContext): Promise<void> {
+  const { examineNode } = await context.adapters();
+  const answer = await askDaemon(context);
+  const findings = [...(await examineNode(context.env, answer.trust, context.signal)), ...answer.findings];
+  context.stdout(options.json ? `${JSON.stringify({ findings })}\n` : asText(findings));
+  const faults = findings.filter(({ verdict }) => verdict === 'fault').length;
+  if (faults === 0) return;
+  throw new AppError({
+    code: 'cli/faults',
+    message: `${formatCount(faults, 'fault')} found; each says what to do`,
+    disposition: 'reject',
+  });
+}
+
+/** What the daemon says; `trust` is undefined when it does not answer. */
+interface Answer {
+  readonly findings: readonly Finding[];
+  readonly trust?: TrustReport;
+}
+
+async function askDaemon(context: CommandContext): Promise<Answer> {
+  try {
+    const report = await withDaemon(context, (client) => readReport(client, context.signal));
+    return { findings: findingsOfReport(report), trust: report.trust };
+  } catch (error) {
+    context.signal.throwIfAborted();
+    const remedy = "run 'systemctl start stickpin', and look into 'journalctl -u stickpin' if it does not stay up";
+    return { findings: [findingsOn('daemon').fault(reasonOf(error), remedy)] };
+  }
+}
+
+/** What the daemon's own report says of the node. */
+export function findingsOfReport({
+  status,
+  bundles,
+  rejected,
+  trust,
+  unclaimed,
+  stateProblems,
+  protected: kept,
+}: StatusReport): readonly Finding[] {
+  const daemon = findingsOn('daemon');
+  const releases = findingsOn('releases');
+  const troubles = bundles.flatMap(({ bundleId, name, version, degraded, reason }) => {
+    const trouble = degraded ?? reason;
+    const title = name === '' ? bundleId : `${name}@${version}`;
+    if (trouble === undefined) return [];
+    return [releases.warning(`${title}: ${trouble.message}`, `do what it says; 'stickpin show ${title}' tells more`)];
+  });
+  const refused = rejected.map(({ medium, path, reason }) =>
+    releases.warning(
+      `${path} on ${medium} is rejected: ${reason.message}`,
+      `remove the medium, or bring one with a good copy; 'stickpin show ${path}' tells more`,
+    ),
+  );
+  const costs = kept.map(({ name, version, ownBytes }) =>
+    findingsOn('protect').ok(
+      `${name}@${version} is kept for good and takes ${formatBytes(ownBytes)} that nothing else needs`,
+    ),
+  );
+  return [
+    daemon.ok(`the daemon answers: ${status}`),
+    trustFinding(trust),
+    ...stateProblems.map(({ message }) => findingsOn('state').warning(message, CHECK_DISK)),
+    ...unclaimed.map(unclaimedFinding),
+    ...troubles,
+    ...refused,
+    ...costs,
+  ];
+}
+
+const CHECK_DISK = "check the disk, plug in the stick of each release that is to stay, and see 'stickpin list'";
+
+function unclaimedFinding({ name, version, references }: StatusReport['unclaimed'][number]): Finding {
+  const title = name === undefined ? 'a release that nobody remembers' : `${name}@${version}`;
+  return findingsOn('pins').warning(
+    `${formatCount(references.length, 'pinned image')} of ${title} ${references.length === 1 ? 'is' : 'are'} unclaimed, since what was recorded of it is lost; the pins stay`,
+    'plug in the stick of that release, or run stickpin unpin --unclaimed to give the pins up',
+  );
+}
+
+/** The keys that the daemon judges by now: those that a bundle brought are known to it alone. */
+function trustFinding({ require, threshold, keys, revoked, isBlind, cause }: TrustReport): Finding {
+  const { ok, fault } = findingsOn('trust');
+  const policy = `trust.require = "${require}", trust.threshold = ${threshold}`;
+  if (isBlind) {
+    const why = cause === undefined ? '' : `: ${cause}`;
+    return fault(`the daemon trusts no key, since revocations can't be read (${policy})${why}`, 'mend what it names');
+  }
+  const trusted = keys.map(({ name, broughtBy }) =>
+    broughtBy === undefined ? name : `${name} (brought by ${broughtBy})`,
+  );
+  const gone = revoked.map(({ keyId }) => `${keyId.slice(0, 12)}…`);
+  const never = gone.length === 0 ? '' : `, and never by ${gone.join(', ')}`;
+  return ok(`the daemon judges by ${trusted.join(', ') || 'no key'}${never} (${policy})`);
+}
+
+function textOf(finding: Finding): string {
+  if (finding.verdict === 'ok') return finding.message;
+  return `${sentence(finding.message)} What to do: ${sentence(finding.remedy)}`;
+}
+
+const WORDS = { ok: 'ok', warning: 'WARNING', fault: 'FAULT' } as const;
+
+function asText(findings: readonly Finding[]): string {
+  const rows = findings.map((finding) => [WORDS[finding.verdict], finding.subject, oneLine(textOf(finding))]);
+  return formatTable(['', 'WHAT', 'FOUND'], rows);
+}

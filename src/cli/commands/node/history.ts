@@ -1,0 +1,30 @@
+import type { Command } from 'commander';
+import { oneLine } from '../../../platform/plain-text.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
+
+interface EventLine {
+  readonly at: number;
+  readonly kind: string;
+  readonly message: string;
+}
+
+/** Adds `history` to the program. */
+export function registerHistory(program: Command, context: CommandContext): void {
+  program
+    .command('history')
+    .description('what happened on this node, or with one bundle, oldest first')
+    .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle')
+    .option('--json', 'print as JSON')
+    .action((bundle: string | undefined, options: { readonly json?: true }) =>
+      withDaemon(context, async (client) => {
+        const events = (await client.history(bundle ?? '', context.signal)) as readonly EventLine[];
+        context.stdout(options.json ? `${JSON.stringify(events)}\n` : linesOf(events));
+      }),
+    );
+}
+
+function linesOf(events: readonly EventLine[]): string {
+  if (events.length === 0) return 'Nothing has happened yet.\n';
+  return events.map(({ at, message }) => `${new Date(at).toISOString()}  ${oneLine(message)}\n`).join('');
+}

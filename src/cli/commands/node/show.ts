@@ -1,0 +1,25 @@
+import type { Command } from 'commander';
+import type { CommandContext } from '../../context/command-context.ts';
+import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { findShown } from '../../context/find-shown.ts';
+import { renderShow } from '../../output/render-show.ts';
+
+/** Adds `show` to the program. */
+export function registerShow(program: Command, context: CommandContext): void {
+  program
+    .command('show')
+    .description('all that is known of one bundle: phase, conditions, signers, and the trust in force')
+    .argument(
+      '<bundle>',
+      'NAME@VERSION, NAME, the digest of the bundle or its first digits, or what list shows of a rejected one',
+    )
+    .option('--json', 'print as JSON')
+    .action((name: string, options: { readonly json?: true }) =>
+      withDaemon(context, async (client) => {
+        const report = await readReport(client, context.signal);
+        const { trust } = report;
+        const found = findShown(report, name);
+        context.stdout(options.json ? `${JSON.stringify({ ...found, trust })}\n` : renderShow(found, trust));
+      }),
+    );
+}

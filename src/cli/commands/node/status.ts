@@ -1,0 +1,41 @@
+import type { Command } from 'commander';
+import type { CommandContext } from '../../context/command-context.ts';
+import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { renderStatus } from '../../output/render-status.ts';
+
+interface StatusOptions {
+  readonly json?: true;
+  readonly watch?: true;
+}
+
+/** Adds `status` to the program. */
+export function registerStatus(program: Command, context: CommandContext): void {
+  program
+    .command('status')
+    .description('what the daemon does now')
+    .option('--json', 'print the whole state as JSON')
+    .option('--watch', 'go on printing whenever something changes, until interrupted')
+    .action((options: StatusOptions) => status(options, context));
+}
+
+async function status(options: StatusOptions, context: CommandContext): Promise<void> {
+  await withDaemon(context, async (client) => {
+    const print = async () => {
+      const report = await readReport(client, context.signal);
+      const text = options.json ? `${JSON.stringify(report)}\n` : renderStatus(report);
+      const isRepainted = options.watch && !options.json && context.isTerminal;
+      context.stdout(isRepainted ? `\u001b[H\u001b[2J${text}` : text);
+    };
+    await print();
+    if (!options.watch) return;
+    let latest = Promise.resolve();
+    const changed = () => {
+      latest = latest.then(print);
+    };
+    await client.watch(changed, context.signal);
+    await new Promise<void>((resolve) => {
+      context.signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await latest.catch(() => undefined); // interrupted in mid-print
+  });
+}

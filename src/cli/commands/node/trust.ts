@@ -1,0 +1,73 @@
+import type { Command } from 'commander';
+import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { formatTable } from '../../output/table.ts';
+
+interface RestoreFlags {
+  readonly force?: true;
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+/** Adds `trust list` and `trust restore` to the program. */
+export function registerTrust(program: Command, context: CommandContext): void {
+  const trust = program.command('trust').description('the keys that bundles are judged by, and those that are revoked');
+  trust
+    .command('list')
+    .description('trusted and revoked keys with their ids')
+    .option('--json', 'print as JSON')
+    .action((options: { readonly json?: true }) =>
+      withDaemon(context, async (client) => {
+        const { trust: report } = await readReport(client, context.signal);
+        context.stdout(options.json ? `${JSON.stringify(report)}\n` : asText(report));
+      }),
+    );
+  trust
+    .command('restore')
+    .description('lift the stored revocation of a key; asks first')
+    .argument('<keyid>', "the key's id, or its first 12 digits or more; stickpin trust list has it")
+    .option('--force', 'without being asked')
+    .option('-y, --yes', 'the same as --force')
+    .option('--json', 'print as JSON')
+    .action((keyId: string, flags: RestoreFlags) =>
+      withDaemon(context, async (client) => {
+        if (flags.force !== true && flags.yes !== true) await confirm(keyId, context);
+        const message = await client.restoreKey(keyId, context.signal);
+        context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
+      }),
+    );
+}
+
+async function confirm(keyId: string, { confirm: ask, signal }: CommandContext): Promise<void> {
+  const what = `bundles that key ${oneLine(keyId)} signed may be trusted again`;
+  if (ask === undefined) {
+    throw declined(`${what}; nothing was changed. Give --force if you mean it`);
+  }
+  if (await ask(`${what}. Restore the key?`, signal)) return;
+  throw declined('nothing was changed: the key stays revoked');
+}
+
+function declined(message: string): AppError {
+  return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
+}
+
+function asText({ keys, revoked, problems }: TrustReport): string {
+  const rows = [
+    ...keys.map(({ name, keyId, broughtBy }) => [
+      keyId,
+      'trusted',
+      broughtBy === undefined ? oneLine(`${name}.pub`) : `brought by ${oneLine(broughtBy)}`,
+    ]),
+    ...revoked.map(({ keyId, file, revokedBy }) => [keyId, 'revoked', oneLine(revokedWhere(file, revokedBy))]),
+  ];
+  const table = rows.length === 0 ? 'No key is trusted or revoked.\n' : formatTable(['KEY ID', 'STATE', 'FROM'], rows);
+  return `${table}${problems.map((problem) => `${oneLine(problem)}\n`).join('')}`;
+}
+
+function revokedWhere(file: string | undefined, revokedBy: string | undefined): string {
+  if (file !== undefined) return file;
+  return revokedBy === undefined ? 'a file that is gone' : `bundle ${revokedBy}`;
+}

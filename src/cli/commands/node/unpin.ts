@@ -1,0 +1,66 @@
+import type { Command } from 'commander';
+import type { ApiClient } from '../../../api/client.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { confirmOrDecline } from '../../context/confirm.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
+
+interface UnpinFlags {
+  readonly removeImages?: true;
+  readonly force?: true;
+  readonly unclaimed?: true;
+}
+
+/** Adds `unpin` to the program. */
+export function registerUnpin(program: Command, context: CommandContext): void {
+  program
+    .command('unpin')
+    .description('give up a release: its images are pinned no longer')
+    .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle')
+    .option('--unclaimed', 'give up all pins that belong to no known release instead; their images stay')
+    .option('--remove-images', 'also remove those of its images that no other release names and no container uses')
+    .option('--force', 'even the release that runs, or the last known good one, without being asked')
+    .action((bundle: string | undefined, flags: UnpinFlags, command: Command) => {
+      refuseContradictions(bundle, flags, command);
+      return withDaemon(context, async (client) => {
+        context.stdout(`${await unpin(client, bundle, flags, context)}.\n`);
+      });
+    });
+}
+
+function refuseContradictions(bundle: string | undefined, flags: UnpinFlags, command: Command): void {
+  if (flags.unclaimed === undefined) {
+    if (bundle === undefined) command.error("error: missing argument 'bundle', or --unclaimed", { exitCode: 2 });
+    return;
+  }
+  if (bundle !== undefined) command.error('error: --unclaimed takes no bundle', { exitCode: 2 });
+  if (flags.removeImages) command.error('error: --unclaimed removes no images', { exitCode: 2 });
+}
+
+/** Returns what was done. */
+async function unpin(
+  client: ApiClient,
+  bundle: string | undefined,
+  flags: UnpinFlags,
+  context: CommandContext,
+): Promise<string> {
+  const { removeImages = false, force = false } = flags;
+  if (bundle === undefined) {
+    let done = '';
+    const go = async (isForced: boolean) => {
+      done = await client.unpinUnclaimed(isForced, context.signal);
+    };
+    await confirmOrDecline(go, force, context, {
+      code: 'engine/running',
+      question: 'Give them up all the same?',
+      unchanged: 'the unclaimed pins stay',
+    });
+    return done;
+  }
+  const go = (isForced: boolean) => client.unpin(bundle, { removeImages, force: isForced }, context.signal);
+  await confirmOrDecline(go, force, context, {
+    code: 'engine/running',
+    question: 'Unpin it all the same?',
+    unchanged: `${bundle} stays pinned`,
+  });
+  return `${bundle} is pinned no longer`;
+}

@@ -1,0 +1,47 @@
+import { readdir } from 'node:fs/promises';
+import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
+import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
+import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+
+/**
+ * Read access to the bundle that a person named: a directory, a tar file, or the directory with all its volumes (`DIR/1`, `DIR/2` …).
+ *
+ * @throws AppError `cli/no-bundle` (`reject`) when there is none at `path`; as `openVolumes()`.
+ */
+export async function openNamedBundle(path: string, signal: AbortSignal): Promise<BundleReader> {
+  const [first, ...others] = await volumesOfNamed(path);
+  return others.length === 0 ? openBundle(first) : openVolumes(path, [first, ...others], signal);
+}
+
+/**
+ * Where the bundle that a person named lies: at `path`, or in the volumes below it. On a stick a lacking envelope means a damaged bundle; here it
+ * mostly means another path.
+ *
+ * @throws AppError `cli/no-bundle` (`reject`)
+ */
+export async function volumesOfNamed(path: string): Promise<[string, ...string[]]> {
+  const names = await readdir(path).catch((error: unknown) => {
+    switch (systemCodeOf(error)) {
+      case 'ENOENT':
+        throw noBundle(`${path} is not there`);
+      case 'ENOTDIR':
+        if (isBundleTar(path)) return undefined;
+        throw noBundle(`${path} is no directory; a bundle is a directory, or a file named *.stickpin.tar`);
+      default:
+        return undefined; // reading it will tell
+    }
+  });
+  if (names !== undefined && !names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) {
+    const [first, ...others] = await volumesIn(path);
+    if (first !== undefined) return [first, ...others];
+    throw noBundle(
+      `${path} holds no bundle.dsse.json; name the directory that does, on a stick stickpin/NAME-VERSION-ARCH`,
+    );
+  }
+  return [path];
+}
+
+function noBundle(message: string): AppError {
+  return new AppError({ code: 'cli/no-bundle', message, disposition: 'reject' });
+}

@@ -1,0 +1,18 @@
+import { type ApiClient, connectApi } from '../../api/client.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
+import type { CommandContext } from './command-context.ts';
+
+/** Runs `use` with a connection to the daemon, which is closed afterwards. @throws AppError `api/unreachable` */
+export async function withDaemon<T>(context: CommandContext, use: (client: ApiClient) => Promise<T>): Promise<T> {
+  const client = await connectApi({ ...context.env }, context.signal);
+  try {
+    return await use(client);
+  } finally {
+    client.close();
+  }
+}
+
+/** The daemon's report. The daemon and this command are of one installation, so its shape is theirs. */
+export async function readReport(client: ApiClient, signal: AbortSignal): Promise<StatusReport> {
+  return (await client.status(signal)) as StatusReport;
+}

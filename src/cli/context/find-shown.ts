@@ -1,0 +1,76 @@
+import type { StatusReport } from '../../domain/report/report.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import type { ShownBundle } from '../output/render-show.ts';
+
+/** A bundle that may be shown, and all that it is called by. */
+interface Candidate {
+  readonly shown: ShownBundle;
+  /** What `stickpin list` calls it. */
+  readonly title: string;
+  readonly names: readonly string[];
+  /** The name of its stream; undefined when it is not known. */
+  readonly stream: string | undefined;
+  readonly bundleId: string | undefined;
+}
+
+/** Fewer digits of a digest than this are taken for a name. */
+const MIN_DIGITS = 6;
+
+/**
+ * Finds the bundle that somebody means among all that `stickpin list` shows: by `name@version`, digest, the beginning of a digest, the path of a
+ * rejected one, or its name alone.
+ *
+ * @throws AppError `engine/no-bundle`, `engine/ambiguous-bundle` (`reject`)
+ */
+export function findShown(report: Pick<StatusReport, 'bundles' | 'notices' | 'rejected'>, asked: string): ShownBundle {
+  const candidates = candidatesIn(report);
+  const exact = candidates.filter(({ names }) => names.includes(asked));
+  // Of several with one name and version the newest is meant, as everywhere.
+  const [known] = exact.filter(({ shown }) => shown.phase !== 'rejected').slice(-1);
+  const rejected = exact.at(-1);
+  if (known !== undefined) return known.shown;
+  if (rejected !== undefined) return rejected.shown;
+  const digits = /^(?:sha256:)?([0-9a-f]+)…?$/.exec(asked)?.[1] ?? '';
+  const byDigest =
+    digits.length < MIN_DIGITS ? [] : candidates.filter(({ bundleId }) => bundleId?.startsWith(`sha256:${digits}`));
+  const found = byDigest.length > 0 ? byDigest : candidates.filter(({ stream }) => stream === asked);
+  const titles = [...new Set(found.map(({ bundleId, title }) => bundleId ?? title))];
+  const [first] = found;
+  if (first === undefined) throw unknown(asked);
+  if (titles.length > 1) throw ambiguous(asked, found);
+  return first.shown;
+}
+
+function candidatesIn({ bundles, notices, rejected }: Pick<StatusReport, 'bundles' | 'notices' | 'rejected'>) {
+  const adopted = [...bundles, ...notices].map((shown): Candidate => {
+    const { bundleId, name, version } = shown;
+    const title = name === '' ? bundleId : `${name}@${version}`;
+    return { shown, title, names: [title, bundleId], stream: name === '' ? undefined : name, bundleId };
+  });
+  const refused = rejected.map((one): Candidate => {
+    const shown = { ...one, phase: 'rejected' };
+    const { path, name, bundleId } = one;
+    const title = oneLine(name ?? path);
+    const names = [title, path, path.split('/').at(-1) ?? path, ...(bundleId === undefined ? [] : [bundleId])];
+    return { shown, title, names, stream: name?.split('@')[0], bundleId };
+  });
+  return [...adopted, ...refused];
+}
+
+function unknown(asked: string): AppError {
+  return new AppError({
+    code: 'engine/no-bundle',
+    message: `no bundle ${asked} is known here or plugged in; 'stickpin list' shows those that are`,
+    disposition: 'reject',
+  });
+}
+
+function ambiguous(asked: string, found: readonly Candidate[]): AppError {
+  const titles = [...new Set(found.map(({ title }) => title))];
+  return new AppError({
+    code: 'engine/ambiguous-bundle',
+    message: `${asked} may mean ${titles.join(', ')}; give the whole name and version, or the digest`,
+    disposition: 'reject',
+  });
+}

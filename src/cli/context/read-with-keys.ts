@@ -1,0 +1,88 @@
+import { stat } from 'node:fs/promises';
+import { InvalidArgumentError } from 'commander';
+import { loadTrustedKeys, type Trust } from '../../bundle/keys/trust.ts';
+import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import { type JudgedBundle, judgeBundle, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import type { CommandContext } from './command-context.ts';
+
+/** By whom a bundle is to be signed, as options give it; without a folder nobody judges. */
+interface KeyOptions {
+  readonly keys?: string;
+  readonly threshold: number;
+}
+
+/** A bundle that was read with or without keys; its digests fit together in both cases. */
+export interface ReadBundle extends Omit<JudgedBundle, 'isEnvelope'> {
+  /** `text` is for people: `signature by factory-2026 ok`. */
+  readonly judgement: { readonly kind: 'verified' | 'unjudged'; readonly text: string };
+}
+
+/** Trust in the keys of a folder. Tells on stderr what is wrong with its files. @throws AppError `cli/no-keys` (`reject`) when it is no folder */
+export async function trustOf(folder: string, threshold: number, context: CommandContext): Promise<Trust> {
+  const isFolder = await stat(folder).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) {
+    const message = `--keys: ${folder} is no folder: name the one with the trusted *.pub files`;
+    throw new AppError({ code: 'cli/no-keys', message, disposition: 'reject' });
+  }
+  const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };
+  for (const problem of trust.keys.problems) context.stderr(`warning: ${oneLine(problem.message)}\n`);
+  return trust;
+}
+
+/**
+ * Reads a bundle and checks its digests, and its signature when there are keys.
+ *
+ * @throws AppError `cli/unverified` (`reject`) when it is bad, or not signed as it should be; as `trustOf()` does
+ */
+export async function readWithKeys(
+  reader: BundleReader,
+  { keys, threshold }: KeyOptions,
+  context: CommandContext,
+): Promise<ReadBundle> {
+  const { signal } = context;
+  const trust = keys === undefined ? undefined : await trustOf(keys, threshold, context);
+  try {
+    if (trust === undefined) {
+      const text = 'signature not judged, since no --keys are given; digests of contents and index right';
+      return { ...(await readUntrusted(reader, signal)), judgement: { kind: 'unjudged', text } };
+    }
+    const judged = await judgeBundle(reader, trust, signal);
+    const text = `signature by ${judged.bundle.signedBy.join(', ')} ok`;
+    return { ...judged, judgement: { kind: 'verified', text } };
+  } catch (error) {
+    throw unverified(reader.path, error);
+  }
+}
+
+/** An error about a bundle as the end of a command that verifies. What says nothing about the bundle (the medium went away) stays as it is. */
+export function unverified(path: string, error: unknown): unknown {
+  if (!(error instanceof AppError) || error.code.startsWith('media/')) return error;
+  return new AppError({
+    code: 'cli/unverified',
+    message: namedBy(path, error.message),
+    disposition: 'reject',
+    cause: error,
+  });
+}
+
+/** An error about a bundle, with the path that a person gave for it at its beginning; its code stays. */
+export function withPath(path: string, error: unknown): unknown {
+  if (!(error instanceof AppError)) return error;
+  const { code, disposition, message } = error;
+  return new AppError({ code, disposition, message: namedBy(path, message), cause: error });
+}
+
+function namedBy(path: string, message: string): string {
+  return message.startsWith(path) ? message : `${path}: ${message}`;
+}
+
+/** The value of `--threshold`. @throws InvalidArgumentError */
+export function threshold(text: string): number {
+  if (!/^[1-9][0-9]{0,2}$/.test(text)) throw new InvalidArgumentError('It must be a number from 1.');
+  return Number(text);
+}

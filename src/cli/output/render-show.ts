@@ -1,0 +1,57 @@
+import type { BundleReport, StatusReport } from '../../domain/report/report.ts';
+import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
+import { formatTable } from './table.ts';
+
+/** What `stickpin show` prints of: an adopted release, one that waits for approval, a notice, or a rejected bundle. */
+export type ShownBundle =
+  | BundleReport
+  | (StatusReport['notices'][number] & { readonly phase?: undefined })
+  | (StatusReport['rejected'][number] & { readonly phase: string });
+
+/** A line for each member, those of nested ones as they are in JSON; its rules, with what they do; its conditions; and the trust in force. */
+export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
+  const { conditions, rules = [], advisory, ...members } = bundle as Partial<BundleReport>;
+  const shown = [
+    ...Object.entries(members).map(
+      ([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)] as const,
+    ),
+    ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
+    ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
+    ...('advisories' in members ? [['note', 'advisories are shown, and not enforced yet'] as const] : []),
+  ];
+  const lines = shown.map(([name, text]) => `${`${name}:`.padEnd(14)}${oneLine(text)}\n`);
+  const rows = (conditions ?? []).map(({ type, status, lastTransitionTime, reason, message }) => [
+    type,
+    status,
+    lastTransitionTime,
+    reason,
+    oneLine(message),
+  ]);
+  const table =
+    rows.length === 0 ? '' : `\n${formatTable(['CONDITION', 'STATUS', 'SINCE', 'REASON', 'MESSAGE'], rows)}`;
+  return `${lines.join('')}${table}\n${renderTrust(trust, members.signerKeyIds ?? [])}`;
+}
+
+/** The keys that count and those that never do; which of them signed a bundle is marked. */
+function renderTrust({ require, threshold, keys, revoked, problems }: TrustReport, signers: readonly string[]): string {
+  const markOf = (keyId: string) => (signers.includes(keyId) ? 'signed this' : '');
+  const rows = [
+    ...keys.map(({ name, keyId, broughtBy }) => [
+      oneLine(name),
+      keyId,
+      broughtBy === undefined ? 'trusted' : `trusted, brought by ${broughtBy}`,
+      markOf(keyId),
+    ]),
+    ...revoked.map(({ keyId, revokedBy }) => [
+      '-',
+      keyId,
+      revokedBy === undefined ? 'revoked' : `revoked by ${revokedBy}`,
+      markOf(keyId),
+    ]),
+  ];
+  const policy = `Trust in force: trust.require = "${require}", trust.threshold = ${threshold}\n`;
+  const table = rows.length === 0 ? 'No key is trusted.\n' : formatTable(['KEY', 'KEY ID', 'STATE', ''], rows);
+  return `${policy}${table}${problems.map((problem) => `${oneLine(problem)}\n`).join('')}`;
+}

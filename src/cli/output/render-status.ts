@@ -1,0 +1,104 @@
+import { progressText } from '../../domain/report/progress-text.ts';
+import type { BundleReport, StatusReport } from '../../domain/report/report.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import { progressBar } from './progress-bar.ts';
+import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
+import { formatTable } from './table.ts';
+
+/** What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media. */
+export function renderStatus(report: StatusReport): string {
+  const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
+  const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
+  return `${[
+    oneLine(report.status),
+    ...progressLine(report),
+    `Runtime: ${oneLine(runtime ?? '')}`,
+    `Media:   ${media.length === 0 ? 'none' : media.join(', ')}`,
+    ...unreadableMedia(report),
+  ].join('\n')}\n`;
+}
+
+/** What `stickpin list` prints: a line for each known bundle and one for each that was rejected, reasons below. */
+export function renderList(report: StatusReport): string {
+  const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
+  if (report.bundles.length + report.rejected.length + report.notices.length === 0)
+    return ['No bundle is known and none is plugged in.\n', ...unreadable, ...unclaimedLines(report)].join('');
+  const rows = [
+    ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
+      shownName(bundle),
+      shownPhase(phase, hold, bundle),
+      `${images.present}/${images.total}`,
+      `${images.pinned}`,
+      formatBytes(sizeBytes),
+      media.join(', ') || '-',
+      signedBy.join(', ') || '-',
+    ]),
+    ...report.rejected.map(({ name, path, medium }) => [
+      oneLine(name ?? path),
+      'rejected',
+      '-',
+      '-',
+      '-',
+      oneLine(medium),
+      '-',
+    ]),
+  ];
+  const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
+  const reasons = [
+    ...report.bundles.flatMap(({ reason, ...bundle }) => (reason ? [`${shownName(bundle)}: ${reason.message}`] : [])),
+    ...report.bundles.flatMap(({ rules = [], ...bundle }) => {
+      const ofOthers = rules.filter(({ effect }) => effect === 'not-enforced-yet');
+      return ofOthers.map((rule) => `${shownName(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);
+    }),
+    ...report.bundles.flatMap(({ advisory, ...bundle }) =>
+      advisory ? [`${shownName(bundle)}: ${adviceOf(advisory)}`] : [],
+    ),
+    ...report.notices.map(
+      ({ name, version, reason }) =>
+        `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are taken up'}`,
+    ),
+    ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
+  ];
+  const told = reasons.map((reason) => `${oneLine(reason)}\n`);
+  const below = [...told, ...unclaimedLines(report)];
+  return [table, ...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
+}
+
+function unreadableMedia({ media }: StatusReport): string[] {
+  return media.flatMap(({ medium, reason }) => (reason ? [oneLine(`Can't read ${medium}: ${reason.message}`)] : []));
+}
+
+/** A line for each release whose pins nobody claims. */
+function unclaimedLines({ unclaimed }: StatusReport): string[] {
+  return unclaimed.map(({ name, version, references }) => {
+    const of = name === undefined ? 'a release that nobody remembers' : `${name}@${version}`;
+    const what = name === undefined ? 'its stick' : `the stick of ${name}@${version}`;
+    return `${references.length} unclaimed ${references.length === 1 ? 'pin' : 'pins'} of ${oneLine(of)}: plug in ${oneLine(what)} to claim them, or run 'stickpin unpin --unclaimed'\n`;
+  });
+}
+
+/** The phase with what makes it special: what it waits for, that its activation is held, or that it is the one whose tags hold. */
+function shownPhase(
+  phase: string,
+  hold: string | undefined,
+  { current, activationHolds }: Partial<BundleReport>,
+): string {
+  if (hold !== undefined) return `${phase} (${hold})`;
+  if (activationHolds !== undefined) return `${phase} (activation held)`;
+  return current ? `${phase} (current)` : phase;
+}
+
+/** What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that may be believed. */
+function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'version' | 'bundleId'>): string {
+  return name === '' ? bundleId : `${name}@${version}`;
+}
+
+function progressLine({ progress }: StatusReport): string[] {
+  if (progress.totalBytes === 0) return [];
+  return [`${progressBar(progress.doneBytes / progress.totalBytes)}  ${progressText(progress)}`];
+}
+
+function countOf(bundles: number): string {
+  return bundles === 1 ? '1 bundle' : `${bundles} bundles`;
+}

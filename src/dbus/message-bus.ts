@@ -1,0 +1,182 @@
+import { Message } from 'dbus-next/lib/message-type.js';
+import { Variant } from 'dbus-next/lib/variant.js';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import { type BusConnection, openBusConnection } from './wire/connection.ts';
+import { MESSAGE_TYPE } from './wire/header.ts';
+import { deliver, type Incoming, isWanted } from './wire/incoming.ts';
+import { createPendingCalls } from './wire/pending-calls.ts';
+import type { BusCall, BusSignal, CallCheck, CallHandler, OutgoingSignal, SignalHeader } from './wire/types.ts';
+
+export {
+  type BusCall,
+  BusErrorReply,
+  type BusReply,
+  type BusSignal,
+  type CallCheck,
+  type CallHandler,
+  type CallHeader,
+  type IncomingCall,
+  type OutgoingSignal,
+  type SignalHeader,
+} from './wire/types.ts';
+
+/** A value of D-Bus type `v`: a signature and a value that matches it. */
+export function variant(signature: string, value: unknown): unknown {
+  return new Variant(signature, value);
+}
+
+/** The value inside a D-Bus variant, or the value itself when it is none. */
+export function unwrapVariant(value: unknown): unknown {
+  return value instanceof Variant ? value.value : value;
+}
+
+/** Code of errors of {@link MessageBus}: the bus or the connection to it is not there. */
+type BusErrorCode = 'platform/bus-unreachable';
+
+/** One connection to a D-Bus message bus. */
+export interface MessageBus {
+  /** Our unique name on the bus, as `:1.42`. */
+  readonly uniqueName: string;
+  /**
+   * Calls a method and waits for its reply, for as long as `signal` lets it.
+   *
+   * @throws BusErrorReply when the peer answered with an error; AppError `platform/bus-unreachable` when the connection is gone.
+   */
+  call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
+  /**
+   * Hands the signals that the bus delivers to `listener`; match rules are the caller's (`AddMatch`). Any user may send us any signal.
+   *
+   * @param isExpected decides by its header whether a signal is read at all; default every one. One of more than 1 MiB never is.
+   */
+  onSignal(listener: (signal: BusSignal) => void, isExpected?: (header: SignalHeader) => boolean): () => void;
+  /**
+   * Answers incoming method calls; without a handler they are answered `UnknownMethod`. A call whose body is longer than 8 KiB, and a call of a sender
+   * that has 16 unanswered, is answered `LimitsExceeded`; its body is not read.
+   *
+   * @param check default: no error
+   */
+  serve(handler: CallHandler | undefined, check?: CallCheck): void;
+  /** Sends a signal to whoever listens. */
+  emit(signal: OutgoingSignal): void;
+  /** Calls `listener` once when the connection ends, also by {@link close}. */
+  onClose(listener: (reason: string) => void): () => void;
+  close(): void;
+}
+
+const BUS = {
+  destination: 'org.freedesktop.DBus',
+  path: '/org/freedesktop/DBus',
+  interface: 'org.freedesktop.DBus',
+};
+/** A call to the bus itself, as `AddMatch` or `RequestName` (D-Bus specification, "Message Bus Messages"). */
+export function busCall(member: string, signature: string, body: readonly unknown[]): BusCall {
+  return { ...BUS, member, signature, body };
+}
+
+/**
+ * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; `unix:path=` and `unix:abstract=`) and says `Hello`.
+ *
+ * @throws AppError `platform/bus-unreachable` (`retry`) when nothing answers there.
+ */
+export async function connectMessageBus(address: string, signal: AbortSignal): Promise<MessageBus> {
+  signal.throwIfAborted();
+  const wire = createWire(address);
+  try {
+    const [name] = await wire.bus.call(busCall('Hello', '', []), signal);
+    wire.setUniqueName(String(name));
+    return wire.bus;
+  } catch (error) {
+    wire.bus.close();
+    throw error;
+  }
+}
+
+/** One connection, as the functions below work on it. */
+interface Wire extends Incoming {
+  readonly address: string;
+  readonly closeListeners: Set<(reason: string) => void>;
+  connection: BusConnection | undefined;
+  uniqueName: string;
+  nextSerial: number;
+  closedReason: string | undefined;
+}
+
+function createWire(address: string): { bus: MessageBus; setUniqueName: (name: string) => void } {
+  const wire: Wire = {
+    address,
+    pending: createPendingCalls(),
+    signals: new Set(),
+    closeListeners: new Set(),
+    unanswered: new Map(),
+    connection: undefined,
+    uniqueName: '',
+    nextSerial: 1,
+    handler: undefined,
+    check: () => undefined,
+    send: (message) => void send(message, wire),
+    closedReason: undefined,
+  };
+  try {
+    wire.connection = openBusConnection(address, {
+      onHeader: (header) => isWanted(header, wire),
+      onMessage: (header, body) => deliver(header, body, wire),
+      onEnd: (reason) => {
+        wire.closedReason = reason;
+        wire.pending.failAll(unreachable(address, reason));
+        for (const listener of wire.closeListeners) listener(reason);
+      },
+    });
+  } catch (error) {
+    throw unreachable(address, reasonOf(error));
+  }
+  return {
+    bus: busOn(wire),
+    setUniqueName: (name) => {
+      wire.uniqueName = name;
+    },
+  };
+}
+
+function busOn(wire: Wire): MessageBus {
+  return {
+    get uniqueName() {
+      return wire.uniqueName;
+    },
+    call: async (request, signal) => {
+      signal.throwIfAborted();
+      if (wire.closedReason !== undefined) throw unreachable(wire.address, wire.closedReason);
+      return wire.pending.add(send(new Message({ ...request, body: [...(request.body ?? [])] }), wire), signal);
+    },
+    onSignal: (listener, isExpected = () => true) => subscribe(wire.signals, { listener, isExpected }),
+    serve: (handler, check = () => undefined) => {
+      wire.handler = handler;
+      wire.check = check;
+    },
+    emit: (signal) => void send(new Message({ ...signal, type: MESSAGE_TYPE.signal, body: [...signal.body] }), wire),
+    onClose: (listener) => subscribe(wire.closeListeners, listener),
+    close: () => wire.connection?.close(),
+  };
+}
+
+/** Sends a message, or nothing once the connection is over, and returns its serial. @throws Error when its body does not fit its signature */
+function send(message: Message, wire: Wire): number {
+  const serial = wire.nextSerial++;
+  message.serial = serial;
+  if (wire.closedReason === undefined) wire.connection?.send(message);
+  return serial;
+}
+
+function subscribe<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
+  };
+}
+
+function unreachable(address: string, reason: string): AppError<BusErrorCode> {
+  return new AppError({
+    code: 'platform/bus-unreachable',
+    message: `The D-Bus message bus at ${address} is not reachable: ${reason}. Is dbus.service running?`,
+    disposition: 'retry',
+  });
+}

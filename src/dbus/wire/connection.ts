@@ -1,0 +1,112 @@
+import { connect, type Socket } from 'node:net';
+import { marshallMessage } from 'dbus-next/lib/marshall-compat.js';
+import type { Message } from 'dbus-next/lib/message-type.js';
+import { reasonOf } from '../../platform/app-error.ts';
+import { BusProtocolError, createFrameReader, type MessageSink } from './frames.ts';
+
+/** Told of what a connection brings. */
+export interface ConnectionEvents extends MessageSink {
+  /** Called once when the connection is over, however it ended. */
+  onEnd(reason: string): void;
+}
+
+/** One authenticated connection to a bus, or one on its way to be. */
+export interface BusConnection {
+  /** Sends a message; before the bus has let us in it waits. @throws Error when its body does not fit its signature */
+  send(message: Message): void;
+  close(): void;
+}
+
+/** The longest line that a bus answers while it lets us in. */
+const LINE_MAX_BYTES = 1024;
+/** One buffer is read into again and again: a message of any length takes no more. */
+const READ_BYTES = 64 * 1024;
+/** While so much waits to be sent, nothing is read: whoever asks on and on without taking the answers waits too. */
+const UNSENT_MAX_BYTES = 1024 * 1024;
+
+/**
+ * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; the first one, `unix:path=` or `unix:abstract=`) as the user of this process.
+ * File descriptors are not negotiated: the bus delivers no message that carries some, and the kernel closes what comes all the same.
+ *
+ * @throws Error when the address is of another kind.
+ */
+export function openBusConnection(address: string, events: ConnectionEvents): BusConnection {
+  const socket = connect({
+    path: socketPathOf(address),
+    onread: { buffer: Buffer.alloc(READ_BYTES), callback: onBytes },
+  });
+  let unsent: Buffer[] | undefined = [];
+  let isOver = false;
+  const end = (reason: string): void => {
+    if (isOver) return;
+    isOver = true;
+    socket.destroy();
+    events.onEnd(reason);
+  };
+  const read = createFrameReader(events);
+  const letIn = createLogIn(socket, () => {
+    for (const bytes of unsent ?? []) socket.write(bytes);
+    unsent = undefined;
+  });
+  function onBytes(length: number, buffer: Uint8Array): boolean {
+    try {
+      read(letIn(Buffer.from(buffer.buffer, buffer.byteOffset, length)));
+    } catch (error) {
+      if (!(error instanceof BusProtocolError)) throw error;
+      end(error.message);
+    }
+    return true;
+  }
+  socket.on('drain', () => socket.resume());
+  socket.on('error', (error) => end(reasonOf(error)));
+  socket.on('end', () => end('the bus closed the connection'));
+  socket.on('close', () => end('the connection was closed'));
+  return {
+    send: (message) => {
+      const [bytes] = marshallMessage(message);
+      if (unsent !== undefined) {
+        unsent.push(bytes);
+        return;
+      }
+      socket.write(bytes);
+      if (socket.writableLength > UNSENT_MAX_BYTES) socket.pause();
+    },
+    close: () => end('closed by this program'),
+  };
+}
+
+/**
+ * Says who we are (D-Bus specification, "Authentication Protocol", EXTERNAL).
+ *
+ * @param onIn is called when messages may be sent
+ * @returns takes what the bus sends and gives back what of it belongs to messages. @throws BusProtocolError when the bus lets us not in.
+ */
+function createLogIn(socket: Socket, onIn: () => void): (chunk: Buffer) => Buffer {
+  const uid = String(process.geteuid?.() ?? 0);
+  socket.write(`\0AUTH EXTERNAL ${Buffer.from(uid).toString('hex')}\r\n`);
+  let line: Buffer | undefined = Buffer.alloc(0);
+  return (chunk) => {
+    if (line === undefined) return chunk;
+    const text = Buffer.concat([line, chunk]);
+    const length = text.indexOf('\r\n');
+    if (length < 0 && text.length <= LINE_MAX_BYTES) {
+      line = text;
+      return Buffer.alloc(0);
+    }
+    const answer = text.toString('latin1', 0, Math.max(0, length));
+    if (!/^OK( |$)/.test(answer))
+      throw new BusProtocolError(`the bus does not let uid ${uid} in: '${answer.slice(0, 100)}'`);
+    line = undefined;
+    socket.write('BEGIN\r\n');
+    onIn();
+    return text.subarray(length + 2);
+  };
+}
+
+/** The path of the socket, with a leading zero for an abstract one. */
+function socketPathOf(address: string): string {
+  const [first = ''] = address.split(';');
+  const [, kind, value] = /^unix:(?:.*,)?(path|abstract)=([^,]*)/.exec(first) ?? [];
+  if (value === undefined) throw new Error('only addresses with unix:path= or unix:abstract= are understood');
+  return kind === 'abstract' ? `\0${decodeURIComponent(value)}` : decodeURIComponent(value);
+}

@@ -1,0 +1,155 @@
+import { Message } from 'dbus-next/lib/message-type.js';
+import { reasonOf } from '../../platform/app-error.ts';
+import { readBody } from './body.ts';
+import { MESSAGE_TYPE, type MessageHeader } from './header.ts';
+import type { PendingCalls } from './pending-calls.ts';
+import {
+  BusErrorReply,
+  type BusSignal,
+  type CallCheck,
+  type CallHandler,
+  type IncomingCall,
+  type SignalHeader,
+} from './types.ts';
+
+/** Somebody who waits for signals. */
+export interface SignalSubscription {
+  readonly listener: (signal: BusSignal) => void;
+  readonly isExpected: (header: SignalHeader) => boolean;
+}
+
+/** What messages that come in are weighed against, and who gets them. */
+export interface Incoming {
+  readonly pending: PendingCalls;
+  readonly signals: Set<SignalSubscription>;
+  /** How many calls of each sender have no answer yet. */
+  readonly unanswered: Map<string, number>;
+  handler: CallHandler | undefined;
+  check: CallCheck;
+  /** Sends an answer, or nothing once the connection is over. @throws Error when its body does not fit its signature */
+  readonly send: (answer: Message) => void;
+}
+
+const NO_REPLY_EXPECTED = 1;
+const FAILED = 'org.freedesktop.DBus.Error.Failed';
+const INVALID_ARGS = 'org.freedesktop.DBus.Error.InvalidArgs';
+const LIMITS_EXCEEDED = 'org.freedesktop.DBus.Error.LimitsExceeded';
+const UNKNOWN_METHOD = 'org.freedesktop.DBus.Error.UnknownMethod';
+
+/** What the bus writes as the sender of each message (D-Bus specification, "Bus names"). */
+const UNIQUE_NAME = /^:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+$/;
+
+/** The longest argument of a method of ours is a path, which Linux limits to 4 KiB. */
+const CALL_MAX_BYTES = 8 * 1024;
+/** The longest signals that are waited for tell a unit's properties: some KiB. */
+const SIGNAL_MAX_BYTES = 1024 * 1024;
+/** Replies come from whom we asked: lists of units, and the daemon's own documents. */
+const REPLY_MAX_BYTES = 16 * 1024 * 1024;
+/** Calls of one sender that may be without an answer at the same time. */
+const CALLS_PER_SENDER = 16;
+
+/** Whether the body of a message is read. A call that is refused is answered here. */
+export function isWanted(header: MessageHeader, incoming: Incoming): boolean {
+  switch (header.type) {
+    case MESSAGE_TYPE.call: {
+      if (!UNIQUE_NAME.test(header.sender)) return false;
+      const refusal = refusalOf(header, incoming);
+      if (refusal !== undefined) sendAnswer(header, () => errorTo(header, refusal), incoming);
+      return refusal === undefined;
+    }
+    case MESSAGE_TYPE.return:
+    case MESSAGE_TYPE.error: {
+      if (!incoming.pending.has(header.replySerial)) return false;
+      if (header.bodyBytes <= REPLY_MAX_BYTES) return true;
+      const what = `The answer has ${header.bodyBytes} bytes; at most ${REPLY_MAX_BYTES} are read`;
+      incoming.pending.reject(header.replySerial, new BusErrorReply(LIMITS_EXCEEDED, what));
+      return false;
+    }
+    case MESSAGE_TYPE.signal:
+      return header.bodyBytes <= SIGNAL_MAX_BYTES && [...incoming.signals].some(({ isExpected }) => isExpected(header));
+    default:
+      return false;
+  }
+}
+
+function refusalOf(call: MessageHeader, incoming: Incoming): BusErrorReply | undefined {
+  if (incoming.handler === undefined) return new BusErrorReply(UNKNOWN_METHOD, `No method ${call.member} here`);
+  const refusal = incoming.check(call);
+  if (refusal !== undefined) return refusal;
+  if (call.bodyBytes > CALL_MAX_BYTES) {
+    const what = `The arguments of ${call.member} have ${call.bodyBytes} bytes; at most ${CALL_MAX_BYTES} are read`;
+    return new BusErrorReply(LIMITS_EXCEEDED, what);
+  }
+  if ((incoming.unanswered.get(call.sender) ?? 0) < CALLS_PER_SENDER) return undefined;
+  return new BusErrorReply(LIMITS_EXCEEDED, `${CALLS_PER_SENDER} calls of yours have no answer yet; wait for one`);
+}
+
+/** Hands a message to whom it is for; one whose body can't be read is answered, when it is a call, and else dropped. */
+export function deliver(header: MessageHeader, bytes: Buffer, incoming: Incoming): void {
+  let body: readonly unknown[];
+  try {
+    body = readBody(header, bytes);
+  } catch (error) {
+    const fault = new BusErrorReply(INVALID_ARGS, `The body does not fit its signature '${header.signature}'`);
+    if (header.type === MESSAGE_TYPE.call) sendAnswer(header, () => errorTo(header, fault), incoming);
+    else if (header.type !== MESSAGE_TYPE.signal) incoming.pending.reject(header.replySerial, error);
+    return;
+  }
+  switch (header.type) {
+    case MESSAGE_TYPE.call:
+      void answer({ ...header, body }, header, incoming);
+      return;
+    case MESSAGE_TYPE.return:
+      incoming.pending.resolve(header.replySerial, body);
+      return;
+    case MESSAGE_TYPE.error: {
+      const text = String(body[0] ?? header.errorName);
+      incoming.pending.reject(header.replySerial, new BusErrorReply(header.errorName, text));
+      return;
+    }
+    default:
+      for (const { listener, isExpected } of [...incoming.signals]) {
+        if (isExpected(header)) listener({ ...header, body });
+      }
+  }
+}
+
+async function answer(call: IncomingCall, header: MessageHeader, incoming: Incoming): Promise<void> {
+  const { sender } = call;
+  incoming.unanswered.set(sender, (incoming.unanswered.get(sender) ?? 0) + 1);
+  const reply = await replyTo(call, header, incoming.handler);
+  const left = (incoming.unanswered.get(sender) ?? 1) - 1;
+  if (left === 0) incoming.unanswered.delete(sender);
+  else incoming.unanswered.set(sender, left);
+  sendAnswer(header, reply, incoming);
+}
+
+/** Sends what `reply` makes, unless the caller wants no answer. */
+function sendAnswer(call: MessageHeader, reply: () => Message, incoming: Incoming): void {
+  if ((call.flags & NO_REPLY_EXPECTED) !== 0) return;
+  try {
+    incoming.send(reply());
+  } catch (error) {
+    // The body did not match its signature.
+    incoming.send(errorTo(call, new BusErrorReply(FAILED, reasonOf(error))));
+  }
+}
+
+async function replyTo(
+  call: IncomingCall,
+  header: MessageHeader,
+  handler: CallHandler | undefined,
+): Promise<() => Message> {
+  try {
+    if (handler === undefined) throw new BusErrorReply(UNKNOWN_METHOD, `No method ${call.member} here`);
+    const { signature, body } = await handler(call);
+    return () => Message.newMethodReturn(header, signature, [...body]);
+  } catch (error) {
+    return () => errorTo(header, error);
+  }
+}
+
+function errorTo(call: MessageHeader, error: unknown): Message {
+  const name = error instanceof BusErrorReply ? error.errorName : FAILED;
+  return Message.newError(call, name, reasonOf(error));
+}

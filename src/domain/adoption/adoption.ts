@@ -1,0 +1,101 @@
+import type { VerifiedBundle } from '../model/bundle.ts';
+import { bundleName } from '../model/bundle.ts';
+import { shortDigest } from '../model/digest.ts';
+import type { Reason } from '../model/medium.ts';
+import type { Floors } from '../state/floor-set.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { floorsFrom, higherFloors, NO_FLOORS } from './floors.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** What adoption is judged by. */
+export interface AdoptionContext {
+  readonly bundles: readonly StoredBundle[];
+  readonly arch: string;
+  readonly now: number;
+  readonly clockSynchronised: boolean;
+  /** Remembered beside the bundles. Default none. */
+  readonly floors?: Floors;
+  /** Pins that belong to no known release. Default none. */
+  readonly unclaimed?: ReadonlySet<string>;
+}
+
+/** Whether the images that a bundle pins are pinned here already and unclaimed: it was here before, and what was recorded of it is lost. */
+export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<string>): boolean {
+  const pinned = contents.images.filter((image) => image.pin);
+  return pinned.length > 0 && pinned.every(({ reference }) => unclaimed.has(reference));
+}
+
+/**
+ * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0 when none was. Architecture, "Adoption": "The floor rises
+ * with activation, so that a barrier release on the same stick can still be taken first". Of what the bundles say and what is remembered the higher counts.
+ */
+export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
+  return higherFloors(floors, floorsFrom(bundles)).sequences.get(stream) ?? 0;
+}
+
+/**
+ * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it may. Architecture, "Adoption": "Sequence and expiry judge
+ * whether an unknown bundle is adopted"; what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`, `sequence`,
+ * `expires`, `created`; those about the form of a member are checked where the payload is parsed (bundle/schema.ts).
+ */
+export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): Reason | undefined {
+  const wrong = refuseArch(found, context) ?? refuseTwin(found, context);
+  // It was let in before; what is below the floor is not activated by itself.
+  if (wrong !== undefined || isClaim(found, context.unclaimed ?? new Set())) return wrong;
+  return refuseSequence(found, context) ?? refuseTimes(found, context);
+}
+
+/** Bundle format, `arch`: must match the node. */
+function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): Reason | undefined {
+  if (payload.arch === arch) return undefined;
+  return {
+    code: 'bundle/arch',
+    message: `${bundleName(payload)} is made for ${payload.arch}, this node is ${arch}; bring the bundle made for ${arch}`,
+  };
+}
+
+/** Bundle format, `sequence`: below the floor is refused. */
+function refuseSequence({ payload }: VerifiedBundle, { bundles, floors }: AdoptionContext): Reason | undefined {
+  const floor = sequenceFloor(bundles, payload.name, floors);
+  if (payload.sequence >= floor) return undefined;
+  return {
+    code: 'bundle/sequence',
+    message: `${bundleName(payload)} has sequence ${payload.sequence}, but sequence ${floor} of ${payload.name} was activated here; an older bundle that is unknown here is not taken`,
+  };
+}
+
+/** Bundle format, `sequence`: the same sequence with another digest is refused. */
+function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): Reason | undefined {
+  const twin = bundles.find(
+    (known) =>
+      known.payload.name === payload.name && known.payload.sequence === payload.sequence && known.bundleId !== bundleId,
+  );
+  if (twin === undefined) return undefined;
+  return {
+    code: 'bundle/sequence',
+    message: `${bundleName(payload)} (${shortDigest(bundleId)}) has the same sequence ${payload.sequence} as ${bundleName(twin.payload)} (${shortDigest(twin.bundleId)}), which is known here; make it again with a higher --sequence`,
+  };
+}
+
+/**
+ * Bundle format, `created`, `expires`: "an unknown bundle that has expired is refused; the clock used never runs behind the newest `created` adopted", of
+ * whatever stream; "`created` more than 24 h ahead of a synchronised clock is refused", by that clock alone.
+ */
+function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Reason | undefined {
+  const { newestCreated: newest } = higherFloors(context.floors ?? NO_FLOORS, floorsFrom(context.bundles));
+  const now = Math.max(context.now, newest);
+  if (payload.expires !== undefined && Date.parse(payload.expires) <= now) {
+    return {
+      code: 'bundle/expired',
+      message: `${bundleName(payload)} expired on ${payload.expires}; bring a newer one`,
+    };
+  }
+  if (context.clockSynchronised && Date.parse(payload.created) > context.now + DAY_MS) {
+    return {
+      code: 'bundle/from-the-future',
+      message: `${bundleName(payload)} says it was made on ${payload.created}, more than a day ahead of this node's synchronised clock; check the clock of the machine that made it`,
+    };
+  }
+  return undefined;
+}

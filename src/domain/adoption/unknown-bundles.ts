@@ -1,0 +1,116 @@
+import { assertNever } from '../../platform/app-error.ts';
+import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
+import type { BundleId } from '../model/digest.ts';
+import type { FoundBundle, Medium, MediumId, Reason } from '../model/medium.ts';
+import type { Observed, Policy, Stored } from '../state/state.ts';
+import { admit, admitUnapproved } from './admission.ts';
+import { isClaim } from './adoption.ts';
+
+/** A bundle, and the plugged medium on which it lies. */
+export interface FoundOn {
+  readonly medium: Medium;
+  readonly found: FoundBundle;
+}
+
+/** A bundle on a plugged medium that waits for the approval of its digest, and is not adopted before. */
+export interface Awaiting {
+  readonly mediumId: MediumId;
+  readonly label: string;
+  readonly path: string;
+  readonly bundleId: BundleId;
+  /** Undefined when no trusted key signed it: then nothing of it was read but its envelope. */
+  readonly bundle: VerifiedBundle | undefined;
+  readonly reason: Reason;
+}
+
+/** A bundle on a plugged medium that is not taken. */
+export interface Rejection {
+  readonly mediumId: MediumId;
+  readonly label: string;
+  readonly path: string;
+  /** `ocp@4.13.7` once it is known that a trusted key says so. */
+  readonly name: string | undefined;
+  readonly bundleId: BundleId | undefined;
+  /** Set once its signature was found good. */
+  readonly bundle?: VerifiedBundle;
+  readonly reason: Reason;
+}
+
+/** A verified bundle on a plugged medium that is to be adopted. */
+export interface Adoption {
+  readonly mediumId: MediumId;
+  readonly label: string;
+  readonly found: Extract<FoundBundle, { kind: 'verified' }>;
+  /** It was here before: see `isClaim`. */
+  readonly isClaim: boolean;
+}
+
+/** The bundles on plugged media that are not adopted yet, by what is to become of them. */
+export interface UnknownBundles {
+  readonly awaiting: readonly Awaiting[];
+  readonly rejections: readonly Rejection[];
+  readonly adoptions: readonly Adoption[];
+}
+
+/**
+ * Architecture, "Adoption": "A bundle once adopted stays a source of blobs …, whatever its sequence or age, unless its key is revoked", so what is known is
+ * passed over here; revocations are looked at by `withdrawalOf`.
+ *
+ * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together.
+ */
+export function sortUnknown(
+  found: readonly FoundOn[],
+  known: ReadonlySet<BundleId>,
+  observed: Observed,
+  stored: Stored,
+  policy: Policy,
+  unclaimed: ReadonlySet<string>,
+): UnknownBundles {
+  const rejections: Rejection[] = [];
+  const adoptions: Adoption[] = [];
+  const awaiting: Awaiting[] = [];
+  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
+  for (const { medium, found: bundle } of found) {
+    const where = { mediumId: medium.mediumId, label: medium.label };
+    if (bundle.kind === 'rejected') {
+      rejections.push({ ...where, path: bundle.path, name: undefined, bundleId: undefined, reason: bundle.reason });
+      continue;
+    }
+    const { path } = bundle;
+    if (bundle.kind === 'unapproved') {
+      const { bundleId } = bundle;
+      if (known.has(bundleId)) continue;
+      const admission = admitUnapproved(bundleId, approvals, medium.label);
+      const { reason } = admission;
+      if (admission.kind === 'refuse') rejections.push({ ...where, path, name: undefined, bundleId, reason });
+      else awaiting.push({ ...where, path, bundleId, bundle: undefined, reason });
+      continue;
+    }
+    const { bundleId, payload } = bundle.bundle;
+    if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
+    const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
+    const context = { ...observed, bundles: [...stored.bundles, ...adopting], unclaimed };
+    const admission = admit(bundle.bundle, context, approvals, medium.label);
+    switch (admission.kind) {
+      case 'adopt':
+        adoptions.push({ ...where, found: bundle, isClaim: isClaim(bundle.bundle, unclaimed) });
+        break;
+      case 'refuse':
+        rejections.push({
+          ...where,
+          path,
+          name: bundleName(payload),
+          bundleId,
+          bundle: bundle.bundle,
+          reason: admission.reason,
+        });
+        break;
+      case 'await-approval':
+        awaiting.push({ ...where, path, bundleId, bundle: bundle.bundle, reason: admission.reason });
+        break;
+      default:
+        assertNever(admission);
+    }
+  }
+  return { rejections, adoptions, awaiting };
+}

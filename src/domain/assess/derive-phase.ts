@@ -1,0 +1,79 @@
+import type { Withdrawal } from '../adoption/trust-withdrawal.ts';
+import type { PhaseOf } from '../model/phase.ts';
+import {
+  type BundleFacts,
+  baseHold,
+  cancelHold,
+  imagesMissing,
+  mediaHold,
+  pinReason,
+  runtimeHold,
+} from '../preload/hold.ts';
+import { spaceHold } from '../preload/space.ts';
+import { isRolledBack, type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import { runtimeAway } from './runtime-away.ts';
+import { unsupportedReason } from './runtime-support.ts';
+
+/** What a phase is derived from beside the facts of its bundle. */
+export interface PhaseContext {
+  readonly observed: Observed;
+  readonly stored: Stored;
+}
+
+/**
+ * The phase of an adopted release, with what explains it (architecture, section 4). `withdrawal`: why it is not trusted any more, if so; what was
+ * never ready falls back to it, what was stays what it is, with the reason.
+ */
+export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefined, context: PhaseContext): PhaseOf {
+  const phase = phaseOf(facts, context);
+  if (withdrawal === undefined || phase.phase === 'retired') return phase;
+  return facts.bundle.readyAt === undefined ? withdrawal : { ...phase, reason: withdrawal.reason };
+}
+
+function phaseOf(facts: BundleFacts, { observed, stored }: PhaseContext): PhaseOf {
+  const { bundle, absentImages, unpinnedImages } = facts;
+  const reached = reachedPhase(bundle, stored.bundles);
+  if (reached === 'retired') return { phase: 'retired' };
+  if (observed.runtime.kind !== 'reachable') {
+    const reason = { code: runtimeAway(observed.runtime).code, message: observed.runtime.reason };
+    return reached === undefined ? { phase: 'held', hold: 'runtime', reason } : { phase: reached, reason };
+  }
+  const tooOld = unsupportedReason(observed.runtime);
+  if (tooOld !== undefined) {
+    return reached === undefined
+      ? { phase: 'held', hold: 'runtime-version', reason: tooOld }
+      : { phase: reached, reason: tooOld };
+  }
+  if (absentImages.length > 0) return incomplete(facts, reached, observed);
+  return unpinnedImages.length > 0 ? unpinned(facts, reached, observed) : settled(bundle, reached);
+}
+
+/** Images are absent. */
+function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, observed: Observed): PhaseOf {
+  const { bundleId } = facts.bundle;
+  const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId);
+  const waiting = isPulling
+    ? undefined
+    : (baseHold(facts) ?? spaceHold(facts, observed) ?? mediaHold(facts) ?? runtimeHold(observed));
+  const held = cancelHold(facts) ?? waiting;
+  return reached === undefined || reached === 'ready'
+    ? (held ?? { phase: 'preloading' })
+    : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };
+}
+
+/** All is there, and not all is pinned. */
+function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observed: Observed): PhaseOf {
+  const reason = pinReason(facts, observed);
+  if (reached !== undefined) return { phase: reached, reason };
+  return reason.code === 'runtime/pins-ignored'
+    ? { phase: 'held', hold: 'runtime', reason }
+    : { phase: 'preloading', reason };
+}
+
+/** All is there and pinned. What went back says so, however far it had come before. */
+function settled(bundle: StoredBundle, reached: ReachedPhase = 'ready'): PhaseOf {
+  const { rolledBackReason } = bundle;
+  if (!isRolledBack(bundle) || rolledBackReason === undefined) return { phase: reached };
+  return { phase: reached, reason: { code: 'engine/rolled-back', message: rolledBackReason } };
+}

@@ -1,0 +1,182 @@
+import { formatBytes, formatCount, formatDuration } from '../../platform/sizes.ts';
+import { holdReason } from '../gates/unenforced-rules.ts';
+import { bundleTitle, trustedBy } from '../model/bundle.ts';
+import { type ConditionStatus, type ConditionType, type ConditionVerdict, reasonWord } from '../model/condition.ts';
+import type { Reason } from '../model/medium.ts';
+import { spaceHold } from '../preload/space.ts';
+import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
+import type { Observed } from '../state/state.ts';
+import type { Assessment, BundleAssessment } from './assess.ts';
+import { runtimeAway } from './runtime-away.ts';
+
+type Judgement = Omit<ConditionVerdict, 'type'>;
+
+/** One release, and what of the round its conditions hang on. */
+interface Look {
+  readonly entry: BundleAssessment;
+  readonly observed: Observed;
+  readonly life: Assessment['life'];
+  /** Whether it is the release of its stream that was activated last. */
+  readonly isCurrent: boolean;
+}
+
+const JUDGES: Readonly<Record<ConditionType, (look: Look) => Judgement>> = {
+  Verified: judgeVerified,
+  SpaceAvailable: judgeSpace,
+  Preloaded: judgePreloaded,
+  Pinned: judgePinned,
+  Active: judgeActive,
+  Proven: judgeProven,
+  Degraded: judgeDegraded,
+};
+
+/**
+ * The conditions of every adopted release (architecture, "Phases, conditions, activation"), by bundle. Works with what {@link assess} has concluded, so that
+ * a release of 1,000 images costs two passes over them.
+ */
+export function judgeConditions(
+  observed: Observed,
+  { bundles, life }: Assessment,
+): ReadonlyMap<BundleAssessment, readonly ConditionVerdict[]> {
+  const current = currentIds(bundles.map(({ bundle }) => bundle));
+  return new Map(
+    bundles.map((entry) => {
+      const look = { entry, observed, life, isCurrent: current.has(entry.bundle.bundleId) };
+      const types = Object.entries(JUDGES) as [ConditionType, (look: Look) => Judgement][];
+      return [entry, types.map(([type, judge]) => ({ type, ...judge(look) }))];
+    }),
+  );
+}
+
+function judgement(status: ConditionStatus, reason: string, message: string): Judgement {
+  return { status, reason, message };
+}
+
+/** What can't be said while the runtime's images are not known. */
+function away({ observed: { runtime } }: Look): Judgement | undefined {
+  if (runtime.kind === 'reachable') return undefined;
+  const { word, what } = runtimeAway(runtime);
+  return judgement('Unknown', word, what);
+}
+
+function retired({ entry: { bundle } }: Look, status: ConditionStatus): Judgement | undefined {
+  return isRetired(bundle)
+    ? judgement(status, 'Retired', `${bundleTitle(bundle.payload)} is retired: it is neither loaded nor pinned`)
+    : undefined;
+}
+
+/** Whether the trust in it stands. */
+function judgeVerified({ entry: { bundle, withdrawn } }: Look): Judgement {
+  if (withdrawn !== undefined) return judgement('False', reasonWord(withdrawn.code), withdrawn.message);
+  const reason = bundle.signedBy.length === 0 ? 'ApprovedByDigest' : 'SignedByTrustedKeys';
+  return judgement('True', reason, trustedBy(bundle));
+}
+
+/** Whether what is neither present nor being pulled fits. */
+function judgeSpace(look: Look): Judgement {
+  const { entry, observed } = look;
+  const early = retired(look, 'True') ?? away(look);
+  if (early !== undefined) return early;
+  if (entry.absentImages.length === 0) return judgement('True', 'NothingToLoad', 'every image is present');
+  const short = spaceHold(entry, observed)?.reason;
+  if (short !== undefined) return judgement('False', 'NotEnoughSpace', short.message);
+  if (entry.disk === undefined) {
+    return judgement('Unknown', 'FilesystemUnknown', 'the runtime does not say where it stores images');
+  }
+  const { neededBytes, freeBytes, reservedBytes, path } = entry.disk;
+  const free = `${formatBytes(freeBytes)} free of which ${formatBytes(reservedBytes)} are reserved`;
+  return judgement('True', 'EnoughSpace', `about ${formatBytes(neededBytes)} still needed on ${path}, ${free}`);
+}
+
+/** Whether every image is present by its digest. */
+function judgePreloaded(look: Look): Judgement {
+  const { bundle, absentImages, hold, phase, reason } = look.entry;
+  const early = retired(look, 'False') ?? away(look);
+  if (early !== undefined) return early;
+  const total = bundle.contents.images.length;
+  const present = `${total - absentImages.length} of ${formatCount(total, 'image')} present`;
+  if (absentImages.length === 0) return judgement('True', 'AllImagesPresent', present);
+  const why =
+    hold === undefined ? (phase === 'preloading' ? 'Preloading' : 'ImagesMissing') : reasonWord(`held-${hold}`);
+  return judgement('False', why, withReason(present, reason));
+}
+
+/** Whether the runtime reports every image pinned that is to be. */
+function judgePinned(look: Look): Judgement {
+  const { bundle, absentImages, unpinnedImages, reason } = look.entry;
+  const wanted = bundle.contents.images.filter((image) => image.pin).length;
+  if (wanted === 0) return judgement('True', 'NothingToPin', 'no image is to be pinned');
+  const early = retired(look, 'False') ?? away(look);
+  if (early !== undefined) return early;
+  const lacking = absentImages.filter((image) => image.pin).length + unpinnedImages.length;
+  const pinned = `${wanted - lacking} of ${formatCount(wanted, 'image')} reported pinned`;
+  if (lacking === 0) return judgement('True', 'AllPinned', pinned);
+  if (reason?.code === 'runtime/version') return judgement('False', 'RuntimeVersion', withReason(pinned, reason));
+  const isIgnored = reason?.code === 'runtime/pins-ignored';
+  if (unpinnedImages.length === 0) return judgement('False', 'ImagesMissing', pinned);
+  return judgement('False', isIgnored ? 'PinsIgnored' : 'PinsPending', isIgnored ? withReason(pinned, reason) : pinned);
+}
+
+/** Why it is not the release that runs, as far as what is recorded tells. */
+function notRunning(look: Look): Judgement | undefined {
+  const { entry, isCurrent } = look;
+  const { bundle } = entry;
+  const held = entry.phase === 'ready' ? (holdReason(bundle, entry.rules.holds) ?? entry.floorHold) : undefined;
+  if (held !== undefined) return judgement('False', 'ActivationHeld', held.message);
+  if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
+  const early = retired(look, 'False');
+  if (early !== undefined) return early;
+  if (isRolledBack(bundle)) return judgement('False', 'RolledBack', bundle.rolledBackReason ?? 'it went back');
+  return isCurrent ? undefined : judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
+}
+
+/** Whether containers run from it. Once it is proven they are looked at only for an older release that runs in its place. */
+function judgeActive(look: Look): Judgement {
+  const { bundle, phase } = look.entry;
+  const not = notRunning(look);
+  if (not !== undefined) return not;
+  if (isProven(bundle))
+    return judgement('True', 'Proven', 'it ran for the soak time, and no older release was seen to run in its place');
+  const unknown = away(look);
+  if (unknown !== undefined) return unknown;
+  return phase === 'active'
+    ? judgement('True', 'ContainersRun', 'containers run from the images that distinguish it')
+    : judgement('False', 'NoContainers', 'no container runs from the images that distinguish it');
+}
+
+/** Whether it is a known good release: of the present activation, or as the fallback. */
+function judgeProven(look: Look): Judgement {
+  const { bundle, phase } = look.entry;
+  if (phase === 'proven') return judgement('True', 'SoakDone', 'each component has run for the soak time');
+  if (phase === 'superseded') return judgement('True', 'Superseded', 'an older proven release, kept as the fallback');
+  const not = notRunning(look);
+  if (not !== undefined) return not;
+  const soak = look.life.soaks.get(bundle.bundleId);
+  if (soak === undefined || soak.kind === 'none') return judgement('False', 'NoContainers', 'nothing of it runs yet');
+  if (soak.kind === 'done') return judgement('False', 'Soaking', 'each component has run for the soak time');
+  if (soak.lacking.length > 0)
+    return judgement('False', 'ComponentsLacking', `waits for ${soak.lacking.join(', ')} to run`);
+  if (soak.failing.length > 0) return judgement('False', 'ComponentsFailing', `${soak.failing.join(', ')} failed`);
+  return judgement('False', 'Soaking', `proven in about ${formatDuration(soak.remainingMs ?? 0)}`);
+}
+
+/** Whether something is wrong that waiting alone does not mend. */
+function judgeDegraded(look: Look): Judgement {
+  const { bundle, degraded, reason, absentImages } = look.entry;
+  if (isRetired(bundle)) return judgement('False', 'Retired', 'nothing of it is wanted');
+  if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', degraded.message);
+  if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), degraded.message);
+  const unknown = away(look);
+  if (unknown !== undefined) return unknown;
+  if (reason?.code === 'runtime/version') return judgement('True', 'RuntimeVersion', reason.message);
+  if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reason.message);
+  if (bundle.readyAt !== undefined && absentImages.length > 0) {
+    const count = `${absentImages.length} of ${formatCount(bundle.contents.images.length, 'image')} missing`;
+    return judgement('True', 'ImageMissing', withReason(count, reason));
+  }
+  return judgement('False', 'AsExpected', 'nothing is wrong with it');
+}
+
+function withReason(text: string, reason: Reason | undefined): string {
+  return reason === undefined ? text : `${text}. ${reason.message}`;
+}

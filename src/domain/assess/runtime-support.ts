@@ -1,0 +1,46 @@
+import type { Reason } from '../model/medium.ts';
+import type { RuntimeObservation } from '../model/runtime-image.ts';
+
+/** What is known about a runtime's version. `unknown`: stickpin goes on, and `doctor` warns. */
+export type RuntimeSupport =
+  | { readonly kind: 'supported' }
+  | { readonly kind: 'unknown'; readonly why: string }
+  | { readonly kind: 'unsupported'; readonly reason: Reason };
+
+interface Least {
+  readonly title: string;
+  readonly major: number;
+  readonly minor: number;
+}
+
+/** The oldest versions that report pins over CRI, by the name that `Version` gives. Older ones load a release and never call it pinned. */
+const LEAST: ReadonlyMap<string, Least> = new Map([
+  ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
+  ['containerd', { title: 'containerd', major: 1, minor: 7 }],
+]);
+
+/**
+ * Judges a runtime by the name that an observation has: runtime_name and runtime_version of CRI's `Version` with a blank between, such as
+ * `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. Only the first two numbers count.
+ */
+export function runtimeSupport(name: string): RuntimeSupport {
+  const [runtime = '', version = ''] = name.trim().split(/\s+/);
+  const least = LEAST.get(runtime.toLowerCase());
+  if (least === undefined) return { kind: 'unknown', why: `stickpin was not tried with ${name}` };
+  const [, major, minor] = /^v?(\d{1,6})\.(\d{1,6})(?!\d)/.exec(version) ?? [];
+  const needed = `${least.title} ${least.major}.${least.minor}`;
+  if (major === undefined || minor === undefined) {
+    return { kind: 'unknown', why: `the version of ${name} can't be read; stickpin needs ${needed} or newer` };
+  }
+  const isOld = Number(major) < least.major || (Number(major) === least.major && Number(minor) < least.minor);
+  if (!isOld) return { kind: 'supported' };
+  const message = `${name} is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs ${needed} or newer. Upgrade and restart it; stickpin goes on by itself.`;
+  return { kind: 'unsupported', reason: { code: 'runtime/version', message } };
+}
+
+/** Why nothing may be loaded into the runtime whatever its images are: it is too old. */
+export function unsupportedReason(runtime: RuntimeObservation): Reason | undefined {
+  if (runtime.kind !== 'reachable') return undefined;
+  const support = runtimeSupport(runtime.name);
+  return support.kind === 'unsupported' ? support.reason : undefined;
+}

@@ -1,0 +1,58 @@
+import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import { type TagGoal, tagGoalsOf } from '../release/tags.ts';
+import type { Observed, RunningTask, TaskFailure } from '../state/state.ts';
+import { isWaiting } from '../state/waiting.ts';
+
+/** The bundle whose images are being pulled: one of which something runs, else the first that is to be preloaded. STATUS and progress speak of it. */
+export function bundleInWork(
+  { running }: Pick<Observed, 'running'>,
+  { bundles }: Assessment,
+): BundleAssessment | undefined {
+  const isRunning = ({ bundle }: BundleAssessment) =>
+    running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
+  return (
+    bundles.find(isRunning) ?? bundles.find((entry) => entry.phase === 'preloading' && entry.absentImages.length > 0)
+  );
+}
+
+/** Whether activation is due and all that it needs is there. */
+export function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
+  return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
+}
+
+/**
+ * The bundle that is activated: the one whose activation runs, else the first that is ready for it and need not wait after a failure.
+ */
+export function activationTarget(observed: Observed, { bundles }: Assessment): BundleAssessment | undefined {
+  const running = observed.running.find((task) => task.kind === 'activate');
+  if (running !== undefined)
+    return bundles.find((entry) => entry.bundle.bundleId === running.bundleId && entry.withdrawn === undefined);
+  const waiting = failedTasks(observed, 'activate');
+  return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
+}
+
+/**
+ * The tags that are being given to images, or are to be next: those of the bundle that is activated, else those that a release has lost. The
+ * registry serves no others, so they have to be the very same for the catalog and for the task.
+ */
+export function tagsInWork(observed: Observed, assessment: Assessment): readonly TagGoal[] {
+  const target = activationTarget(observed, assessment);
+  if (target !== undefined) return tagGoalsOf(target.bundle);
+  const running = observed.running.find((task) => task.kind === 'restore-tags');
+  if (running === undefined) return assessment.tags.due;
+  const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === running.bundleId);
+  if (entry === undefined || entry.withdrawn !== undefined) return [];
+  return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
+}
+
+/** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles whose tags were to be moved. */
+export function failedTasks(
+  { failures, now }: { readonly failures: readonly TaskFailure[]; readonly now: number },
+  kind: RunningTask['kind'],
+): ReadonlySet<string> {
+  return new Set(
+    failures
+      .filter((failure) => failure.task.kind === kind && isWaiting(failure, now))
+      .map(({ task }) => (task.kind === 'pull' ? task.reference : task.bundleId)),
+  );
+}

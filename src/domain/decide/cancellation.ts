@@ -1,0 +1,29 @@
+import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Effect } from '../state/effect.ts';
+import type { Observed } from '../state/state.ts';
+
+/**
+ * Preloads that were cancelled and go on: a medium with the bundle was plugged in that was not there when it was cancelled. One that has nothing
+ * left to pull is not cancelled any more either, so that a wipe of the runtime's storage is mended later.
+ */
+export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
+  const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>
+    media.some(
+      ({ mediumId, state }) =>
+        state.kind === 'read' &&
+        cancelled?.media.includes(mediumId) === false &&
+        state.bundles.some((found) => found.kind === 'verified' && found.bundle.bundleId === bundleId),
+    );
+  return bundles
+    .filter(({ bundle }) => bundle.cancelled !== undefined)
+    .filter((entry) => entry.absentImages.length === 0 || isBack(entry))
+    .map(({ bundle }) => ({ kind: 'resume-preload', bundleId: bundle.bundleId }));
+}
+
+/** Pulls that run of bundles whose preload was cancelled. */
+export function cancelledPulls({ running }: Pick<Observed, 'running'>, { bundles }: Assessment): Effect[] {
+  const cancelled = new Set(bundles.flatMap(({ bundle }) => (bundle.cancelled === undefined ? [] : [bundle.bundleId])));
+  return running
+    .filter((task) => task.kind === 'pull' && cancelled.has(task.bundleId))
+    .map((task) => ({ kind: 'cancel', task }));
+}

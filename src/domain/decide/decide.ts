@@ -1,0 +1,244 @@
+import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import { unsupportedReason } from '../assess/runtime-support.ts';
+import { parseReference } from '../model/reference.ts';
+import { diskFull } from '../preload/space.ts';
+import type { Effect } from '../state/effect.ts';
+import type { Observed, Policy } from '../state/state.ts';
+import { activationTarget, isReadyToActivate } from './activation.ts';
+import { cancelledPulls, resumptions } from './cancellation.ts';
+import type { Decision } from './decision.ts';
+import { isPreloading, planPulls } from './pull-plan.ts';
+
+/** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
+const PIN_BACKOFF_MS = 1_000;
+const PIN_BACKOFF_MAX_MS = 60_000;
+/** How soon a runtime that does not answer is asked again, should nothing tell that it came back. */
+const RUNTIME_RETRY_MS = 3_000;
+
+/**
+ * What to do about what was observed. Pure: the same input gives the same effects, in the order in which they are to be done.
+ *
+ * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors exist only while something is to be pulled;
+ * an image that is present is never pulled; nothing of a runtime that is too old is changed but mirrors of ours, which go; nothing is pulled, and what is being pulled is broken off, while the runtime's disk is full.
+ */
+export function decide(observed: Observed, assessment: Assessment, policy: Policy): Decision {
+  const media = mediaEffects(observed);
+  const adoptions = adoptionEffects(observed, assessment);
+  const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
+  if (observed.runtime.kind !== 'reachable') {
+    return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
+  }
+  if (unsupportedReason(observed.runtime) !== undefined) {
+    return { effects: [...withdrawal(observed), ...media, ...adoptions, ...signers], wakeAt: undefined };
+  }
+  const pins = pinEffects(observed, assessment);
+  const mirrors = mirrorEffects(observed, assessment);
+  const isConfigured = !assessment.pins.isUncertain && pins.effects.length === 0 && mirrors.length === 0;
+  const planned = planPulls(observed, assessment, policy);
+  const pulls = isConfigured ? planned : undefined;
+  const starts = pulls
+    ? [
+        ...pulls.starts.map((task): Effect => ({ kind: 'start', task })),
+        ...activations(observed, assessment),
+        ...tagRestorations(observed, assessment),
+      ]
+    : [];
+  return {
+    effects: [
+      ...cancellations(observed, assessment),
+      ...resumptions(observed, assessment),
+      ...media,
+      ...adoptions,
+      ...signers,
+      ...pins.effects,
+      ...mirrors,
+      ...starts,
+      ...readyEffects(assessment),
+      ...assessment.life.effects,
+    ],
+    ...(pulls !== undefined && { lineUp: pulls.lineUp }),
+    ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
+    wakeAt: earliest(
+      [
+        pins.wakeAt,
+        assessment.life.wakeAt,
+        assessment.tags.wakeAt,
+        ...assessment.bundles.map(({ rules }) => rules.lookAgainAt),
+        ...observed.failures.map((failure) => failure.retryAt),
+      ],
+      observed.now,
+    ),
+  };
+}
+
+/** A bundle is judged again when its documents are kept: that may take long, and trust may be withdrawn meanwhile. */
+function adoptionEffects({ media, keeping }: Observed, { adoptions }: Assessment): Effect[] {
+  const busy = new Set(media.flatMap(({ mediumId, isBusy }) => (isBusy ? [mediumId] : [])));
+  return adoptions.flatMap(({ mediumId, found }): Effect[] => {
+    const about = { bundleId: found.bundle.bundleId, mediumId };
+    const kept = keeping.get(about.bundleId);
+    if (kept !== undefined && kept.done === kept.total) return [{ kind: 'adopt-bundle', ...about }];
+    return busy.has(mediumId) ? [] : [{ kind: 'keep-documents', ...about }];
+  });
+}
+
+function signerEffects({ bundles, notices }: Assessment): Effect[] {
+  return [...bundles, ...notices].flatMap(({ bundle, newSigners }): Effect[] =>
+    newSigners === undefined ? [] : [{ kind: 'record-signers', bundleId: bundle.bundleId, ...newSigners }],
+  );
+}
+
+function badBlobEffects({ bundles }: Assessment): Effect[] {
+  return bundles.flatMap(({ bundle, badBlobs }): Effect[] =>
+    JSON.stringify(bundle.badBlobs ?? []) === JSON.stringify(badBlobs)
+      ? []
+      : [{ kind: 'record-bad-blobs', bundleId: bundle.bundleId, badBlobs }],
+  );
+}
+
+function mediaEffects({ media, trustRevision }: Observed): Effect[] {
+  return media.flatMap(({ mediumId, state, isBusy }): Effect[] => {
+    if (isBusy) return [];
+    if (state.kind === 'attached') return [{ kind: 'mount-medium', mediumId }];
+    if (state.kind === 'mounted') return [{ kind: 'read-medium', mediumId }];
+    if (state.kind === 'read' && state.trustRevision !== trustRevision) return [{ kind: 'read-medium', mediumId }];
+    return [];
+  });
+}
+
+function pinEffects(
+  observed: Observed,
+  { bundles, pins }: Assessment,
+): { effects: Effect[]; wakeAt: number | undefined } {
+  if (pins.isUncertain) return { effects: [], wakeAt: undefined };
+  const references = uniqueSorted([...pins.claimed, ...pins.unclaimed]);
+  const unpinned = uniqueSorted([
+    ...bundles.flatMap((entry) => notHolding(entry, observed)),
+    ...unclaimedNotHolding(pins.unclaimed, observed),
+  ]).join('\n');
+  const last = observed.pinsRequested;
+  const ask = (force: boolean): Effect => ({ kind: 'apply-pins', references, unpinned, force });
+  if (last === undefined || !isSame(last.references, references)) return { effects: [ask(false)], wakeAt: undefined };
+  if (unpinned === '') return { effects: [], wakeAt: undefined };
+  if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
+  const due = last.at + Math.min(PIN_BACKOFF_MAX_MS, PIN_BACKOFF_MS * 2 ** Math.max(0, last.attempts - 1));
+  // Asked for in the future: the wall clock was set back.
+  const isDue = observed.now >= due || observed.now < last.at;
+  return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
+}
+
+/** Present images whose pin does not hold, or would not hold after the next start of the runtime, since it is not rendered any more. */
+function notHolding(
+  { bundle, phase, absentImages, unpinnedImages }: BundleAssessment,
+  { runtime }: Observed,
+): string[] {
+  if (runtime.kind !== 'reachable' || phase === 'retired') return [];
+  const absent = new Set(absentImages);
+  const rendered = new Set(runtime.renderedPins);
+  const unpinned = new Set(unpinnedImages);
+  return bundle.contents.images
+    .filter((image) => image.pin && !absent.has(image))
+    .filter((image) => unpinned.has(image) || !rendered.has(image.reference))
+    .map((image) => image.reference);
+}
+
+/** A runtime that is too old gets nothing from us, and keeps its pins as they are. */
+function withdrawal({ runtime, running }: Observed): Effect[] {
+  const hasMirrors = runtime.kind === 'reachable' && runtime.renderedMirrors.length > 0;
+  return [
+    ...running.map((task): Effect => ({ kind: 'cancel', task })),
+    ...(hasMirrors ? [{ kind: 'apply-mirrors', repositories: [] } as const] : []),
+  ];
+}
+
+/** As {@link notHolding}, of pins that belong to no known release. */
+function unclaimedNotHolding(unclaimed: readonly string[], { runtime }: Observed): readonly string[] {
+  if (runtime.kind !== 'reachable' || unclaimed.length === 0) return [];
+  const rendered = new Set(runtime.renderedPins);
+  const wanted = new Set(unclaimed);
+  return runtime.images.flatMap(({ pinned, repoDigests }) =>
+    repoDigests.filter((name) => wanted.has(name) && !(pinned && rendered.has(name))),
+  );
+}
+
+function mirrorEffects(observed: Observed, assessment: Assessment): Effect[] {
+  const { bundles, tags } = assessment;
+  if (observed.runtime.kind !== 'reachable') return [];
+  const { renderedMirrors } = observed.runtime;
+  // A running pull keeps its mirror: the runtime may come back to it for the next blob.
+  const kept = observed.running.length > 0 ? renderedMirrors : [];
+  const preloading = bundles.flatMap((entry) => repositoriesWanted(entry, observed));
+  const wanted = uniqueSorted([...kept, ...preloading, ...tags.mirrored.map(({ tag }) => repositoryOf(tag))]);
+  return isSame(renderedMirrors, wanted) ? [] : [{ kind: 'apply-mirrors', repositories: wanted }];
+}
+
+/** All repositories of a bundle while any of its images is to be pulled: the set stays the same over a preload, so CRI-O reloads but twice. */
+function repositoriesWanted(entry: BundleAssessment, { running, failures }: Observed): string[] {
+  const { bundle } = entry;
+  // What was given up with these media is not pulled, so it needs no mirror.
+  const given = new Set(
+    failures.flatMap(({ task, retryAt }) =>
+      task.kind === 'pull' && task.bundleId === bundle.bundleId && retryAt === undefined ? [task.reference] : [],
+    ),
+  );
+  if (entry.pullableImages.some(({ reference }) => !given.has(reference)) && isPreloading(entry)) {
+    return entry.mirroredImages.map((image) => repositoryOf(image.reference));
+  }
+  const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
+  if (isActivating || isReadyToActivate(entry))
+    return bundle.contents.images.flatMap((image) => image.tags.map(repositoryOf));
+  return [];
+}
+
+/**
+ * A disk that is full stops every pull at once, also those of other bundles; a person stops those of a bundle, and what is not trusted any more goes
+ * on with nothing.
+ */
+function cancellations(observed: Observed, assessment: Assessment): Effect[] {
+  const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));
+  const lost = observed.running.filter((task) => withdrawn.has(task.bundleId));
+  const running = observed.running.filter((task) => !withdrawn.has(task.bundleId));
+  const stopped =
+    diskFull(observed) === undefined
+      ? cancelledPulls({ running }, assessment)
+      : running.filter((task) => task.kind === 'pull').map((task): Effect => ({ kind: 'cancel', task }));
+  return [...lost.map((task): Effect => ({ kind: 'cancel', task })), ...stopped];
+}
+
+function activations(observed: Observed, assessment: Assessment): Effect[] {
+  if (observed.running.some((task) => task.kind === 'activate')) return [];
+  const next = activationTarget(observed, assessment);
+  return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
+}
+
+/** What a release has lost of its tags is given to its images again, unless tags move anyway. */
+function tagRestorations(observed: Observed, assessment: Assessment): Effect[] {
+  const { due } = assessment.tags;
+  const [first] = due;
+  if (first === undefined || activationTarget(observed, assessment) !== undefined) return [];
+  const task = { kind: 'restore-tags', bundleId: first.bundleId, tags: due.map(({ tag }) => tag) } as const;
+  return [{ kind: 'start', task }];
+}
+
+function readyEffects({ bundles }: Assessment): Effect[] {
+  return bundles
+    .filter((entry) => entry.phase === 'ready' && entry.reason === undefined && entry.bundle.readyAt === undefined)
+    .map((entry) => ({ kind: 'record-ready', bundleId: entry.bundle.bundleId }));
+}
+
+function uniqueSorted(values: readonly string[]): string[] {
+  return [...new Set(values)].sort();
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((value, index) => value === b[index]);
+}
+
+function earliest(times: readonly (number | undefined)[], now: number): number | undefined {
+  const ahead = times.filter((time): time is number => time !== undefined && time > now);
+  return ahead.length === 0 ? undefined : Math.min(...ahead);
+}
+
+function repositoryOf(reference: string): string {
+  return parseReference(reference).repository;
+}

@@ -1,0 +1,64 @@
+import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Layer } from '../model/bundle.ts';
+import type { Digest } from '../model/digest.ts';
+import { missingLayersOf } from '../preload/missing-layers.ts';
+import type { Observed, Policy } from '../state/state.ts';
+
+/** Which layers lie on the node's own disk. */
+export interface KeepPlan {
+  /** Those that are to be there: taken while they stream, and removed when they are in no plan any more. */
+  readonly wanted: ReadonlySet<Digest>;
+  /** Those of them that are not, and that a plugged medium has: copied when nothing is left to pull. */
+  readonly copy: readonly Layer[];
+}
+
+/**
+ * The layers to keep: with `retention.blobs = "kept"` all layers of the releases that are kept; and always those of images that no set of plugged
+ * media completes, so that the volumes of a spread bundle may be plugged in one after the other in any order, each once. While there are unclaimed
+ * pins all that lies there stays: it may belong to the release of which the records are lost.
+ *
+ * @returns undefined while the runtime does not answer: nobody knows then what it lacks.
+ */
+export function keepPlan(observed: Observed, assessment: Assessment, policy: Policy): KeepPlan | undefined {
+  if (observed.runtime.kind !== 'reachable') return undefined;
+  const layers = new Map<Digest, Layer>();
+  for (const entry of assessment.bundles) {
+    if (entry.phase === 'retired' || entry.withdrawn !== undefined) continue;
+    const kept = policy.keepBlobs ? entry.bundle.contents.layers : awaited(entry, assessment, observed.localBlobs);
+    for (const layer of kept) layers.set(layer.digest, layer);
+  }
+  const offered = layers.size === 0 ? layers : offeredByMedia(observed);
+  const doubtful = assessment.pins.unclaimed.length > 0 ? observed.localBlobs : [];
+  return {
+    wanted: new Set([...layers.keys(), ...doubtful]),
+    copy: [...layers.values()].filter(({ digest }) => offered.has(digest) && !observed.localBlobs.has(digest)),
+  };
+}
+
+/** Layers of absent images that can't be pulled yet, since a part of them lies elsewhere; and what was copied of one until it is present. */
+function awaited(
+  { bundle, absentImages, pullableImages, hold }: BundleAssessment,
+  { presentLayers }: Assessment,
+  localBlobs: ReadonlySet<Digest>,
+): Layer[] {
+  // What a delta lacks comes with its base, not with another volume.
+  if (hold === 'base') return [];
+  const pullable = new Set(pullableImages);
+  return absentImages.flatMap((image) =>
+    missingLayersOf(image, bundle, presentLayers).filter(
+      ({ digest }) => !pullable.has(image) || localBlobs.has(digest),
+    ),
+  );
+}
+
+function offeredByMedia({ media }: Observed): ReadonlySet<Digest> {
+  const offered = new Set<Digest>();
+  for (const { state } of media) {
+    for (const found of state.kind === 'read' ? state.bundles : []) {
+      if (found.kind !== 'verified') continue;
+      const missing = new Set(found.missing.map(({ digest }) => digest));
+      for (const { digest } of found.bundle.contents.layers) if (!missing.has(digest)) offered.add(digest);
+    }
+  }
+  return offered;
+}

@@ -1,0 +1,65 @@
+import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Image } from '../model/bundle.ts';
+import { missingLayersOf } from '../preload/missing-layers.ts';
+import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
+import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
+import { diskFull } from '../preload/space.ts';
+import type { Observed, Policy, RunningTask } from '../state/state.ts';
+import { failedTasks } from './activation.ts';
+
+/** What is to be pulled, by what was observed. */
+export function planPulls(observed: Observed, assessment: Assessment, policy: Policy): PullStarts {
+  const running = runningPulls(observed, assessment);
+  const waiting = diskFull(observed) === undefined ? orderPulls(candidates(observed, assessment)) : [];
+  return fill({ waiting, running, landed: new Set(), parallel: policy.parallelPulls });
+}
+
+/** Whether anything of a bundle may be pulled. */
+export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAssessment): boolean {
+  if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
+  if (disk?.fits === false) return false;
+  // What the runtime did not allow in the last round is wanted on: that is how it is noticed that it was mended.
+  if (phase === 'held') return hold === 'runtime';
+  return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
+}
+
+function candidates(observed: Observed, assessment: Assessment): PlannedPull[] {
+  const isLookedAt = observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
+  const unwanted = new Set([...failedTasks(observed, 'pull'), ...referencesOf(observed.running)]);
+  const planned = new Map<string, PlannedPull>();
+  for (const entry of assessment.bundles.filter(isPreloading)) {
+    const online = new Set(entry.onlineImages);
+    for (const image of entry.pullableImages) {
+      if (unwanted.has(image.reference)) continue;
+      // What a registry far away would be asked for may lie on a stick that is being looked at.
+      if (online.has(image) && !isLookedAt) continue;
+      planned.set(image.reference, plannedPull(image, entry, online.has(image), assessment));
+    }
+  }
+  return [...planned.values()];
+}
+
+function plannedPull(image: Image, entry: BundleAssessment, isOnline: boolean, assessment: Assessment): PlannedPull {
+  const { reference } = image;
+  const online = isOnline ? ({ online: true } as const) : {};
+  return {
+    reference,
+    missingLayers: missingLayersOf(image, entry.bundle, assessment.presentLayers),
+    task: { kind: 'pull', bundleId: entry.bundle.bundleId, reference, ...online },
+  };
+}
+
+/** Looked up among all images: what runs may have lost its medium, and keeps its layers to itself all the same. */
+function runningPulls({ running }: Observed, { bundles, presentLayers }: Assessment): PullCandidate[] {
+  return running.flatMap((task): PullCandidate[] => {
+    if (task.kind !== 'pull') return [];
+    const bundle = bundles.find((entry) => entry.bundle.bundleId === task.bundleId)?.bundle;
+    const image = bundle?.contents.images.find(({ reference }) => reference === task.reference);
+    const missingLayers = bundle && image ? missingLayersOf(image, bundle, presentLayers) : [];
+    return [{ reference: task.reference, missingLayers }];
+  });
+}
+
+function referencesOf(tasks: readonly RunningTask[]): string[] {
+  return tasks.flatMap((task) => (task.kind === 'pull' ? [task.reference] : []));
+}

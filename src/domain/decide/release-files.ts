@@ -1,0 +1,108 @@
+import type { Assessment } from '../assess/assess.ts';
+import type { Attachment, Payload, VerifiedBundle } from '../model/bundle.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
+import type { StoredBundle } from '../state/state.ts';
+
+/** A folder of attached files that is to be there. */
+export interface ReleaseFolder {
+  /** `<name>/<version>`: both were checked against their patterns with the payload, so that neither holds a slash or begins with a dot. */
+  readonly folder: string;
+  readonly bundle: StoredBundle;
+  readonly files: readonly Attachment[];
+}
+
+/** What is to be done with the folders of attached files. */
+export interface ReleaseFilesPlan {
+  readonly lay: readonly ReleaseFolder[];
+  /** Folders of bundles that are gone. They are removed before any is moved. */
+  readonly remove: readonly string[];
+  /** Folders where an earlier version of stickpin made them, in the order in which they are to be moved, before any is laid. */
+  readonly move: readonly { readonly from: string; readonly to: string }[];
+}
+
+/** The folder of a bundle's attached files. */
+function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name}/${version}`;
+}
+
+/** Its folder as earlier versions called it; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker in it tells whose files it holds. */
+function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name}-${version}`;
+}
+
+/**
+ * Attached files lie there from when the bundle is ready (one without images: adopted) until it is retired. Of two bundles with the same folder, as a
+ * release that was made again, the one that was adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not
+ * laid anew. Nothing is removed while there are unclaimed pins: the files may belong to the release of which the records are lost.
+ *
+ * @param laid the bundle of each folder that is there and ours.
+ */
+export function releaseFilesPlan(
+  { bundles, notices, pins }: Assessment,
+  laid: ReadonlyMap<string, BundleId>,
+): ReleaseFilesPlan {
+  const entitled = [
+    ...bundles
+      .filter(({ bundle, phase }) => bundle.readyAt !== undefined && phase !== 'retired')
+      .map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined })),
+    ...notices.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined })),
+  ]
+    .filter(({ bundle }) => (bundle.payload.attachments ?? []).length > 0)
+    .sort((a, b) => a.bundle.adoptedAt - b.bundle.adoptedAt);
+  const owners = new Map<string, (typeof entitled)[number]>();
+  for (const entry of entitled) {
+    const folder = releaseFolderOf(entry.bundle.payload);
+    const isLaid = [folder, formerFolderOf(entry.bundle.payload)].some(
+      (one) => laid.get(one) === entry.bundle.bundleId,
+    );
+    if (entry.isTrusted || isLaid) owners.set(folder, entry);
+  }
+  const lacking = [...owners].filter(([folder, { bundle }]) => laid.get(folder) !== bundle.bundleId);
+  const movable = lacking.filter(([, { bundle }]) => laid.get(formerFolderOf(bundle.payload)) === bundle.bundleId);
+  const move = movable
+    .map(([to, { bundle }]) => ({ from: formerFolderOf(bundle.payload), to }))
+    // The former folder `ocp-4` of ocp@4 stands where ocp-4/1 is to be: the shorter one goes first.
+    .sort((a, b) => a.from.length - b.from.length);
+  const moved = new Set(move.map(({ from }) => from));
+  return {
+    lay: lacking
+      .filter((entry) => !movable.includes(entry))
+      .map(([folder, { bundle }]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
+    remove:
+      pins.unclaimed.length > 0 ? [] : [...laid.keys()].filter((folder) => !owners.has(folder) && !moved.has(folder)),
+    move,
+  };
+}
+
+/**
+ * Attachments of retired releases among the blobs on the node's own disk that nothing else needs: no other bundle has them attached, and no image of any bundle
+ * names them. Should such a release be activated again, its files come from its medium. None while there are unclaimed pins.
+ *
+ * @param kept what lies on the disk.
+ */
+export function spareAttachments(
+  { bundles, notices, adoptions, pins }: Assessment,
+  kept: ReadonlySet<Digest>,
+): readonly Digest[] {
+  const retired = bundles.filter(({ phase }) => phase === 'retired').map(({ bundle }) => bundle);
+  const candidates = new Set(retired.flatMap(attachedTo).filter((digest) => kept.has(digest)));
+  if (candidates.size === 0 || pins.unclaimed.length > 0) return [];
+  const others: readonly VerifiedBundle[] = [
+    ...bundles.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle),
+    ...notices.map(({ bundle }) => bundle),
+    ...adoptions.map(({ found }) => found.bundle),
+  ];
+  const needed = new Set([...others.flatMap(attachedTo), ...[...others, ...retired].flatMap(namedByImages)]);
+  return [...candidates].filter((digest) => !needed.has(digest));
+}
+
+function attachedTo({ payload }: VerifiedBundle): readonly Digest[] {
+  return (payload.attachments ?? []).map(({ digest }) => digest);
+}
+
+function namedByImages({ contents }: VerifiedBundle): readonly Digest[] {
+  return contents.images.flatMap(({ digest, attached = [] }) => [
+    digest,
+    ...attached.flatMap((tag) => [tag.digest, ...tag.blobs.map((blob) => blob.digest)]),
+  ]);
+}

@@ -1,0 +1,97 @@
+import { AppError } from '../../platform/app-error.ts';
+import { type Digest, isDigest } from './digest.ts';
+
+/** A fully qualified image reference, after the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
+export interface Reference {
+  /** Host and port as `quay.io` or `127.0.0.1:5000`, in lower case. */
+  readonly registry: string;
+  /** `registry/path` without tag or digest: `quay.io/coreos/etcd`. */
+  readonly repository: string;
+  readonly tag?: string;
+  readonly digest?: Digest;
+}
+
+const MAX_REPOSITORY_BYTES = 255;
+const HOST =
+  /^(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?$/;
+const PATH_PART = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
+const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
+
+/**
+ * Reads a fully qualified reference with or without tag and digest. `docker.io/etcd` becomes `docker.io/library/etcd`, as every
+ * runtime stores it, and `QUAY.io/etcd` becomes `quay.io/etcd`: names of hosts are the same in either case, and nothing else about a reference is.
+ *
+ * @throws AppError `domain/reference` (`reject`) that names the part which is wrong.
+ */
+export function parseReference(text: string): Reference {
+  const [named = '', digest, ...more] = text.split('@');
+  if (more.length > 0 || (digest !== undefined && !isDigest(digest)))
+    throw malformed(text, 'behind @ there must be one sha256:<64 lower-case hex digits>');
+  const slash = named.indexOf('/');
+  const registry = named.slice(0, Math.max(slash, 0));
+  if (!isQualified(registry)) throw malformed(text, 'it must begin with a registry, as in quay.io/coreos/etcd');
+  const colon = named.indexOf(':', slash);
+  const path = colon < 0 ? named.slice(slash + 1) : named.slice(slash + 1, colon);
+  const tag = colon < 0 ? undefined : named.slice(colon + 1);
+  if (tag !== undefined && !TAG.test(tag)) throw malformed(text, `'${tag}' is no tag`);
+  const bad = path.split('/').find((part) => !PATH_PART.test(part));
+  if (bad !== undefined)
+    throw malformed(text, `'${bad}' can't be part of a repository's path (lower case, digits, . _ -)`);
+  const repository = canonicalRepository(registry, path);
+  if (repository.length > MAX_REPOSITORY_BYTES)
+    throw malformed(text, `its name is longer than ${MAX_REPOSITORY_BYTES} bytes`);
+  return {
+    registry: repository.slice(0, repository.indexOf('/')),
+    repository,
+    ...(tag !== undefined && { tag }),
+    ...(digest !== undefined && { digest }),
+  };
+}
+
+/** The text of a reference; the inverse of {@link parseReference}. */
+export function formatReference(reference: Omit<Reference, 'registry'>): string {
+  const tag = reference.tag === undefined ? '' : `:${reference.tag}`;
+  const digest = reference.digest === undefined ? '' : `@${reference.digest}`;
+  return `${reference.repository}${tag}${digest}`;
+}
+
+/** Whether `text` is a reference in the very form that {@link formatReference} writes. */
+export function isCanonicalReference(text: string): boolean {
+  try {
+    return formatReference(parseReference(text)) === text;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The repository of a reference that was checked before: `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Only cuts, never throws.
+ */
+export function repositoryOf(reference: string): string {
+  const [named = ''] = reference.split('@');
+  const colon = named.indexOf(':', named.lastIndexOf('/') + 1);
+  return colon < 0 ? named : named.slice(0, colon);
+}
+
+/** The last part of a repository's path: `etcd` of `quay.io/coreos/etcd`. */
+export function lastPathPart(repository: string): string {
+  return repository.slice(repository.lastIndexOf('/') + 1);
+}
+
+function isQualified(registry: string): boolean {
+  return HOST.test(registry) && (/[.:]/.test(registry) || registry === 'localhost');
+}
+
+function canonicalRepository(registry: string, path: string): string {
+  const name = registry.toLowerCase();
+  const host = name === 'index.docker.io' ? 'docker.io' : name;
+  return host === 'docker.io' && !path.includes('/') ? `docker.io/library/${path}` : `${host}/${path}`;
+}
+
+function malformed(text: string, why: string): AppError<'domain/reference'> {
+  return new AppError({
+    code: 'domain/reference',
+    message: `image reference '${text}' is not fully qualified or malformed: ${why}`,
+    disposition: 'reject',
+  });
+}

@@ -1,0 +1,16 @@
+import type { Reason } from '../model/medium.ts';
+
+/** Whether the runtime's storage, or our own files, can't be written since a filesystem is full or read-only. */
+export function isAnyDiskTrouble(reason: Pick<Reason, 'code'>): boolean {
+  return isDiskTrouble(reason) || isStorageTrouble(reason);
+}
+
+/** Whether the runtime found its storage full or read-only. */
+export function isStorageTrouble({ code }: Pick<Reason, 'code'>): boolean {
+  return code === 'runtime/no-space' || code === 'runtime/read-only';
+}
+
+/** Whether stickpin's own files can't be written since their filesystem is full or read-only: a person has to act, and all goes on by itself then. */
+export function isDiskTrouble({ code }: Pick<Reason, 'code'>): boolean {
+  return code === 'store/no-space' || code === 'store/read-only';
+}

@@ -1,0 +1,54 @@
+import type { Digest } from '../model/digest.ts';
+import type { RunningTask } from '../state/state.ts';
+import { fittingPulls, type PullCandidate } from './pull-schedule.ts';
+
+type PullTask = Extract<RunningTask, { kind: 'pull' }>;
+
+/** A pull that may be started. */
+export interface PlannedPull extends PullCandidate {
+  readonly task: PullTask;
+}
+
+/** Pulls that run, and those that follow them until something else is decided. */
+export interface LineUp {
+  /** In the order in which they are to be started, as far as they fit. */
+  readonly waiting: readonly PlannedPull[];
+  readonly running: readonly PullCandidate[];
+  /** Layers that pulls have brought since the runtime was observed. */
+  readonly landed: ReadonlySet<Digest>;
+  /** Pulls at once. */
+  readonly parallel: number;
+}
+
+/** Pulls to start, and what is left when they run. */
+export interface PullStarts {
+  readonly starts: readonly PullTask[];
+  readonly lineUp: LineUp;
+}
+
+/** What follows a pull that worked, without another look at the runtime: it has the layers now that the pull was to bring. */
+export function afterPull({ waiting, running, landed, parallel }: LineUp, reference: string): PullStarts {
+  const ended = running.filter((pull) => pull.reference === reference);
+  const brought = ended.flatMap(({ missingLayers }) => missingLayers.map(({ digest }) => digest));
+  return fill({
+    waiting,
+    running: running.filter((pull) => pull.reference !== reference),
+    landed: new Set([...landed, ...brought]),
+    parallel,
+  });
+}
+
+/** Starts as many as fit. */
+export function fill(lineUp: LineUp): PullStarts {
+  const starts = fittingPulls(lineUp);
+  if (starts.length === 0) return { starts: [], lineUp };
+  const started = new Set(starts);
+  return {
+    starts: starts.map(({ task }) => task),
+    lineUp: {
+      ...lineUp,
+      waiting: lineUp.waiting.filter((pull) => !started.has(pull)),
+      running: [...lineUp.running, ...starts],
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import type { Digest } from '../model/digest.ts';
+
+/** An image that is to be pulled, with those of its layers that the runtime has not got. */
+export interface PullCandidate {
+  readonly reference: string;
+  readonly missingLayers: readonly { readonly digest: Digest; readonly sizeBytes: number }[];
+}
+
+/** What the schedule looks at. */
+export interface ScheduleInput<Pull extends PullCandidate> {
+  /** Not started yet, in the order of {@link orderPulls}. */
+  readonly waiting: readonly Pull[];
+  /** Pulls that run now. */
+  readonly running: readonly PullCandidate[];
+  /** Layers that the runtime got after `missingLayers` were told. */
+  readonly landed: ReadonlySet<Digest>;
+  /** Pulls at once, all in all. */
+  readonly parallel: number;
+}
+
+/** Carriers of the layers that most bytes of others depend on go first, then the largest. Ties keep the order of the bundle. */
+export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[]): Pull[] {
+  const carriers = countCarriers(candidates);
+  return candidates
+    .map((candidate) => ({ candidate, sharedBytes: sharedBytes(candidate, carriers), sizeBytes: sizeOf(candidate) }))
+    .sort((a, b) => b.sharedBytes - a.sharedBytes || b.sizeBytes - a.sizeBytes)
+    .map(({ candidate }) => candidate);
+}
+
+/**
+ * The pulls to start now.
+ *
+ * INVARIANTS: no two running pulls share a missing layer, since a runtime may read it from the medium once for each (fact 14); something is
+ * started whenever something may run and a slot is free.
+ */
+export function fittingPulls<Pull extends PullCandidate>(input: ScheduleInput<Pull>): Pull[] {
+  const { waiting, running, landed, parallel } = input;
+  const missing = (pull: PullCandidate) => pull.missingLayers.filter(({ digest }) => !landed.has(digest));
+  const busy = new Set(running.flatMap((pull) => missing(pull).map(({ digest }) => digest)));
+  const next: Pull[] = [];
+  for (const candidate of waiting) {
+    if (running.length + next.length >= parallel) break;
+    const layers = missing(candidate);
+    if (layers.some(({ digest }) => busy.has(digest))) continue;
+    for (const { digest } of layers) busy.add(digest);
+    next.push(candidate);
+  }
+  return next;
+}
+
+function countCarriers(candidates: readonly PullCandidate[]): ReadonlyMap<Digest, number> {
+  const carriers = new Map<Digest, number>();
+  for (const candidate of candidates) {
+    for (const { digest } of candidate.missingLayers) carriers.set(digest, (carriers.get(digest) ?? 0) + 1);
+  }
+  return carriers;
+}
+
+/** Bytes that other candidates wait for while this one isn't pulled. */
+function sharedBytes(candidate: PullCandidate, carriers: ReadonlyMap<Digest, number>): number {
+  return candidate.missingLayers.reduce(
+    (sum, { digest, sizeBytes }) => sum + sizeBytes * ((carriers.get(digest) ?? 1) - 1),
+    0,
+  );
+}
+
+function sizeOf(candidate: PullCandidate): number {
+  return candidate.missingLayers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+}

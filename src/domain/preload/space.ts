@@ -1,0 +1,91 @@
+import { formatBytes } from '../../platform/sizes.ts';
+import type { Image, Layer } from '../model/bundle.ts';
+import { bundleTitle } from '../model/bundle.ts';
+import type { Digest } from '../model/digest.ts';
+import type { Reason } from '../model/medium.ts';
+import type { PhaseOf } from '../model/phase.ts';
+import type { Observed, Policy, StoredBundle, TaskFailure } from '../state/state.ts';
+import { isWaiting } from '../state/waiting.ts';
+import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
+import { isStorageTrouble } from './disk-trouble.ts';
+import { missingLayersOf } from './missing-layers.ts';
+
+/** What the estimate for one bundle looks at. */
+export interface SpaceContext {
+  readonly observed: Observed;
+  readonly policy: Policy;
+  readonly presentLayers: ReadonlySet<Digest>;
+}
+
+/** Whether what is neither present nor being pulled fits; undefined when nothing is known about the filesystem. */
+export function diskVerdict(
+  bundle: StoredBundle,
+  absent: readonly Image[],
+  { observed, policy, presentLayers }: SpaceContext,
+): DiskVerdict | undefined {
+  const { runtime, running } = observed;
+  if (runtime.kind !== 'reachable' || runtime.filesystem === undefined) return undefined;
+  // What a running pull has written already lacks from the free bytes, so that counting it as needed would count it twice.
+  const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
+  const layersOf = (image: Image) => missingLayersOf(image, bundle, presentLayers);
+  const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap(layersOf));
+  const images = absent
+    .filter((image) => !pulling.has(image.reference))
+    .map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
+  return estimateDisk({
+    images,
+    filesystem: runtime.filesystem,
+    layerStorage: runtime.layerStorage ?? 'unpacked',
+    staging: runtime.staging,
+    copied: copiedLayers(images.flat(), observed, policy),
+    minFreePercent: policy.minFreePercent,
+    parallel: Math.max(0, policy.parallelPulls - pulling.size),
+  });
+}
+
+/** Layers that are written to the node's own disk while they pass by, where that takes room from the images. */
+function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Policy): ReadonlySet<Digest> {
+  if (!policy.keepBlobs || observed.layersBesideImages !== true) return new Set();
+  return new Set(layers.flatMap(({ digest }) => (observed.localBlobs.has(digest) ? [] : [digest])));
+}
+
+/**
+ * The pull that found the runtime's disk full or read-only, for as long as it must not be tried again. While there is one nothing is pulled at all: every
+ * other pull would only fill what others on the node need.
+ */
+export function diskFull({ failures, now }: Pick<Observed, 'failures' | 'now'>): TaskFailure | undefined {
+  return failures.find(
+    (failure) => failure.task.kind === 'pull' && isStorageTrouble(failure.reason) && isWaiting(failure, now),
+  );
+}
+
+/** `held (space)` when what is still to be pulled does not fit, or when the disk filled up while something was pulled. */
+export function spaceHold(
+  { bundle, disk }: { readonly bundle: StoredBundle; readonly disk: DiskVerdict | undefined },
+  observed: Observed,
+): PhaseOf | undefined {
+  const [shortage] = disk?.shortages ?? [];
+  const reason = shortage === undefined ? diskFull(observed)?.reason : shortageReason(bundle, shortage);
+  return reason && { phase: 'held', hold: 'space', reason };
+}
+
+function shortageReason({ payload }: StoredBundle, { kind, path, needed, free, reserved }: Shortage): Reason {
+  const title = bundleTitle(payload);
+  const inBytes = `${formatBytes(free)} free of which ${formatBytes(reserved)} are reserved`;
+  switch (kind) {
+    case 'bytes':
+      return noSpace(`Not enough space for ${title}: needs about ${formatBytes(needed)} on ${path}, ${inBytes}`);
+    case 'inodes':
+      return noSpace(
+        `Not enough inodes for ${title}: needs about ${needed} on ${path}, ${free} free of which ${reserved} are reserved`,
+      );
+    case 'staging':
+      return noSpace(
+        `Not enough space for ${title}: the runtime stages about ${formatBytes(needed)} on ${path} while it pulls, ${inBytes}`,
+      );
+  }
+}
+
+function noSpace(message: string): Reason {
+  return { code: 'engine/no-space', message };
+}

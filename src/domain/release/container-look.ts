@@ -1,0 +1,14 @@
+import type { RuntimeContainer } from '../model/runtime-container.ts';
+import type { Observed, Policy, Stored } from '../state/state.ts';
+import type { ImageIds } from './evidence.ts';
+
+/** What releases are judged by in a round that looked at containers. */
+export interface ContainerLook {
+  readonly observed: Observed;
+  readonly stored: Stored;
+  readonly policy: Policy;
+  readonly containers: readonly RuntimeContainer[];
+  readonly ids: ImageIds;
+  /** References that are pinned and belong to no known release. */
+  readonly unclaimed: readonly string[];
+}

@@ -1,0 +1,94 @@
+import type { Image } from '../model/bundle.ts';
+import { repositoryOf } from '../model/reference.ts';
+import type { RuntimeContainer } from '../model/runtime-container.ts';
+import type { RuntimeImage } from '../model/runtime-image.ts';
+import type { LifecyclePolicy, StoredBundle } from '../state/state.ts';
+import { isTwin, keptBundles } from './recorded-phase.ts';
+import type { Witness } from './soak.ts';
+
+/** Finds the id of an image of the runtime by what names it surely: an id, or a name by digest. */
+export interface ImageIds {
+  of(name: string): string | undefined;
+}
+
+/** An index over `ListImages`. Ids are told with and without `sha256:` in front, depending on the runtime. */
+export function imageIds(images: readonly RuntimeImage[]): ImageIds {
+  const byName = new Map<string, string>();
+  for (const { imageId, repoDigests } of images) {
+    for (const name of [bare(imageId), ...repoDigests]) byName.set(name, imageId);
+  }
+  return { of: (name) => byName.get(bare(name)) };
+}
+
+function bare(name: string): string {
+  return name.startsWith('sha256:') ? name.slice('sha256:'.length) : name;
+}
+
+/** The id of the image that a container was made from, or undefined when the runtime has no such image any more. */
+export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | undefined {
+  for (const name of container.imageNames) {
+    const id = ids.of(name);
+    if (id !== undefined) return id;
+  }
+  return undefined;
+}
+
+/** What an image is called beside those of its bundle: its component; else its repository, unless another image lies there too; else its reference. */
+function componentOf(image: Image, images: readonly Image[]): string {
+  if (image.component !== undefined) return image.component;
+  const repository = repositoryOf(image.reference);
+  const isAlone = images.every((other) => other === image || repositoryOf(other.reference) !== repository);
+  return isAlone ? repository : image.reference;
+}
+
+/** The components of a bundle, whether their images are there or not. */
+export function componentNames({ contents }: StoredBundle): ReadonlySet<string> {
+  return new Set(contents.images.map((image) => componentOf(image, contents.images)));
+}
+
+/** Image ids of a bundle with the component of each. */
+export function componentsById({ contents }: StoredBundle, ids: ImageIds): ReadonlyMap<string, string> {
+  return new Map(
+    contents.images.flatMap((image) => {
+      const id = ids.of(image.reference);
+      return id === undefined ? [] : [[id, componentOf(image, contents.images)] as const];
+    }),
+  );
+}
+
+/** Ids of the images that tell a bundle from every other one that was activated and is kept. Bundles with the very same images are no others. */
+export function distinguishingIds(
+  bundle: StoredBundle,
+  bundles: readonly StoredBundle[],
+  ids: ImageIds,
+): ReadonlySet<string> {
+  const others = keptBundles(bundles).filter(
+    (other) => other.bundleId !== bundle.bundleId && other.activatedAt !== undefined && !isTwin(bundle, other),
+  );
+  const shared = new Set(
+    others.flatMap(({ contents }) => contents.images.flatMap(({ reference }) => [reference, ids.of(reference) ?? ''])),
+  );
+  const own = bundle.contents.images.flatMap(({ reference }) => {
+    const id = ids.of(reference);
+    return id === undefined || shared.has(reference) || shared.has(id) ? [] : [id];
+  });
+  return new Set(own);
+}
+
+/** The containers that speak for a bundle: those of its distinguishing images, and those of components that are required. */
+export function witnessesOf(
+  bundle: StoredBundle,
+  bundles: readonly StoredBundle[],
+  { containers, ids }: { readonly containers: readonly RuntimeContainer[]; readonly ids: ImageIds },
+  { require, ignore }: Pick<LifecyclePolicy, 'require' | 'ignore'>,
+): readonly Witness[] {
+  const components = componentsById(bundle, ids);
+  const distinguishing = distinguishingIds(bundle, bundles, ids);
+  return containers.flatMap((container) => {
+    const id = imageIdOf(container, ids);
+    const component = id === undefined ? undefined : components.get(id);
+    if (id === undefined || component === undefined || ignore.includes(component)) return [];
+    const counts = distinguishing.has(id);
+    return counts || require.includes(component) ? [{ component, counts, container }] : [];
+  });
+}

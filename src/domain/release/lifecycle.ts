@@ -1,0 +1,275 @@
+import type { BundleId } from '../model/digest.ts';
+import type { RuntimeContainer } from '../model/runtime-container.ts';
+import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
+import type { Effect } from '../state/effect.ts';
+import type { Soak } from '../state/soak-record.ts';
+import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
+import type { ContainerLook } from './container-look.ts';
+import { distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
+import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
+import { isProtected, type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
+import { isLookDue, provenWayBack, provenWithFallback, unprovenWayBack } from './rollback-evidence.ts';
+import { neverActivated, seenRunning } from './seen-running.ts';
+import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
+
+/** How often to look whether pins that were taken away are gone: a reload takes its time and nothing tells when it is over. */
+const UNPIN_POLL_MS = 1_000;
+/** How long to look; what is still pinned then is pinned by somebody else. */
+const UNPIN_PATIENCE_MS = 30_000;
+
+/** What one round concludes about what comes after activation. */
+export interface LifeAssessment {
+  readonly effects: readonly Effect[];
+  /** When the soak of a component ends, in milliseconds since the epoch. */
+  readonly wakeAt: number | undefined;
+  /** How the soak of each release that is not proven yet stands, as far as containers were looked at. */
+  readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
+  /** Digests of images that the runtime has and that did not come with us. */
+  readonly foreign: ReadonlySet<string>;
+}
+
+/** A bundle that can't be preloaded for lack of space. */
+export interface ShortOfSpace {
+  readonly bundle: StoredBundle;
+  /** At least that much is to be freed. */
+  readonly lacking: Room;
+}
+
+/** What of the assessment of bundles the life of releases depends on. */
+export interface LifeInput {
+  /** Bundles that lack space. */
+  readonly short: readonly ShortOfSpace[];
+  /** Releases that are ready, were never activated, and may be. */
+  readonly waiting: readonly StoredBundle[];
+  /** References that are pinned and belong to no known release: their images are not removed. */
+  readonly unclaimed: readonly string[];
+}
+
+/** What of the rounds before says whether containers are to be looked at. */
+export interface BeforeLook {
+  /** Whether a bundle lacked space. */
+  readonly isShort: boolean;
+  /** How long ago containers were looked at, by the machine's own time. */
+  readonly sinceLookMs: number;
+}
+
+/**
+ * Whether anything hangs on containers: a release that must prove itself or may run by itself, one that is to be retired, images that are to be removed.
+ * While all is proven they are looked at now and then, since an older release may run again.
+ */
+export function needsContainers(
+  stored: Stored,
+  runtime: RuntimeObservation,
+  policy: Policy,
+  { isShort, sinceLookMs }: BeforeLook,
+): boolean {
+  if (runtime.kind !== 'reachable') return false;
+  if (isLookDue(stored.bundles, sinceLookMs, policy.lifecycle)) return true;
+  if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
+  if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
+  const context = { images: runtime.images, ids: imageIds(runtime.images), stored };
+  return stored.bundles.some((bundle) => removableIds(bundle, context).length > 0);
+}
+
+/** What the runtime has, seen in one moment. */
+export interface ContainersSeen {
+  readonly images: readonly RuntimeImage[];
+  readonly containers: readonly RuntimeContainer[];
+}
+
+/** Kept releases whose distinguishing images have containers that are not over. */
+export function runningReleases(
+  bundles: readonly StoredBundle[],
+  { images, containers }: ContainersSeen,
+): ReadonlySet<BundleId> {
+  const seen = { bundles, containers, ids: imageIds(images) };
+  return new Set(keptBundles(bundles).flatMap((bundle) => (isAnyRunning(bundle, seen) ? [bundle.bundleId] : [])));
+}
+
+/** Concludes about evidence, soak, retirement and removal. */
+export function assessLife(
+  observed: Observed,
+  stored: Stored,
+  { short, waiting, unclaimed }: LifeInput,
+  policy: Policy,
+): LifeAssessment {
+  const { runtime, containers } = observed;
+  const foreign = foreignDigests(runtime, stored);
+  const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
+  const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
+  if (runtime.kind !== 'reachable') return nothing;
+  const takeOvers = takeOverEffects(stored, policy);
+  if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
+  if (containers === undefined) return nothing;
+  const look: ContainerLook = { observed, stored, policy, containers, ids: imageIds(runtime.images), unclaimed };
+  const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, look));
+  const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, look));
+  const followed = [...unproven, ...proven];
+  // One of two that run in parts is activated at a time, else the tags would be those of whichever comes last.
+  const goingBack = new Set(followed.flatMap(({ bundle, isBack }) => (isBack ? [bundle.payload.name] : [])));
+  const unasked = seenRunning(
+    waiting.filter(({ payload }) => !goingBack.has(payload.name)),
+    look,
+  );
+  const due = [
+    ...unpinAt,
+    ...unasked.dueInMs.map((ms) => observed.now + ms),
+    ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
+  ];
+  return {
+    effects: [
+      ...followed.flatMap((entry) => entry.effects),
+      ...unasked.effects,
+      ...retirements(look, short),
+      ...removals(look),
+    ],
+    wakeAt: due.length === 0 ? undefined : Math.min(...due),
+    foreign,
+    soaks: new Map(unproven.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
+  };
+}
+
+/** Whether a release was retired just now whose images are to be removed, and the runtime still reports some of them as pinned. */
+function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
+  if (runtime.kind !== 'reachable') return false;
+  const needed = new Set(
+    keptBundles(bundles).flatMap(({ contents }) => contents.images.map((image) => image.reference)),
+  );
+  const fresh = bundles.filter(
+    (bundle) =>
+      isRetired(bundle) && bundle.removeImages === true && Math.abs(now - (bundle.retiredAt ?? 0)) < UNPIN_PATIENCE_MS,
+  );
+  const leaving = new Set(
+    fresh
+      .flatMap(({ contents }) => contents.images.map((image) => image.reference))
+      .filter((name) => !needed.has(name)),
+  );
+  return (
+    leaving.size > 0 &&
+    runtime.images.some((image) => image.pinned && image.repoDigests.some((name) => leaving.has(name)))
+  );
+}
+
+/** An image that goes by one name that we brought came with us, whatever its other names. */
+function foreignDigests(runtime: RuntimeObservation, { brought = new Set() }: Stored): ReadonlySet<string> {
+  const images = runtime.kind === 'reachable' ? runtime.images : [];
+  const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => brought.has(name)));
+  return new Set(foreign.flatMap(({ repoDigests }) => repoDigests.map((name) => name.slice(name.indexOf('@') + 1))));
+}
+
+/** Of each stream the release that was activated last, unless it is proven or went back. */
+function unprovenReleases({ bundles }: Stored): readonly StoredBundle[] {
+  const current = currentIds(bundles);
+  return bundles.filter((bundle) => current.has(bundle.bundleId) && !isProven(bundle) && !isRolledBack(bundle));
+}
+
+/** Same images, new metadata: nothing could tell it from the other one, so it goes on where that one is. */
+function takeOverEffects(stored: Stored, policy: Policy): Effect[] {
+  return unprovenReleases(stored)
+    .filter((bundle) => !wasActive(bundle))
+    .flatMap((bundle): Effect[] => {
+      const twin = keptBundles(stored.bundles).find(
+        (other) =>
+          other.payload.name === bundle.payload.name &&
+          isTwin(bundle, other) &&
+          !isRolledBack(other) &&
+          (other.provenAt !== undefined || wasActive(other)),
+      );
+      return twin === undefined
+        ? []
+        : [
+            {
+              kind: 'take-over',
+              bundleId: bundle.bundleId,
+              from: twin.bundleId,
+              retireFrom: !isProtected(twin, policy.lifecycle),
+            },
+          ];
+    });
+}
+
+interface Followed {
+  readonly bundle: StoredBundle;
+  /** Whether an older release runs in its place. */
+  readonly isBack: boolean;
+  readonly effects: readonly Effect[];
+  readonly dueInMs: number | undefined;
+}
+
+function follow(bundle: StoredBundle, look: ContainerLook): Followed & { readonly verdict: SoakVerdict } {
+  const { observed, stored, policy } = look;
+  const { bundleId, activatedAt = 0 } = bundle;
+  const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
+  const back = unprovenWayBack(bundle, soakAfter(bundle.soak, witnesses, observed.boot, activatedAt), look);
+  const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
+  const effects: Effect[] = recordSoak(bundle, back.soak);
+  if (verdict.kind !== 'none' && !wasActive(bundle)) effects.push({ kind: 'record-active', bundleId });
+  if (verdict.kind === 'done') effects.push({ kind: 'record-proven', bundleId });
+  const soaksMs = verdict.kind === 'soaking' ? verdict.remainingMs : undefined;
+  const isBack = back.soak.backSinceMs !== undefined;
+  return { bundle, verdict, isBack, effects: [...effects, ...back.effects], dueInMs: isBack ? back.dueInMs : soaksMs };
+}
+
+/** A proven release keeps the clock that proved it; it may go back all the same. */
+function followProven(bundle: StoredBundle, look: ContainerLook): readonly Followed[] {
+  const back = provenWayBack(bundle, isRunning(bundle, look), look);
+  if (back === undefined) return [];
+  const { soak, effects, dueInMs } = back;
+  return [
+    { bundle, isBack: soak.backSinceMs !== undefined, effects: [...recordSoak(bundle, soak), ...effects], dueInMs },
+  ];
+}
+
+function recordSoak({ bundleId, soak: before }: StoredBundle, soak: Soak): Effect[] {
+  return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'record-soak', bundleId, soak }];
+}
+
+function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): Effect[] {
+  const { observed, stored, policy } = look;
+  const isFree = (bundle: StoredBundle) =>
+    !isRunning(bundle, look) &&
+    !observed.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
+  const { removeImages } = policy.lifecycle;
+  const surplus = surplusBundles(stored.bundles, policy.lifecycle)
+    .filter(isFree)
+    .map((bundle): Effect => ({ kind: 'retire', bundleId: bundle.bundleId, removeImages }));
+  // One at a time: what the last one freed has to be seen first.
+  const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, look).length > 0);
+  if (surplus.length > 0 || isFreeing) return surplus;
+  for (const { bundle, lacking } of short) {
+    const given = roomFor(bundle, lacking, stored, policy.lifecycle);
+    if (given !== undefined && isFree(given)) {
+      return [{ kind: 'retire', bundleId: given.bundleId, removeImages, roomFor: bundle.bundleId }];
+    }
+  }
+  return [];
+}
+
+function isRunning(bundle: StoredBundle, { stored: { bundles }, containers, ids }: ContainerLook): boolean {
+  return isAnyRunning(bundle, { bundles, containers, ids });
+}
+
+function isAnyRunning(
+  bundle: StoredBundle,
+  { bundles, containers, ids }: Pick<ContainerLook, 'containers' | 'ids'> & Pick<Stored, 'bundles'>,
+): boolean {
+  const own = distinguishingIds(bundle, bundles, ids);
+  return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
+}
+
+function withRemovals(
+  bundle: StoredBundle,
+  { observed: { runtime }, stored, containers, ids, unclaimed }: ContainerLook,
+) {
+  if (runtime.kind !== 'reachable') return [];
+  return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored, unclaimed }), containers, ids);
+}
+
+function removals(look: ContainerLook): Effect[] {
+  const taken = new Set<string>();
+  return look.stored.bundles.flatMap((bundle): Effect[] => {
+    const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));
+    for (const { imageId } of images) taken.add(imageId);
+    return images.length === 0 ? [] : [{ kind: 'remove-images', bundleId: bundle.bundleId, images }];
+  });
+}

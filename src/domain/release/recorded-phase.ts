@@ -1,0 +1,87 @@
+import type { BundleId } from '../model/digest.ts';
+import type { Phase } from '../model/phase.ts';
+import type { StoredBundle } from '../state/state.ts';
+
+/** The phases that a bundle reaches by what is recorded of it, whatever is observed. */
+export type ReachedPhase = Extract<Phase, 'ready' | 'activated' | 'active' | 'proven' | 'superseded' | 'retired'>;
+
+/** Unpinned, and not asked for again since. */
+export function isRetired({ retiredAt, activationRequestedAt }: StoredBundle): boolean {
+  return retiredAt !== undefined && retiredAt > (activationRequestedAt ?? 0);
+}
+
+/** All that are not retired: their images are pinned. */
+export function keptBundles(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  return bundles.filter((bundle) => !isRetired(bundle));
+}
+
+/** The release of a stream that was activated last and is not retired: its tags are the ones that hold. */
+export function currentRelease(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
+  return newest(keptBundles(bundles), stream, (bundle) => bundle.activatedAt);
+}
+
+/** The last known good release of a stream. */
+export function lastProven(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
+  return newest(keptBundles(bundles), stream, (bundle) => bundle.provenAt);
+}
+
+/** Whether its present activation, not an earlier one, has been proven. */
+export function isProven({ provenAt, activatedAt }: StoredBundle): boolean {
+  return provenAt !== undefined && provenAt >= (activatedAt ?? 0);
+}
+
+/** Whether it went back after its present activation. */
+export function isRolledBack({ rolledBackAt, activatedAt }: StoredBundle): boolean {
+  return rolledBackAt !== undefined && rolledBackAt >= (activatedAt ?? 0);
+}
+
+/** Whether its present activation was seen running at some time. */
+export function wasActive({ activeAt, activatedAt }: StoredBundle): boolean {
+  return activeAt !== undefined && activatedAt !== undefined && activeAt >= activatedAt;
+}
+
+/** Whether two bundles name exactly the same images. */
+export function isTwin(one: StoredBundle, other: StoredBundle): boolean {
+  if (one.bundleId === other.bundleId) return false;
+  const references = new Set(one.contents.images.map((image) => image.reference));
+  return (
+    other.contents.images.length === one.contents.images.length &&
+    other.contents.images.every((image) => references.has(image.reference))
+  );
+}
+
+/** How far a bundle has come by what is recorded; undefined before it was ready. */
+export function reachedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[]): ReachedPhase | undefined {
+  if (isRetired(bundle)) return 'retired';
+  if (bundle.activatedAt === undefined) return bundle.readyAt === undefined ? undefined : 'ready';
+  const { name } = bundle.payload;
+  if (currentRelease(bundles, name)?.bundleId === bundle.bundleId) {
+    if (isProven(bundle)) return 'proven';
+    return wasActive(bundle) && !isRolledBack(bundle) && runsNow(bundle) ? 'active' : 'activated';
+  }
+  if (bundle.provenAt === undefined) return 'activated';
+  return lastProven(bundles, name)?.bundleId === bundle.bundleId ? 'proven' : 'superseded';
+}
+
+/** Ids of the bundles of every stream that were activated last. */
+export function currentIds(bundles: readonly StoredBundle[]): ReadonlySet<BundleId> {
+  const streams = new Set(bundles.map((bundle) => bundle.payload.name));
+  return new Set([...streams].flatMap((stream) => currentRelease(bundles, stream)?.bundleId ?? []));
+}
+
+function runsNow({ soak }: StoredBundle): boolean {
+  return soak?.components.some((component) => component.counts && component.runs.length > 0) ?? false;
+}
+
+function newest(
+  bundles: readonly StoredBundle[],
+  stream: string,
+  timeOf: (bundle: StoredBundle) => number | undefined,
+): StoredBundle | undefined {
+  let found: StoredBundle | undefined;
+  for (const bundle of bundles) {
+    if (bundle.payload.name !== stream || timeOf(bundle) === undefined) continue;
+    if (found === undefined || (timeOf(bundle) ?? 0) >= (timeOf(found) ?? 0)) found = bundle;
+  }
+  return found;
+}

@@ -1,0 +1,201 @@
+import { bundleName } from '../model/bundle.ts';
+import type { Digest } from '../model/digest.ts';
+import { repositoryOf } from '../model/reference.ts';
+import type { RuntimeContainer } from '../model/runtime-container.ts';
+import type { RuntimeImage } from '../model/runtime-image.ts';
+import type { Removal } from '../state/effect.ts';
+import type { LifecyclePolicy, Stored, StoredBundle } from '../state/state.ts';
+import { componentsById, type ImageIds, imageIdOf } from './evidence.ts';
+import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
+
+/** Whether the settings keep a bundle pinned for good. */
+export function isProtected({ payload }: StoredBundle, { protect }: Pick<LifecyclePolicy, 'protect'>): boolean {
+  return protect.includes(bundleName(payload));
+}
+
+/** Whether a delta that is kept, and was never complete, builds on this bundle: its missing layers are found only among images of the base. */
+export function isBaseInNeed({ bundleId }: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+  return keptBundles(bundles).some(
+    ({ payload, readyAt }) => readyAt === undefined && payload.update?.base === bundleId,
+  );
+}
+
+/** Asked for by a person and not done yet. */
+function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
+  return activationRequestedAt > activatedAt;
+}
+
+/**
+ * The bundles that are kept no longer now that a newer one has proven itself: of the proven ones those beyond `keep`, and those that were passed
+ * over, older by their sequence than the last known good release. Never the release that was activated last, the last known good one, one that
+ * a person has asked for, the base of a delta that is not ready yet, or a protected one. Oldest first.
+ */
+export function surplusBundles(bundles: readonly StoredBundle[], policy: LifecyclePolicy): readonly StoredBundle[] {
+  const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
+  return kept.filter((bundle) => {
+    const { name, sequence } = bundle.payload;
+    const good = lastProven(bundles, name);
+    if (good === undefined || bundle === good || bundle === currentRelease(bundles, name)) return false;
+    if (isWanted(bundle) || isBaseInNeed(bundle, bundles)) return false;
+    // What was claimed again may have been the fallback before what was recorded of it was lost.
+    const isOlder = sequence < good.payload.sequence;
+    if (bundle.provenAt === undefined && !(bundle.claimedAt !== undefined && isOlder)) return isOlder;
+    const newer = kept.filter(
+      (other) => other.payload.name === name && (other.provenAt ?? -1) > (bundle.provenAt ?? 0),
+    );
+    return newer.length >= policy.keep;
+  });
+}
+
+/**
+ * The bundle that is to be given up so that `next` gets the space it lacks: one that was rolled back, else the fallback. Undefined when the
+ * stream's present release is not proven, or when what would be freed does not help.
+ */
+export function roomFor(
+  next: StoredBundle,
+  lacking: Room,
+  { bundles, brought = new Set() }: Stored,
+  policy: LifecyclePolicy,
+): StoredBundle | undefined {
+  if (!policy.makeRoom || !policy.removeImages) return undefined;
+  const { name } = next.payload;
+  const current = currentRelease(bundles, name);
+  const good = lastProven(bundles, name);
+  if (good === undefined || current === undefined || !(isProven(current) || isRolledBack(current))) return undefined;
+  const candidates = keptBundles(bundles)
+    .filter((bundle) => bundle.payload.name === name && bundle !== next && bundle !== good && !isWanted(bundle))
+    .filter((bundle) => !isBaseInNeed(bundle, bundles))
+    .filter((bundle) => !isProtected(bundle, policy) && (bundle.provenAt !== undefined || isRolledBack(bundle)))
+    .sort((a, b) => Number(isRolledBack(b)) - Number(isRolledBack(a)) || (a.provenAt ?? 0) - (b.provenAt ?? 0));
+  const freed = (gone: readonly StoredBundle[]) =>
+    roomOf(
+      gone,
+      keptBundles(bundles).filter((bundle) => !gone.includes(bundle)),
+      brought,
+    );
+  const all = freed(candidates);
+  if (all.bytes < lacking.bytes || all.inodes < lacking.inodes) return undefined;
+  return candidates.find((bundle) => {
+    const { bytes, inodes } = freed([bundle]);
+    return (lacking.bytes > 0 && bytes > 0) || (lacking.inodes > 0 && inodes > 0);
+  });
+}
+
+/** Of the filesystem of the images. */
+export interface Room {
+  readonly bytes: number;
+  readonly inodes: number;
+}
+
+/** What keeping a protected release costs: bytes on disk of the layers that nothing else kept names. */
+export interface ProtectedRelease {
+  readonly bundle: StoredBundle;
+  readonly ownBytes: number;
+}
+
+/** The releases that the settings keep for good, as far as they are on this node. */
+export function protectedReleases(
+  { bundles, brought = new Set() }: Stored,
+  policy: Pick<LifecyclePolicy, 'protect'>,
+): readonly ProtectedRelease[] {
+  const kept = keptBundles(bundles);
+  return kept
+    .filter((bundle) => isProtected(bundle, policy))
+    .map((bundle) => {
+      const others = kept.filter((other) => other !== bundle);
+      return { bundle, ownBytes: roomOf([bundle], others, brought).bytes };
+    });
+}
+
+/** What the layers take that only `gone` has, as far as they came with us. */
+function roomOf(gone: readonly StoredBundle[], others: readonly StoredBundle[], brought: ReadonlySet<string>): Room {
+  const staying = new Set<Digest>(
+    [
+      ...others.map((bundle) => layersOf(bundle, () => true)),
+      ...gone.map((bundle) => layersOf(bundle, (reference) => !brought.has(reference))),
+    ].flatMap((layers) => layers.map((layer) => layer.digest)),
+  );
+  const layers = gone.flatMap((bundle) => layersOf(bundle, () => true)).filter(({ digest }) => !staying.has(digest));
+  const freed = [...new Map(layers.map((layer) => [layer.digest, layer])).values()];
+  return {
+    bytes: freed.reduce((sum, { diskBytes }) => sum + diskBytes, 0),
+    inodes: freed.reduce((sum, { inodes }) => sum + inodes, 0),
+  };
+}
+
+function layersOf({ contents }: StoredBundle, isMeant: (reference: string) => boolean) {
+  const indexes = new Set(contents.images.filter((image) => isMeant(image.reference)).flatMap((image) => image.layers));
+  return contents.layers.filter((_layer, index) => indexes.has(index));
+}
+
+/** What removal is judged by. */
+export interface RemovalContext {
+  readonly images: readonly RuntimeImage[];
+  readonly ids: ImageIds;
+  readonly stored: Stored;
+  /** References that are pinned and belong to no known release. Default none. */
+  readonly unclaimed?: readonly string[];
+}
+
+/**
+ * Image ids of a retired bundle that may be removed as far as images tell: stickpin brought them, no kept bundle names them, nothing pins
+ * them any more, no unclaimed pin names them, and they have no name that is not one of ours. None while a delta that is not ready builds on the bundle. Whether a container uses them is not looked at here.
+ */
+export function removableIds(
+  bundle: StoredBundle,
+  { images, ids, stored, unclaimed = [] }: RemovalContext,
+): readonly string[] {
+  const { bundles, brought = new Set() } = stored;
+  if (!isRetired(bundle) || bundle.removeImages !== true || isBaseInNeed(bundle, bundles)) return [];
+  const needed = new Set<string | undefined>([
+    ...keptBundles(bundles).flatMap((kept) => [...componentsById(kept, ids).keys()]),
+    ...unclaimed.map((reference) => ids.of(reference)),
+  ]);
+  const ours = namesOf(bundles);
+  return images
+    .filter((image) => !image.pinned && !needed.has(image.imageId))
+    .filter((image) => bundle.contents.images.some(({ reference }) => ids.of(reference) === image.imageId))
+    .filter((image) => isBrought(image, bundles, ids, brought))
+    .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag)))
+    .filter((image) => image.repoDigests.every((name) => ours.repositories.has(repositoryOf(name))))
+    .map((image) => image.imageId);
+}
+
+/** Leaves out what a container that has not exited uses. `undefined` containers: nothing is known, so nothing goes. */
+export function withoutUsed(
+  imageIds: readonly string[],
+  containers: readonly RuntimeContainer[] | undefined,
+  ids: ImageIds,
+): readonly Removal[] {
+  if (containers === undefined) return [];
+  return imageIds.flatMap((imageId) => {
+    const users = containers.filter((container) => imageIdOf(container, ids) === imageId);
+    if (users.some((container) => container.state !== 'exited')) return [];
+    return [{ imageId, containerIds: users.map((container) => container.containerId) }];
+  });
+}
+
+/** Every reference of ours that names the image was brought: one that was there before makes the image foreign, whatever its other names. */
+function isBrought(
+  { imageId }: RuntimeImage,
+  bundles: readonly StoredBundle[],
+  ids: ImageIds,
+  brought: ReadonlySet<string>,
+): boolean {
+  const references = new Set(
+    bundles
+      .flatMap(({ contents }) => contents.images.map((image) => image.reference))
+      .filter((name) => ids.of(name) === imageId),
+  );
+  return references.size > 0 && [...references].every((reference) => brought.has(reference));
+}
+
+function namesOf(bundles: readonly StoredBundle[]) {
+  const images = bundles.flatMap(({ contents }) => contents.images);
+  const tags = new Set(images.flatMap((image) => image.tags));
+  const repositories = new Set([
+    ...images.map((image) => repositoryOf(image.reference)),
+    ...[...tags].map(repositoryOf),
+  ]);
+  return { tags, repositories };
+}

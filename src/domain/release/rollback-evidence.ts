@@ -1,0 +1,127 @@
+import type { Effect } from '../state/effect.ts';
+import type { Soak } from '../state/soak-record.ts';
+import type { Policy, StoredBundle } from '../state/state.ts';
+import type { ContainerLook } from './container-look.ts';
+import { componentNames, componentsById, imageIdOf } from './evidence.ts';
+import { currentIds, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
+
+/** How long the release before must run again, and nothing of the newer one, before it is called rolled back; the soak time if that is shorter. */
+const BACK_MS = 60_000;
+
+/** How often containers are looked at while all is proven; the soak time if that is shorter. */
+const LOOK_MS = 600_000;
+
+/** Whether a release runs no more and an older one does in its place. */
+export interface WayBack {
+  /** Its clock, with the time since when that is so. */
+  readonly soak: Soak;
+  readonly effects: readonly Effect[];
+  /** When it will have been so for long enough, as milliseconds from now; undefined while it is not so, or when it has been. */
+  readonly dueInMs: number | undefined;
+}
+
+/** Of each stream the release that was activated last, if it is proven, did not go back, and has one before it to which it could. */
+export function provenWithFallback(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  const current = currentIds(bundles);
+  return bundles.filter(
+    (bundle) =>
+      current.has(bundle.bundleId) &&
+      isProven(bundle) &&
+      !isRolledBack(bundle) &&
+      releasesBefore(bundle, bundles).length > 0,
+  );
+}
+
+/** Whether it is time to look at containers again `sinceLookMs` after the last time, although no release has to prove itself: what is proven may go back. */
+export function isLookDue(
+  bundles: readonly StoredBundle[],
+  sinceLookMs: number,
+  { soakMs }: Pick<Policy['lifecycle'], 'soakMs'>,
+): boolean {
+  const isTime = sinceLookMs >= Math.min(LOOK_MS, soakMs);
+  return provenWithFallback(bundles).some(({ soak }) => isTime || soak?.backSinceMs !== undefined);
+}
+
+/**
+ * Of a release that has not proven itself yet. That its containers vanish is not enough: a job that has ended does so too, and so does a node that
+ * is drained. One component that ran from it must have a container from an image of the older one that started after it.
+ *
+ * @param seen its clock after this look
+ */
+export function unprovenWayBack(bundle: StoredBundle, seen: Soak, look: ContainerLook): WayBack {
+  const isBack = (older: StoredBundle) => componentsBack(bundle, older, seen, look).size > 0;
+  const older =
+    wasActive(bundle) && !isAnyLeft(seen) ? releasesBefore(bundle, look.stored.bundles).find(isBack) : undefined;
+  return after(bundle, seen, older, look);
+}
+
+/**
+ * Of a proven release. It may be drained for maintenance at any time of its long life, while somebody tries an image of the older one: so all
+ * components that ran from it when it was proven, as far as the older one has them, must run from that one again.
+ *
+ * @param isRunning whether anything runs from it
+ */
+export function provenWayBack(bundle: StoredBundle, isRunning: boolean, look: ContainerLook): WayBack | undefined {
+  const { soak } = bundle;
+  if (soak === undefined) return undefined;
+  const ran = soak.components.filter(({ counts, runs }) => counts && runs.length > 0).map(({ component }) => component);
+  const isBack = (older: StoredBundle) => {
+    const has = componentNames(older);
+    const back = componentsBack(bundle, older, soak, look);
+    return back.size > 0 && ran.every((component) => back.has(component) || !has.has(component));
+  };
+  const older = isRunning ? undefined : releasesBefore(bundle, look.stored.bundles).find(isBack);
+  const { backSinceMs, ...rest } = soak;
+  const { bootId } = look.observed.boot;
+  const known = backSinceMs !== undefined && soak.bootId === bootId ? { backSinceMs } : {};
+  return after(bundle, older === undefined ? rest : { ...rest, ...known, bootId }, older, look);
+}
+
+function after(
+  { bundleId }: StoredBundle,
+  { backSinceMs, ...soak }: Soak,
+  older: StoredBundle | undefined,
+  { observed: { boot }, policy: { lifecycle } }: ContainerLook,
+): WayBack {
+  if (older === undefined) return { soak, effects: [], dueInMs: undefined };
+  const since = backSinceMs ?? boot.uptimeMs;
+  const dueInMs = since + Math.min(BACK_MS, lifecycle.soakMs) - boot.uptimeMs;
+  const back = { ...soak, backSinceMs: since };
+  if (dueInMs > 0) return { soak: back, effects: [], dueInMs };
+  return { soak: back, effects: [{ kind: 'record-rolled-back', bundleId, to: older.bundleId }], dueInMs: undefined };
+}
+
+/**
+ * The releases of its stream to which one may go back, the last known good one first. One that went back itself is not gone back to: it would be
+ * activated, and that is for a person to ask for.
+ */
+function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  return keptBundles(bundles)
+    .filter((older) => older.bundleId !== bundle.bundleId && older.payload.name === bundle.payload.name)
+    .filter((older) => older.activatedAt !== undefined && !isTwin(bundle, older) && !isRolledBack(older))
+    .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0));
+}
+
+/** Components that ran from `bundle` and run from an image that only `older` has, started after it. */
+function componentsBack(
+  bundle: StoredBundle,
+  older: StoredBundle,
+  soak: Soak,
+  { containers, ids }: ContainerLook,
+): ReadonlySet<string> {
+  const own = componentsById(bundle, ids);
+  const components = componentsById(older, ids);
+  const startedAt = new Map(soak.components.map((entry) => [entry.component, entry.startedAt]));
+  const back = containers.flatMap((container) => {
+    const id = imageIdOf(container, ids);
+    if (container.state !== 'running' || id === undefined || own.has(id)) return [];
+    const component = components.get(id) ?? '';
+    const before = startedAt.get(component);
+    return before !== undefined && container.startedAt > before ? [component] : [];
+  });
+  return new Set(back);
+}
+
+function isAnyLeft({ components }: Soak): boolean {
+  return components.some((entry) => entry.counts && entry.runs.length + entry.failed.length > 0);
+}

@@ -1,0 +1,146 @@
+import type { RuleVerdict } from '../gates/unenforced-rules.ts';
+import type { Effect } from '../state/effect.ts';
+import type { Soak } from '../state/soak-record.ts';
+import type { StoredBundle } from '../state/state.ts';
+import type { ContainerLook } from './container-look.ts';
+import { componentsById, imageIdOf } from './evidence.ts';
+import { currentRelease, keptBundles } from './recorded-phase.ts';
+import { soakAfter, type Witness } from './soak.ts';
+
+/** How long what was never activated must be seen running before it is; the soak time if that is shorter. */
+const SEEN_MS = 60_000;
+
+/** Releases that are kept and were never activated, though they were ready once: something else may start them. */
+export function neverActivated(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  return keptBundles(bundles).filter(({ readyAt, activatedAt }) => readyAt !== undefined && activatedAt === undefined);
+}
+
+/** What follows from releases that run although stickpin has not activated them. */
+interface SeenRunning {
+  readonly effects: readonly Effect[];
+  /** When the next of them will have been seen for long enough, as milliseconds from now. */
+  readonly dueInMs: readonly number[];
+}
+
+/**
+ * Follows those of the never activated releases that may be activated now (`waiting`): somebody may have upgraded the cluster by other means, so that
+ * one of them simply runs. It is activated then, so that tags name what runs and it can prove itself. Of each stream the newest one only.
+ */
+export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLook): SeenRunning {
+  const followed = waiting.map((bundle) => follow(bundle, look));
+  const due = followed
+    .filter(({ dueInMs }) => dueInMs !== undefined && dueInMs <= 0)
+    .sort((a, b) => b.bundle.payload.sequence - a.bundle.payload.sequence);
+  const first = due.filter((one) => due.find((other) => other.bundle.payload.name === one.bundle.payload.name) === one);
+  return {
+    effects: [
+      ...followed.flatMap(({ bundle, soak }): Effect[] =>
+        soak === undefined ? [] : [{ kind: 'record-soak', bundleId: bundle.bundleId, soak }],
+      ),
+      ...first.map(
+        ({ bundle, components }): Effect => ({ kind: 'request-activation', bundleId: bundle.bundleId, components }),
+      ),
+    ],
+    dueInMs: followed.flatMap(({ dueInMs }) => (dueInMs === undefined || dueInMs <= 0 ? [] : [dueInMs])),
+  };
+}
+
+interface Followed {
+  readonly bundle: StoredBundle;
+  /** Its clock, if that has changed. */
+  readonly soak: Soak | undefined;
+  /** Components that run from it. */
+  readonly components: readonly string[];
+  /** When one of them has run for long enough, as milliseconds from now; undefined while none runs. */
+  readonly dueInMs: number | undefined;
+}
+
+function follow(bundle: StoredBundle, look: ContainerLook): Followed {
+  const { boot } = look.observed;
+  const witnesses = witnessesOf(bundle, look);
+  if (witnesses.length === 0 && bundle.soak === undefined) {
+    return { bundle, soak: undefined, components: [], dueInMs: undefined };
+  }
+  const soak = soakAfter(bundle.soak, witnesses, boot, NO_ACTIVATION);
+  const running = soak.components.filter(({ runs }) => runs.length > 0);
+  const needMs = Math.min(SEEN_MS, look.policy.lifecycle.soakMs);
+  const dueInMs = running.map(
+    ({ runs, disturbedMs = 0 }) =>
+      Math.max(disturbedMs, ...runs.map(({ sinceMs }) => sinceMs)) + needMs - boot.uptimeMs,
+  );
+  return {
+    bundle,
+    soak: JSON.stringify(soak) === JSON.stringify(bundle.soak) ? undefined : soak,
+    components: running.map(({ component }) => component),
+    dueInMs: running.length === 0 ? undefined : Math.min(...dueInMs),
+  };
+}
+
+/** The clock of a release that was never activated belongs to no activation. */
+const NO_ACTIVATION = 0;
+
+/**
+ * The containers that say that `bundle` runs. Their images came with us and no other release that is known here names them: an image that was there
+ * before, or that two releases have, tells nothing. Where a release of the stream was activated, the component must be one of its own with another image, and
+ * run from that one no more: what was added beside it, a test or what pulls images ahead, is no upgrade.
+ */
+function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerLook): readonly Witness[] {
+  const own = exclusiveIds(bundle, stored.bundles, stored.brought ?? new Set(), ids);
+  const components = componentsById(bundle, ids);
+  const current = currentRelease(stored.bundles, bundle.payload.name);
+  const before = current && componentsById(current, ids);
+  const stillRunning = new Set(
+    containers
+      .filter(({ state }) => state !== 'exited')
+      .map((container) => before?.get(imageIdOf(container, ids) ?? '')),
+  );
+  const replaced = (component: string) =>
+    before === undefined || ([...before.values()].includes(component) && !stillRunning.has(component));
+  return containers.flatMap((container) => {
+    const id = imageIdOf(container, ids) ?? '';
+    const component = components.get(id);
+    if (component === undefined || !own.has(id) || policy.lifecycle.ignore.includes(component)) return [];
+    return replaced(component) ? [{ component, counts: true, container }] : [];
+  });
+}
+
+/** Ids of the images that came with us and that no other known release names, retired ones included. */
+function exclusiveIds(
+  { bundleId, contents }: StoredBundle,
+  bundles: readonly StoredBundle[],
+  brought: ReadonlySet<string>,
+  ids: ContainerLook['ids'],
+): ReadonlySet<string> {
+  const others = bundles.filter((other) => other.bundleId !== bundleId);
+  const shared = new Set(
+    others.flatMap((other) =>
+      other.contents.images.flatMap(({ reference }) => [reference, ids.of(reference) ?? reference]),
+    ),
+  );
+  return new Set(
+    contents.images.flatMap(({ reference }) => {
+      const id = ids.of(reference);
+      return id === undefined || shared.has(reference) || shared.has(id) || !brought.has(reference) ? [] : [id];
+    }),
+  );
+}
+
+/** As much of the assessment of a release as its stream's motion depends on. */
+interface StreamEntry {
+  readonly bundle: StoredBundle;
+  readonly activationDue: boolean;
+  readonly rules: RuleVerdict;
+}
+
+/** Of which streams nothing may be asked for by itself: an activation is to come there, or a person asked for one. */
+export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
+  return new Set(
+    entries
+      .filter(
+        ({ bundle, activationDue, rules }) =>
+          activationDue ||
+          (rules.holds.length === 0 && (bundle.activationRequestedAt ?? 0) > (bundle.activatedAt ?? 0)),
+      )
+      .map(({ bundle }) => bundle.payload.name),
+  );
+}

@@ -1,0 +1,207 @@
+import { bundleTitle } from '../model/bundle.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
+import type { Reason } from '../model/medium.ts';
+import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
+import type { Observed, StoredBundle, TagGiven } from '../state/state.ts';
+import { isWaiting } from '../state/waiting.ts';
+import { isRetired, isRolledBack } from './recorded-phase.ts';
+
+/** A tag and the image that it is to name. */
+export interface TagGoal {
+  /** `registry/repo:tag` */
+  readonly tag: string;
+  /** By digest. */
+  readonly reference: string;
+  readonly digest: Digest;
+}
+
+/** A tag that a release has lost. */
+export interface StrayTag extends TagGoal {
+  readonly bundleId: BundleId;
+  /** What it names now, by digest or by image id; undefined when it names nothing. */
+  readonly names: string | undefined;
+}
+
+/** What one round concludes about tags. */
+export interface TagAssessment {
+  /** Tags that ought to name an image of a release, and don't. */
+  readonly stray: readonly StrayTag[];
+  /** Those of them that were taken away again and again: they are left alone. */
+  readonly contested: readonly StrayTag[];
+  /** Those of them that are to be given to their images now, all of one release. */
+  readonly due: readonly StrayTag[];
+  /** Those of them whose repositories need our mirror: the due ones, and those that wait after a failure. */
+  readonly mirrored: readonly StrayTag[];
+  /** Tags that were given again, and name their images now, or are nobody's any more. */
+  readonly settled: readonly string[];
+  /** When the next one is due, in milliseconds since the epoch. */
+  readonly wakeAt: number | undefined;
+  /** What a person should know of a release's tags. */
+  readonly troubles: ReadonlyMap<BundleId, Reason>;
+}
+
+/** As much of a bundle's assessment as tags depend on. */
+export interface TagHolder {
+  readonly bundle: StoredBundle;
+  readonly withdrawn: Reason | undefined;
+  readonly activationDue: boolean;
+  readonly absentImages: readonly unknown[];
+}
+
+/** So often is a tag given again within {@link CONTEST_MS}; if it is lost once more, somebody else wants it. */
+const CONTEST_TIMES = 3;
+const CONTEST_MS = 60 * 60_000;
+/** First pause after a tag was given again; four times as long after each further time. */
+const PAUSE_MS = 5_000;
+
+/** Nothing is wrong with tags, or nobody knows. */
+const NO_TAGS: TagAssessment = {
+  stray: [],
+  contested: [],
+  due: [],
+  mirrored: [],
+  settled: [],
+  wakeAt: undefined,
+  troubles: new Map(),
+};
+
+/** All tags of a bundle. */
+export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
+  return contents.images.flatMap(({ reference, digest, tags }) => tags.map((tag) => ({ tag, reference, digest })));
+}
+
+/**
+ * The release to which each tag belongs: of each stream the one that was activated last, and of several streams that share a tag the one that was
+ * activated last of all. One that was rolled back or unpinned holds no tags, and none that was activated before it does: to move them there would
+ * be an activation that nobody asked for.
+ */
+export function tagOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string, StoredBundle> {
+  const newest = new Map<string, StoredBundle>();
+  for (const bundle of bundles) {
+    const { activatedAt } = bundle;
+    const other = newest.get(bundle.payload.name);
+    if (activatedAt !== undefined && activatedAt >= (other?.activatedAt ?? 0)) newest.set(bundle.payload.name, bundle);
+  }
+  const holders = [...newest.values()]
+    .filter((bundle) => !isRetired(bundle) && !isRolledBack(bundle))
+    .sort((a, b) => (a.activatedAt ?? 0) - (b.activatedAt ?? 0));
+  return new Map(holders.flatMap((bundle) => tagGoalsOf(bundle).map(({ tag }) => [tag, bundle] as const)));
+}
+
+/** Compares the tags of the releases that hold them with what the runtime says. An image that is absent is pulled first. */
+export function assessTags(holders: readonly TagHolder[], observed: Observed): TagAssessment {
+  const { runtime, running, tagsGiven, failures, now } = observed;
+  if (runtime.kind !== 'reachable') return NO_TAGS;
+  // While tags move, what was observed of them is no longer true.
+  if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) return NO_TAGS;
+  const { stray, met, owned } = compare(holders, runtime);
+  const settled = [...new Set(tagsGiven.map(({ tag }) => tag))].filter((tag) => met.has(tag) || !owned.has(tag));
+  if (stray.length === 0) return { ...NO_TAGS, settled };
+  const times = timesByTag(tagsGiven);
+  const timesOf = ({ tag }: StrayTag) => times.get(tag) ?? [];
+  const failed = failures.filter(({ task }) => task.kind === 'restore-tags');
+  const isPaused = (bundleId: BundleId) =>
+    failed.some((failure) => failure.task.bundleId === bundleId && isWaiting(failure, now));
+  const contested = stray.filter((one) => isContested(timesOf(one)));
+  const open = stray.filter((one) => !contested.includes(one));
+  const wanted = open.filter((one) => !isPaused(one.bundleId));
+  const ready = wanted.filter((one) => dueAt(timesOf(one), now) <= now);
+  const due = ready.filter(({ bundleId }) => bundleId === ready[0]?.bundleId);
+  const later = wanted.map((one) => dueAt(timesOf(one), now)).filter((at) => at > now);
+  return {
+    stray,
+    contested,
+    settled,
+    due,
+    // A runtime takes up its configuration a little after it was told to (fact 5): mirrors that came and went with each try would never be there in time.
+    mirrored: [...due, ...open.filter((one) => isPaused(one.bundleId))],
+    wakeAt: later.length === 0 ? undefined : Math.min(...later),
+    troubles: troublesOf(holders, stray, contested, observed),
+  };
+}
+
+/** What is still worth knowing of when tags were given: of those that have settled the last hour, of the others everything. */
+export function tagsGivenLately(
+  given: readonly TagGiven[],
+  settled: readonly string[],
+  now: number,
+): readonly TagGiven[] {
+  return given.filter(({ tag, at }) => !settled.includes(tag) || Math.abs(now - at) <= CONTEST_MS);
+}
+
+/** What is told when a tag is left to whoever takes it. */
+export function contestReason({ tag, reference, names }: StrayTag, { payload }: Pick<StoredBundle, 'payload'>): Reason {
+  const title = bundleTitle(payload);
+  return {
+    code: 'engine/tag-contested',
+    message: `${tag} of ${title} was taken away again after it was given back ${CONTEST_TIMES} times within an hour, so it is left alone: it names ${names ?? 'no image'} now and should name ${reference}. Find out what moves it; 'stickpin activate ${payload.name}@${payload.version}' gives it again`,
+  };
+}
+
+/** Which tags stray, which name their images, and which a release holds at all. */
+function compare(
+  holders: readonly TagHolder[],
+  { images }: Extract<RuntimeObservation, { kind: 'reachable' }>,
+): { readonly stray: readonly StrayTag[]; readonly met: ReadonlySet<string>; readonly owned: ReadonlySet<string> } {
+  // An activation that comes next, or that failed half-way and is tried again, moves the tags of its stream.
+  const activating = holders.filter(({ activationDue, absentImages }) => activationDue && absentImages.length === 0);
+  const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
+  const withdrawn = new Set(holders.flatMap((one) => (one.withdrawn === undefined ? [] : [one.bundle.bundleId])));
+  const byName = new Map<string, RuntimeImage>(
+    images.flatMap((image) => [...image.repoTags, ...image.repoDigests].map((name) => [name, image] as const)),
+  );
+  const owners = tagOwners(holders.map(({ bundle }) => bundle));
+  const stray: StrayTag[] = [];
+  const met = new Set<string>();
+  for (const bundle of new Set(owners.values())) {
+    if (withdrawn.has(bundle.bundleId) || moving.has(bundle.payload.name)) continue;
+    for (const goal of tagGoalsOf(bundle)) {
+      const { tag, reference } = goal;
+      const image = byName.get(reference);
+      if (owners.get(tag) !== bundle || image === undefined) continue;
+      const tagged = byName.get(tag);
+      if (tagged?.imageId === image.imageId) met.add(tag);
+      else stray.push({ ...goal, bundleId: bundle.bundleId, names: tagged && nameOf(tagged) });
+    }
+  }
+  return { stray, met, owned: new Set(owners.keys()) };
+}
+
+function nameOf({ repoDigests, imageId }: RuntimeImage): string {
+  return repoDigests[0] ?? imageId;
+}
+
+function timesByTag(given: readonly TagGiven[]): ReadonlyMap<string, readonly number[]> {
+  const times = new Map<string, number[]>();
+  for (const { tag, at } of given) times.set(tag, [...(times.get(tag) ?? []), at]);
+  return times;
+}
+
+function isContested(times: readonly number[]): boolean {
+  const [last, first] = [times.at(-1), times.at(-CONTEST_TIMES)];
+  return last !== undefined && first !== undefined && Math.abs(last - first) <= CONTEST_MS;
+}
+
+/** A time in the future means that the wall clock was set back: then it is due. */
+function dueAt(times: readonly number[], now: number): number {
+  const last = times.at(-1);
+  return last === undefined || last > now ? now : last + PAUSE_MS * 4 ** (times.length - 1);
+}
+
+function troublesOf(
+  holders: readonly TagHolder[],
+  stray: readonly StrayTag[],
+  contested: readonly StrayTag[],
+  { failures }: Observed,
+): ReadonlyMap<BundleId, Reason> {
+  const troubles = new Map<BundleId, Reason>();
+  for (const { task, reason, isExhausted } of failures) {
+    if (task.kind !== 'restore-tags' || isExhausted !== true) continue;
+    if (stray.some(({ bundleId }) => bundleId === task.bundleId)) troubles.set(task.bundleId, reason);
+  }
+  for (const { bundle } of holders) {
+    const lost = contested.find(({ bundleId }) => bundleId === bundle.bundleId);
+    if (lost !== undefined) troubles.set(bundle.bundleId, contestReason(lost, bundle));
+  }
+  return troubles;
+}

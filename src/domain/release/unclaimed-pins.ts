@@ -1,0 +1,119 @@
+import type { RuntimeObservation } from '../model/runtime-image.ts';
+import type { PinLedger, PinnedRelease, PinRecord, StateAge } from '../state/pin-ledger.ts';
+import { latestStamp } from '../state/stamp.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { isRetired, keptBundles } from './recorded-phase.ts';
+
+/** Unclaimed pins of one release; of a release that nobody remembers `bundleId`, `name` and `version` are absent. */
+export type UnclaimedPins = Partial<Omit<PinnedRelease, 'references'>> & Pick<PinnedRelease, 'references'>;
+
+/** What a round concludes about pins. */
+export interface PinAssessment {
+  /** Pins that a release which is kept here wants, sorted. */
+  readonly claimed: readonly string[];
+  /** Pins that stickpin rendered before and that no known release wants, sorted. They stay until their release is adopted again or a person gives them up. */
+  readonly unclaimed: readonly string[];
+  /** {@link unclaimed} by release, the nameless rest last. */
+  readonly unclaimedReleases: readonly UnclaimedPins[];
+  /** What the ledger is to say. */
+  readonly record: PinRecord;
+  /** There may be pins that nobody remembers and that can't be seen now: nothing may be rendered over them, and the ledger stays as it is. */
+  readonly isUncertain: boolean;
+}
+
+/** What pins are judged by. */
+export interface PinContext {
+  readonly bundles: readonly StoredBundle[];
+  /** Undefined when there is none, or when it can't be read. */
+  readonly ledger: PinLedger | undefined;
+  readonly runtime: RuntimeObservation;
+  /** Of the database. */
+  readonly age: StateAge;
+}
+
+/**
+ * Sorts all pins into claimed and unclaimed ones.
+ *
+ * INVARIANT: a pin that was rendered goes for one of two reasons only: the database says that its release was retired, and is not older than the ledger; or
+ * a person gave it up. A database that was lost, replaced or restored says nothing about releases that it does not know. When in doubt a pin is kept.
+ */
+export function assessPins({ bundles, ledger, runtime, age }: PinContext): PinAssessment {
+  const found = runtime.kind === 'reachable' ? (runtime.foundPins ?? runtime.renderedPins) : [];
+  const isUnseen = runtime.kind !== 'reachable' || runtime.arePinsUnread === true;
+  const claimed = uniqueSorted(keptBundles(bundles).flatMap(pinsIn));
+  const isDoubted = ledger === undefined || !isAsNew(age, ledger.state);
+  const released = new Set(isDoubted ? [] : bundles.filter(isRetired).flatMap(pinsIn));
+  const disputed = (ledger?.releases ?? []).filter((release) => isDisputed(release, bundles, ledger));
+  const remembered = (ledger?.releases ?? []).flatMap(({ references }) => references);
+  const strays = [...found, ...remembered].filter((reference) => !released.has(reference));
+  const candidates = [...(ledger?.unclaimed ?? []), ...strays, ...disputed.flatMap(({ references }) => references)];
+  const gone = new Set([...claimed, ...(ledger?.givenUp ?? [])]);
+  const unclaimed = uniqueSorted(candidates.filter((reference) => !gone.has(reference)));
+  const unclaimedReleases = byRelease(unclaimed, [...(ledger?.releases ?? []), ...bundles.map(pinnedRelease)]);
+  const shown = new Set(found);
+  const wanted = new Set(claimed);
+  const givenUp = (ledger?.givenUp ?? []).filter(
+    (reference) => !wanted.has(reference) && (isUnseen || shown.has(reference)),
+  );
+  const releases = [
+    ...keptBundles(bundles)
+      .map(pinnedRelease)
+      .filter(({ references }) => references.length > 0),
+    ...unclaimedReleases.filter(isNamed),
+  ];
+  const record = { releases, unclaimed, givenUp };
+  return { claimed, unclaimed, unclaimedReleases, record, isUncertain: isUnseen && isDoubted };
+}
+
+/** The ledger that records these pins of a database. */
+export function ledgerOf(record: PinRecord, bundles: readonly StoredBundle[], state: StateAge): PinLedger {
+  return { ...record, state, stamp: latestStamp(bundles) };
+}
+
+/** Whether two records say the same. */
+export function isSameRecord(one: PinRecord, other: PinRecord): boolean {
+  const textOf = ({ releases, unclaimed, givenUp }: PinRecord) => JSON.stringify([releases, unclaimed, givenUp]);
+  return textOf(one) === textOf(other);
+}
+
+/** Whether the database is the one that the ledger was written beside, and not an earlier copy of it. */
+export function isAsNew(age: StateAge, ledger: StateAge): boolean {
+  return age.origin === ledger.origin && age.revision >= ledger.revision;
+}
+
+/** The database says that the release was retired at a time at which the ledger, written later, still wanted its pins: one of them is damaged. */
+function isDisputed(
+  { bundleId }: PinnedRelease,
+  bundles: readonly StoredBundle[],
+  ledger: PinLedger | undefined,
+): boolean {
+  const bundle = bundles.find((one) => one.bundleId === bundleId);
+  return bundle !== undefined && isRetired(bundle) && (bundle.retiredAt ?? 0) <= (ledger?.stamp ?? 0);
+}
+
+function pinnedRelease(bundle: StoredBundle): PinnedRelease {
+  const { bundleId, payload } = bundle;
+  return { bundleId, name: payload.name, version: payload.version, references: pinsIn(bundle) };
+}
+
+function pinsIn({ contents }: StoredBundle): string[] {
+  return uniqueSorted(contents.images.flatMap((image) => (image.pin ? [image.reference] : [])));
+}
+
+/** Each pin belongs to the first release that names it. */
+function byRelease(unclaimed: readonly string[], releases: readonly PinnedRelease[]): readonly UnclaimedPins[] {
+  const left = new Set(unclaimed);
+  const named = releases.flatMap((release): UnclaimedPins[] => {
+    const references = release.references.filter((reference) => left.delete(reference));
+    return references.length === 0 ? [] : [{ ...release, references }];
+  });
+  return left.size === 0 ? named : [...named, { references: [...left] }];
+}
+
+function isNamed(pins: UnclaimedPins): pins is PinnedRelease {
+  return pins.bundleId !== undefined;
+}
+
+function uniqueSorted(values: readonly string[]): string[] {
+  return [...new Set(values)].sort();
+}

@@ -1,0 +1,14 @@
+import { formatBytes } from '../../platform/sizes.ts';
+import type { Assessment } from '../assess/assess.ts';
+import { bundleTitle } from '../model/bundle.ts';
+import type { Observed } from '../state/state.ts';
+
+/** What STATUS says while layers are copied from a medium to the node's own disk; undefined while none are. */
+export function copyLine({ copyingBytes }: Observed, { bundles }: Assessment): string | undefined {
+  if (copyingBytes === undefined) return undefined;
+  const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);
+  const entry = carried.findLast(({ hold }) => hold === 'media') ?? carried.at(-1);
+  const what = entry === undefined ? 'layers' : `layers of ${bundleTitle(entry.bundle.payload)}`;
+  const from = entry?.blobMedia.length ? ` from ${entry.blobMedia.join(' and ')}` : '';
+  return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left. Leave the stick plugged in.`;
+}

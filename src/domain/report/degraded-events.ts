@@ -1,0 +1,31 @@
+import type { BundleAssessment } from '../assess/assess.ts';
+import { bundleTitle } from '../model/bundle.ts';
+import type { News } from '../model/event.ts';
+
+/** Told by a line of their own when they come. */
+const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
+  'runtime/policy',
+  'runtime/no-space',
+  'runtime/read-only',
+  'store/no-space',
+  'store/read-only',
+  'runtime/config',
+  'media/blob-damaged',
+  'bundle/blob-missing',
+  'engine/image-missing',
+  'engine/needs-copy',
+  'engine/tag-contested',
+  'engine/tags',
+]);
+
+/** A withdrawn trust is told as the reason of the bundle. */
+function isToldElsewhere(code: string): boolean {
+  return TOLD_ELSEWHERE.has(code) || code.startsWith('trust/');
+}
+
+/** A bundle some of whose images could not be pulled by quick tries: told once, until it is mended. */
+export function degradedNews(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): News[] {
+  if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
+  const message = `${bundleTitle(bundle.payload)} is degraded: ${degraded.message}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;
+  return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message }];
+}

@@ -1,0 +1,267 @@
+import type { MessageKind } from '../../platform/message-ids.ts';
+import { formatBytes, formatCount } from '../../platform/sizes.ts';
+import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import { runtimeAway } from '../assess/runtime-away.ts';
+import { unsupportedReason } from '../assess/runtime-support.ts';
+import { holdReason } from '../gates/unenforced-rules.ts';
+import { bundleTitle, trustedBy } from '../model/bundle.ts';
+import type { News } from '../model/event.ts';
+import type { Medium, Reason } from '../model/medium.ts';
+import { sourcesOf } from '../preload/supply.ts';
+import { isFolder, unmountedMessage } from '../state/last-carrier.ts';
+import type { Observed } from '../state/state.ts';
+import { degradedNews } from './degraded-events.ts';
+import { unclaimedNews } from './pin-events.ts';
+
+/** What a round saw and concluded. */
+export interface Snapshot {
+  readonly observed: Observed;
+  readonly assessment: Assessment;
+}
+
+/**
+ * What changed from one round to the next that an operator would ask about. Before the first round nothing is known: bundles then are not
+ * told again, media and faults are.
+ */
+export function newsBetween(before: Snapshot | undefined, after: Snapshot): News[] {
+  return [
+    ...runtimeNews(before, after),
+    ...pinNews(before, after),
+    ...unclaimedNews(before?.assessment, after.assessment),
+    ...mediaNews(before, after),
+    ...rejectionNews(before, after),
+    ...approvalNews(before, after),
+    ...missingNews(before, after),
+    ...(before === undefined ? [] : [...bundleNews(before, after), ...holdNews(before, after)]),
+    ...(before === undefined ? [] : noticeNews(before, after)),
+  ];
+}
+
+function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+  const was = before?.observed.runtime;
+  const is = observed.runtime;
+  if (is.kind !== 'reachable') {
+    if (was?.kind === is.kind) return [];
+    const { what, next } = runtimeAway(is);
+    if (is.kind === 'unreachable' && is.stoppingUnit !== undefined)
+      return [{ kind: 'runtimeStopping', level: 'info', message: `${what} ${next}` }];
+    const kind = is.kind === 'unlisted' ? 'imagesUnlisted' : 'runtimeUnreachable';
+    return [{ kind, level: 'warn', message: `${what} Preloads wait for it.` }];
+  }
+  const message = `The container runtime answers: ${is.name}`;
+  const back: News[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];
+  const tooOld = unsupportedReason(is);
+  const isTold = tooOld === undefined || (was !== undefined && unsupportedReason(was)?.message === tooOld.message);
+  return isTold ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: tooOld.message }];
+}
+
+/** A file that takes pins away is told when it shows up: at that time the runtime may not have read it, so that they still hold. */
+function pinNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+  const faultOf = (seen: Observed | undefined) =>
+    seen?.runtime.kind === 'reachable' ? seen.runtime.pinFault?.message : undefined;
+  const [was, is] = [faultOf(before?.observed), faultOf(observed)];
+  if (was === is || observed.runtime.kind !== 'reachable') return [];
+  if (is !== undefined) return [{ kind: 'pinsNotTaken', level: 'warn', message: is }];
+  return [{ kind: 'pinsHold', level: 'info', message: 'Nothing takes the pins of bundles away any more' }];
+}
+
+function mediaNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+  const media = before?.observed.media ?? [];
+  const known = new Map(media.map((medium) => [medium.mediumId, medium.state]));
+  const gone = media
+    .filter((medium) => observed.media.every((other) => other.mediumId !== medium.mediumId))
+    .map((medium) => removalNews(medium, before?.assessment.bundles ?? [], observed));
+  return [
+    ...gone,
+    ...observed.media
+      .filter((medium) => known.get(medium.mediumId) !== medium.state)
+      .flatMap((medium) => stateNews(medium)),
+  ];
+}
+
+/** A medium was pulled: while transfers wait for it, a person has something to do. What is held instead is told as that. */
+function removalNews(medium: Medium, bundles: readonly BundleAssessment[], { running }: Observed): News {
+  const { label } = medium;
+  const about = { kind: 'mediumGone', medium: label } as const;
+  const cut = bundles.find(
+    ({ bundle, media }) =>
+      media.includes(label) && running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId),
+  );
+  if (cut === undefined) {
+    return { ...about, level: 'info', message: `${label} was removed` };
+  }
+  const { bundle, absentImages } = cut;
+  const total = bundle.contents.images.length;
+  const message = `${label} was removed while preloading ${bundleTitle(bundle.payload)} (${total - absentImages.length}/${total} images). ${isFolder(medium) ? 'Put it back' : 'Plug it in again'} to continue.`;
+  return { ...about, level: 'warn', message, bundleId: bundle.bundleId };
+}
+
+function stateNews(medium: Medium): News[] {
+  const { label, isDropFolder, state } = medium;
+  if (state.kind === 'unmounted') {
+    return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedMessage(medium) }];
+  }
+  if (state.kind === 'failed') {
+    const message = `${label} can't be read: ${state.reason.message}`;
+    return [{ kind: 'mediumFailed', level: 'warn', medium: label, message }];
+  }
+  if (state.kind !== 'read') return [];
+  const count = state.bundles.length;
+  if (isDropFolder && count === 0) return [];
+  const found =
+    count === 0
+      ? 'no bundle (no folder stickpin/NAME with a bundle.dsse.json)'
+      : `${count} ${count === 1 ? 'bundle' : 'bundles'}`;
+  const message = `${label} found, with ${found} on it`;
+  return [{ kind: count === 0 ? 'mediumEmpty' : 'mediumFound', level: 'info', medium: label, message }];
+}
+
+function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
+  const key = (entry: { mediumId: string; path: string; reason: { message: string } }) =>
+    `${entry.mediumId}\n${entry.path}\n${entry.reason.message}`;
+  const known = new Set((before?.assessment.rejections ?? []).map(key));
+  return assessment.rejections
+    .filter((rejection) => !known.has(key(rejection)))
+    .map(({ label, path, reason, bundleId }) => ({
+      kind: 'bundleRejected',
+      level: 'warn',
+      medium: label,
+      message: `Rejected ${path} on ${label}: ${reason.message}`,
+      ...(bundleId !== undefined && { bundleId }),
+    }));
+}
+
+/** A bundle that waits for approval is told once while it is plugged in, on however many media. */
+function approvalNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
+  const told = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
+  return assessment.awaiting.flatMap(({ bundleId, label, reason }): News[] => {
+    if (told.has(bundleId)) return [];
+    told.add(bundleId);
+    return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, message: reason.message }];
+  });
+}
+
+/** A failure that now holds its bundle was told when it came. */
+function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[] {
+  const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
+  return assessment.bundles.flatMap((entry) => {
+    const old = was.get(entry.bundle.bundleId);
+    const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
+    const isKnown = old !== undefined && before.observed.runtime.kind === 'reachable';
+    if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredNews(entry);
+    if (isKnown && !isComplete(old) && isComplete(entry)) return completionNews(entry);
+    const degraded = degradedNews(old, entry);
+    // Known before the daemon started, and not told again, as in the first round.
+    if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
+    const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
+    return isSame || isTold ? degraded : [...degraded, ...phaseNews(entry)];
+  });
+}
+
+/** The activation of a release that has become ready is held by its rules. */
+function holdNews(before: Snapshot, { assessment }: Snapshot): News[] {
+  const heldBy = ({ bundle, phase, rules }: BundleAssessment) =>
+    phase === 'ready' ? holdReason(bundle, rules.holds) : undefined;
+  const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, heldBy(entry)?.code]));
+  return assessment.bundles.flatMap((entry): News[] => {
+    const { bundle } = entry;
+    const held = heldBy(entry);
+    if (held === undefined || held.code === was.get(bundle.bundleId)) return [];
+    const message = `${bundleTitle(bundle.payload)} is ready. ${held.message}`;
+    return [{ kind: 'activationHeld', level: 'warn', bundleId: bundle.bundleId, message }];
+  });
+}
+
+/**
+ * Images that are gone and that nothing plugged in has, told once, also when they were gone before the daemon started. Before all media were read
+ * nobody knows what there is.
+ */
+function missingNews(before: Snapshot | undefined, after: Snapshot): News[] {
+  const told = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);
+  return missingIn(after).flatMap(({ bundle, degraded }): News[] =>
+    degraded === undefined || told.includes(bundle.bundleId)
+      ? []
+      : [{ kind: 'imagesMissing', level: 'warn', bundleId: bundle.bundleId, message: degraded.message }],
+  );
+}
+
+function missingIn({ observed: { media, isLooking }, assessment }: Snapshot): readonly BundleAssessment[] {
+  if (isLooking) return [];
+  const isRead = media.every(({ state, isBusy }) => (state.kind === 'read' && !isBusy) || state.kind === 'failed');
+  return isRead ? assessment.bundles.filter(({ degraded }) => degraded?.code === 'engine/image-missing') : [];
+}
+
+/** The trust in a notice was withdrawn, so that its advisories don't count any more, or is back. */
+function noticeNews(before: Snapshot, { assessment }: Snapshot): News[] {
+  const was = new Map(before.assessment.notices.map((entry) => [entry.bundle.bundleId, entry.withdrawn]));
+  return assessment.notices.flatMap((entry): News[] => {
+    const { bundle, withdrawn } = entry;
+    const old = was.get(bundle.bundleId);
+    if (old?.code === withdrawn?.code) return [];
+    if (withdrawn === undefined) return restoredNews(entry);
+    return [{ kind: heldKind(withdrawn), level: 'warn', message: withdrawn.message, bundleId: bundle.bundleId }];
+  });
+}
+
+function restoredNews({ bundle }: Pick<BundleAssessment, 'bundle'>): News[] {
+  const message = `${bundleTitle(bundle.payload)} is trusted again: ${trustedBy(bundle)}`;
+  return [{ kind: 'trustRestored', level: 'info', bundleId: bundle.bundleId, message }];
+}
+
+function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean {
+  return absentImages.length === 0 && unpinnedImages.length === 0;
+}
+
+/** A release that was ready, then lost images, has them back. The first time is told where it is recorded. */
+function completionNews({ bundle }: BundleAssessment): News[] {
+  if (bundle.readyAt === undefined) return [];
+  const message = `${bundleTitle(bundle.payload)} is complete again: ${formatCount(bundle.contents.images.length, 'image')} present and pinned`;
+  return [{ kind: 'bundleReady', level: 'info', bundleId: bundle.bundleId, message }];
+}
+
+/** A runtime that is away is told once for all bundles, what it does not allow where it was tried; pins that come late are no news. */
+const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
+  'runtime/unreachable',
+  'runtime/unlisted',
+  'runtime/version',
+  'runtime/config',
+  'runtime/write',
+  'runtime/pins-pending',
+  'media/looking',
+  'engine/rolled-back',
+  'engine/image-missing',
+]);
+
+/** The kind of message for a hold, so that its catalog entry says what to do about this very cause. */
+function heldKind({ code }: Reason): MessageKind {
+  if (code === 'trust/approval') return 'approvalAwaited';
+  if (code.startsWith('trust/')) return 'trustWithdrawn';
+  switch (code) {
+    case 'engine/no-space':
+      return 'noSpace';
+    case 'engine/cancelled':
+      return 'preloadCancelled';
+    case 'engine/no-source':
+      return 'preloadPaused';
+    case 'bundle/blob-missing':
+      return 'blobMissing';
+    case 'runtime/pins-ignored':
+      return 'pinsNotTaken';
+    default:
+      return 'bundleHeld';
+  }
+}
+
+function phaseNews(entry: BundleAssessment): News[] {
+  const { bundle, phase, reason, media, absentImages } = entry;
+  const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
+  if (phase === 'preloading' && absentImages.length > 0) {
+    const { totals } = bundle.payload;
+    const sources = sourcesOf(entry);
+    const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;
+    const message = `Preloading ${bundleTitle(bundle.payload)}${from}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
+    return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
+  }
+  if (reason === undefined || TOLD_ELSEWHERE.has(reason.code)) return [];
+  return [{ kind: heldKind(reason), level: 'warn', message: reason.message, ...about }];
+}

@@ -1,0 +1,305 @@
+import { plainDocument } from '../../platform/plain-text.ts';
+import type { Assessment, BundleAssessment, NoticeAssessment } from '../assess/assess.ts';
+import { unsupportedReason } from '../assess/runtime-support.ts';
+import { holdReason, type RuleHold, type ShownRule, shownRules } from '../gates/unenforced-rules.ts';
+import type { Advisory, VerifiedBundle } from '../model/bundle.ts';
+import type { Condition } from '../model/condition.ts';
+import type { BundleId } from '../model/digest.ts';
+import type { Medium } from '../model/medium.ts';
+import { isDiskTrouble } from '../preload/disk-trouble.ts';
+import { sourcesOf } from '../preload/supply.ts';
+import { currentIds } from '../release/recorded-phase.ts';
+import type { Observed } from '../state/state.ts';
+import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
+import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
+import { type Progress, statusLine } from './status-line.ts';
+
+/**
+ * One bundle in a {@link StatusReport}. Times are RFC 3339. One that waits for approval is not adopted, so it has no `adoptedAt`; one that no trusted
+ * key signed is not read either: `name` and `version` are empty and `sequence` is 0.
+ */
+export interface BundleReport {
+  readonly bundleId: string;
+  readonly name: string;
+  readonly version: string;
+  readonly sequence: number;
+  readonly phase: string;
+  readonly hold?: string;
+  readonly reason?: { readonly code: string; readonly message: string };
+  /** What quick tries could not mend; the rest goes on. */
+  readonly degraded?: { readonly code: string; readonly message: string };
+  /** Of an adopted release. */
+  readonly conditions?: readonly Condition[];
+  readonly signedBy: readonly string[];
+  /** Key ids of the signers, sorted; absent when they were not recorded. */
+  readonly signerKeyIds?: readonly string[];
+  readonly media: readonly string[];
+  /** Where what is absent comes from: labels of media, registries, or the node's own disk. Absent while nothing is to be pulled. */
+  readonly sources?: readonly string[];
+  readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
+  readonly sizeBytes: number;
+  /** What a bundle of the stream says about this release; the newest sequence wins. */
+  readonly advisory?: EffectiveAdvisory & { readonly effect: ShownRule['effect'] };
+  readonly adoptedAt?: string;
+  readonly readyAt?: string;
+  readonly activatedAt?: string;
+  /** Of an adopted release: whether it is the one of its stream that was activated last, whose tags hold. */
+  readonly current?: boolean;
+  /** Rules of its payload that hold its activation; absent while none does. */
+  readonly activationHolds?: readonly ActivationHoldReport[];
+  /** Rules of its payload, absent when it has none. */
+  readonly rules?: readonly ShownRule[];
+}
+
+/** A rule that holds an activation. */
+export interface ActivationHoldReport {
+  readonly code: string;
+  readonly message: string;
+  /** `time`: the hold ends by itself. */
+  readonly releasedBy: 'person' | 'time';
+  /** When it ends by itself (RFC 3339), where a date can say so. */
+  readonly until?: string;
+}
+
+/** The whole state for programs: `stickpin status --json`, D-Bus `GetStatus`. */
+export interface StatusReport {
+  readonly status: string;
+  readonly operation: 'idle' | 'verifying' | 'preloading' | 'activating';
+  /** `reason`: why its images are not known, or why it can't be used. It may be reachable all the same. */
+  readonly runtime: { readonly reachable: boolean; readonly name?: string; readonly reason?: string };
+  readonly media: readonly {
+    readonly medium: string;
+    readonly state: string;
+    readonly bundles: number;
+    /** Why it can't be read, of one that is `failed`. */
+    readonly reason?: { readonly code: string; readonly message: string };
+  }[];
+  readonly bundles: readonly BundleReport[];
+  readonly rejected: readonly {
+    readonly medium: string;
+    readonly path: string;
+    readonly name?: string;
+    /** Absent when its envelope could not be read. */
+    readonly bundleId?: string;
+    readonly reason: { readonly code: string; readonly message: string };
+  }[];
+  /** Adopted bundles without images: there is nothing to preload or to activate. */
+  readonly notices: readonly {
+    readonly bundleId: string;
+    readonly name: string;
+    readonly version: string;
+    readonly sequence: number;
+    readonly signedBy: readonly string[];
+    readonly signerKeyIds?: readonly string[];
+    readonly adoptedAt: string;
+    readonly advisories: readonly Advisory[];
+    readonly reason?: { readonly code: string; readonly message: string };
+  }[];
+  /** Images that are pinned and belong to no release that is known here, by the release that they belonged to as far as that is remembered. */
+  readonly unclaimed: readonly {
+    readonly bundleId?: string;
+    readonly name?: string;
+    readonly version?: string;
+    readonly references: readonly string[];
+  }[];
+  /** Files of our own state that were found lost or damaged when the daemon started. */
+  readonly stateProblems: readonly { readonly code: string; readonly message: string }[];
+  /** By what bundles are judged now. */
+  readonly trust: TrustReport;
+  /** Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would need. */
+  readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
+  /** Of the preload that runs, or of the last one. */
+  readonly progress: {
+    readonly doneBytes: number;
+    readonly totalBytes: number;
+    /** Absent until there is enough to judge by. */
+    readonly bytesPerSecond?: number;
+    /** All that was asked for is transferred, and the runtime unpacks it. */
+    readonly isUnpacking?: true;
+  };
+}
+
+/** Makes the report of one round. `conditions`: of each adopted release, in the round that `assessment` is of. */
+export function reportOf(
+  observed: Observed,
+  assessment: Assessment,
+  progress: Progress,
+  conditions: ReadonlyMap<BundleId, readonly Condition[]> = new Map(),
+): StatusReport {
+  const { runtime } = observed;
+  return plainDocument<StatusReport>({
+    status: statusLine(observed, assessment, progress),
+    operation: operationOf(observed, assessment),
+    runtime: {
+      reachable: runtime.kind !== 'unreachable',
+      ...(runtime.kind !== 'unreachable' && { name: runtime.name }),
+      ...runtimeReason(runtime),
+    },
+    media: observed.media.map(({ label, state, isBusy }) => ({
+      medium: label,
+      state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
+      bundles: state.kind === 'read' ? state.bundles.length : 0,
+      ...(state.kind === 'failed' && { reason: state.reason }),
+    })),
+    bundles: [
+      ...releaseReports(assessment, conditions),
+      ...detectedReports(assessment, observed),
+      ...awaitingReports(assessment),
+    ],
+    notices: assessment.notices.map(noticeReport),
+    rejected: assessment.rejections.map(({ label, path, name, bundleId, reason }) => ({
+      medium: label,
+      path,
+      reason,
+      ...(name !== undefined && { name }),
+      ...(bundleId !== undefined && { bundleId }),
+    })),
+    unclaimed: assessment.pins.unclaimedReleases,
+    stateProblems: observed.stateProblems ?? [],
+    trust: trustReport(
+      observed.trust,
+      [...assessment.bundles, ...assessment.notices].map(({ bundle }) => bundle),
+    ),
+    protected: assessment.protectedReleases.map(({ bundle: { payload }, ownBytes }) => ({
+      name: payload.name,
+      version: payload.version,
+      ownBytes,
+    })),
+    progress: {
+      doneBytes: progress.doneBytes,
+      totalBytes: progress.totalBytes,
+      ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
+      ...(progress.isUnpacking === true && { isUnpacking: true as const }),
+    },
+  });
+}
+
+function runtimeReason(runtime: Observed['runtime']): { readonly reason?: string } {
+  if (runtime.kind !== 'reachable') return { reason: runtime.reason };
+  const tooOld = unsupportedReason(runtime);
+  return tooOld === undefined ? {} : { reason: tooOld.message };
+}
+
+function operationOf({ running, media }: Observed, { adoptions, bundles }: Assessment): StatusReport['operation'] {
+  if (running.some((task) => task.kind !== 'pull')) return 'activating';
+  if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
+  const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
+  return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
+}
+
+function releaseReports(
+  assessment: Assessment,
+  conditions: ReadonlyMap<BundleId, readonly Condition[]>,
+): BundleReport[] {
+  const trusted = trustedBundles(assessment);
+  const current = currentIds(assessment.bundles.map(({ bundle }) => bundle));
+  const streams = new Map(
+    assessment.bundles.map(({ bundle: { payload } }) => [payload.name, effectiveAdvisories(trusted, payload.name)]),
+  );
+  return assessment.bundles.map((entry) => {
+    const { name, version } = entry.bundle.payload;
+    const advisory = streams.get(name)?.get(version);
+    return {
+      ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
+      current: current.has(entry.bundle.bundleId),
+      ...(advisory !== undefined && { advisory: { ...advisory, effect: 'not-enforced-yet' } }),
+    };
+  });
+}
+
+function noticeReport({ bundle, withdrawn }: NoticeAssessment): StatusReport['notices'][number] {
+  const { bundleId, payload, signedBy, signerKeyIds } = bundle;
+  return {
+    bundleId,
+    name: payload.name,
+    version: payload.version,
+    sequence: payload.sequence,
+    signedBy,
+    ...(signerKeyIds !== undefined && { signerKeyIds }),
+    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
+    advisories: payload.advisories ?? [],
+    ...(withdrawn !== undefined && { reason: withdrawn }),
+  };
+}
+
+function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] | undefined): BundleReport {
+  const { bundle, phase, hold, media, absentImages, unpinnedImages } = entry;
+  const { payload, contents } = bundle;
+  const total = contents.images.length;
+  const present = total - absentImages.length;
+  const holds = phase === 'ready' ? entry.rules.holds : [];
+  const reason =
+    entry.reason ?? entry.trouble ?? holdReason(bundle, holds) ?? (phase === 'ready' ? entry.floorHold : undefined);
+  const rules = shownRules(payload);
+  const absentPins = absentImages.filter((image) => image.pin).length;
+  const wantPinned = contents.images.filter((image) => image.pin).length - absentPins;
+  return {
+    bundleId: bundle.bundleId,
+    name: payload.name,
+    version: payload.version,
+    sequence: payload.sequence,
+    phase,
+    ...(hold !== undefined && { hold }),
+    ...(reason !== undefined && { reason }),
+    ...(entry.degraded !== undefined && { degraded: entry.degraded }),
+    ...(conditions !== undefined && { conditions }),
+    signedBy: bundle.signedBy,
+    ...(bundle.signerKeyIds !== undefined && { signerKeyIds: bundle.signerKeyIds }),
+    media,
+    ...(isPulling(entry) && { sources: sourcesOf(entry) }),
+    images: { total, present, pinned: wantPinned - unpinnedImages.length },
+    sizeBytes: payload.totals.sizeBytes,
+    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
+    ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),
+    ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
+    ...(holds.length > 0 && { activationHolds: holds.map(holdReport) }),
+    ...(rules.length > 0 && { rules }),
+  };
+}
+
+function holdReport({ code, why, releasedBy, until }: RuleHold): ActivationHoldReport {
+  const end = until === undefined ? undefined : new Date(until);
+  const hasDate = end !== undefined && !Number.isNaN(end.getTime());
+  return { code, message: why, releasedBy, ...(hasDate && { until: end.toISOString() }) };
+}
+
+function isPulling({ phase, pullableImages }: BundleAssessment): boolean {
+  return phase === 'preloading' && pullableImages.length > 0;
+}
+
+/** Bundles that are trusted and can't be taken up while nothing can be recorded, with the labels of all media that carry them. */
+function detectedReports({ adoptions }: Assessment, { obstacle, media }: Observed): BundleReport[] {
+  if (obstacle === undefined || !isDiskTrouble(obstacle)) return [];
+  const isOn = ({ state }: Medium, { bundleId }: VerifiedBundle) =>
+    state.kind === 'read' && state.bundles.some((one) => one.kind === 'verified' && one.bundle.bundleId === bundleId);
+  return adoptions.map(({ found: { bundle } }) => ({
+    bundleId: bundle.bundleId,
+    name: bundle.payload.name,
+    version: bundle.payload.version,
+    sequence: bundle.payload.sequence,
+    phase: 'detected',
+    reason: obstacle,
+    signedBy: bundle.signedBy,
+    media: media.filter((medium) => isOn(medium, bundle)).map(({ label }) => label),
+    images: { total: bundle.contents.images.length, present: 0, pinned: 0 },
+    sizeBytes: bundle.payload.totals.sizeBytes,
+  }));
+}
+
+/** Bundles that wait for approval, each once, with the labels of all media that carry them. */
+function awaitingReports({ awaiting }: Assessment): BundleReport[] {
+  const unique = awaiting.filter(({ bundleId }, at) => awaiting.findIndex((one) => one.bundleId === bundleId) === at);
+  return unique.map(({ bundleId, bundle, reason }) => ({
+    bundleId,
+    name: bundle?.payload.name ?? '',
+    version: bundle?.payload.version ?? '',
+    sequence: bundle?.payload.sequence ?? 0,
+    phase: 'held',
+    hold: 'approval',
+    reason,
+    signedBy: bundle?.signedBy ?? [],
+    media: [...new Set(awaiting.filter((one) => one.bundleId === bundleId).map(({ label }) => label))],
+    images: { total: bundle?.contents.images.length ?? 0, present: 0, pinned: 0 },
+    sizeBytes: bundle?.payload.totals.sizeBytes ?? 0,
+  }));
+}

@@ -1,0 +1,24 @@
+import { formatCount } from '../../platform/sizes.ts';
+import type { Assessment } from '../assess/assess.ts';
+import { bundleTitle } from '../model/bundle.ts';
+import type { News } from '../model/event.ts';
+import { contestReason, type StrayTag } from '../release/tags.ts';
+import type { StoredBundle } from '../state/state.ts';
+
+/** Tags that are left to whoever takes them, but for those that were told. */
+export function contestNews({ tags, bundles }: Assessment, told: ReadonlySet<string>): News[] {
+  return tags.contested.flatMap((lost): News[] => {
+    const holder = bundles.find(({ bundle }) => bundle.bundleId === lost.bundleId);
+    if (told.has(lost.tag) || holder === undefined) return [];
+    const { message } = contestReason(lost, holder.bundle);
+    return [{ kind: 'tagContested', level: 'warn', bundleId: lost.bundleId, message }];
+  });
+}
+
+/** What is told when lost tags name their images again: all in one line, with what the first of them named meanwhile. */
+export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle): string {
+  const [first] = lost;
+  const verb = lost.length === 1 ? 'names its image' : 'name their images';
+  const meanwhile = first?.names === undefined ? 'was gone' : `named ${first.names}`;
+  return `${formatCount(lost.length, 'tag')} of ${bundleTitle(payload)} ${verb} again, first ${first?.tag}, which ${meanwhile} and names ${first?.reference} now`;
+}

@@ -1,0 +1,43 @@
+import { type Digest, shortDigest } from '../model/digest.ts';
+
+/** A blob that a pull failed for: where its bad copy lies, and whether anything plugged in has another one. */
+export interface FailedBlob {
+  readonly digest: Digest;
+  readonly why: BadBlob['why'];
+  /** Label of the medium; undefined when the blob is on none. */
+  readonly medium?: string;
+  /** The file on the medium, relative to its root. */
+  readonly file?: string;
+  /** Nothing plugged in has a copy that may be good. */
+  readonly isLast: boolean;
+}
+
+/** A blob that a bundle needs and of which only a bad copy, or none, was seen. Stored, so that it is known when the medium is away. */
+export interface BadBlob {
+  readonly digest: Digest;
+  /** `damaged`: its bytes have another digest. `truncated`: its file has another size. `absent`: it may lie on another medium of the bundle. */
+  readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
+  /** Label of the medium on which it was looked for. */
+  readonly medium: string;
+  /** The image whose pull failed for it; absent when it was noticed while the medium was read. */
+  readonly reference?: string;
+}
+
+/** Those of which a copy was seen that is no good: the bundle has to be copied again. */
+export function flawedAmong(badBlobs: readonly BadBlob[]): readonly BadBlob[] {
+  return badBlobs.filter(({ why }) => why !== 'absent');
+}
+
+/** What is wrong with the copies that were seen, in few words: `blob sha256:5f0c… was damaged on sdb1 (and 2 more)`. */
+export function flawsOf([first, ...others]: readonly BadBlob[]): string {
+  if (first === undefined) return '';
+  const rest = others.length === 0 ? '' : ` (and ${others.length} more)`;
+  return `blob ${shortDigest(first.digest)} ${HOW[first.why]} on ${first.medium}${rest}`;
+}
+
+const HOW: Readonly<Record<BadBlob['why'], string>> = {
+  damaged: 'was damaged',
+  unreadable: 'could not be read',
+  truncated: 'was cut short',
+  absent: 'was missing',
+};

@@ -1,0 +1,65 @@
+import type { BundleId } from '../model/digest.ts';
+import type { MediumId } from '../model/medium.ts';
+import type { BadBlob } from './bad-blob.ts';
+import type { Soak } from './soak-record.ts';
+import type { RunningTask } from './state.ts';
+
+/** Something to do, as plain data. Each is idempotent: done twice, the result is the same. */
+export type Effect =
+  | { readonly kind: 'mount-medium'; readonly mediumId: MediumId }
+  /** Find and judge the bundles of a mounted medium, or judge them again because the trusted keys changed. */
+  | { readonly kind: 'read-medium'; readonly mediumId: MediumId }
+  /** Keep the documents and attachments of a verified bundle on the node's own disk, so that it can be adopted. Long: its medium is busy meanwhile. */
+  | { readonly kind: 'keep-documents'; readonly bundleId: BundleId; readonly mediumId: MediumId }
+  /** Keep a verified bundle, whose documents are there, in the database. */
+  | { readonly kind: 'adopt-bundle'; readonly bundleId: BundleId; readonly mediumId: MediumId }
+  /** Make exactly these references our pins. `force` reloads the runtime even if no byte changed. */
+  | {
+      readonly kind: 'apply-pins';
+      readonly references: readonly string[];
+      readonly unpinned: string;
+      readonly force: boolean;
+    }
+  /** Make our registry the first source of exactly these repositories. */
+  | { readonly kind: 'apply-mirrors'; readonly repositories: readonly string[] }
+  | { readonly kind: 'record-ready'; readonly bundleId: BundleId }
+  /** Take back that a preload was cancelled. */
+  | { readonly kind: 'resume-preload'; readonly bundleId: BundleId }
+  /** Breaks off a long effect that runs. What it has done so far stays. */
+  | { readonly kind: 'cancel'; readonly task: RunningTask }
+  /** Keep the soak clock, which has been started, disturbed or has lost a container. */
+  | { readonly kind: 'record-soak'; readonly bundleId: BundleId; readonly soak: Soak }
+  | { readonly kind: 'record-active'; readonly bundleId: BundleId }
+  | { readonly kind: 'record-proven'; readonly bundleId: BundleId }
+  /** It had been active, and `to` runs again: that one is to be activated, so that tags name what runs. */
+  | { readonly kind: 'record-rolled-back'; readonly bundleId: BundleId; readonly to: BundleId }
+  /** A release runs, by these components, though it was never activated: it is to be, so that tags name what runs. */
+  | { readonly kind: 'request-activation'; readonly bundleId: BundleId; readonly components: readonly string[] }
+  /** A release with the very same images as `from` goes on where that one is; `from` is retired. */
+  | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }
+  /** Give up the pins of a release; `roomFor` names the one that needs the space. */
+  | {
+      readonly kind: 'retire';
+      readonly bundleId: BundleId;
+      readonly removeImages: boolean;
+      readonly roomFor?: BundleId;
+    }
+  /** Remove images of a retired release, exited containers that still hold them first. */
+  | { readonly kind: 'remove-images'; readonly bundleId: BundleId; readonly images: readonly Removal[] }
+  /** Keep who signed an adopted bundle, as its medium shows: a signature was added, or its key is trusted only now. */
+  | {
+      readonly kind: 'record-signers';
+      readonly bundleId: BundleId;
+      readonly signedBy: readonly string[];
+      readonly signerKeyIds: readonly string[];
+    }
+  /** Keep what was found bad of a bundle on media, or forget it. */
+  | { readonly kind: 'record-bad-blobs'; readonly bundleId: BundleId; readonly badBlobs: readonly BadBlob[] }
+  /** Starts a long effect. */
+  | { readonly kind: 'start'; readonly task: RunningTask };
+
+/** One image that may go, with the exited containers that still hold it. */
+export interface Removal {
+  readonly imageId: string;
+  readonly containerIds: readonly string[];
+}

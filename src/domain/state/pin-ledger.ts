@@ -1,0 +1,36 @@
+import type { BundleId } from '../model/digest.ts';
+
+/** A release whose images are pinned, or were. */
+export interface PinnedRelease {
+  readonly bundleId: BundleId;
+  readonly name: string;
+  readonly version: string;
+  /** References of its pinned images, sorted. */
+  readonly references: readonly string[];
+}
+
+/** How far a state database had come when something was written beside it. */
+export interface StateAge {
+  /** Identifies the database: one that is made anew has another origin. */
+  readonly origin: string;
+  /** Number of its newest event. */
+  readonly revision: number;
+}
+
+/** What a {@link PinLedger} says about pins. References are sorted, each once. */
+export interface PinRecord {
+  /** Releases that have pins, with unclaimed ones as far as their release is known. */
+  readonly releases: readonly PinnedRelease[];
+  /** Pins of releases that the database does not know. */
+  readonly unclaimed: readonly string[];
+  /** Unclaimed pins that a person gave up and that the runtime may still show. */
+  readonly givenUp: readonly string[];
+}
+
+/** What is remembered of pins outside the database, so that a lost database drops none of them. */
+export interface PinLedger extends PinRecord {
+  /** The database that this agrees with. */
+  readonly state: StateAge;
+  /** The latest time that was recorded of any bundle then, in milliseconds since the epoch; see `latestStamp`. */
+  readonly stamp: number;
+}

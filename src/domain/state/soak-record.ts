@@ -1,0 +1,35 @@
+/** One container that runs, and since when it is known to. */
+export interface SoakRun {
+  readonly key: string;
+  readonly containerId: string;
+  readonly startedAt: number;
+  /** Uptime of the machine, in milliseconds, when it was first seen. */
+  readonly sinceMs: number;
+}
+
+/** What is known of one component of an activated release. */
+export interface ComponentSoak {
+  readonly component: string;
+  /** Whether its images distinguish the release; others are followed only because `lifecycle.require` names them. */
+  readonly counts: boolean;
+  readonly runs: readonly SoakRun[];
+  /** Containers that ended with an error and were not started anew yet. */
+  readonly failed: readonly string[];
+  /** Uptime when it last failed or was started anew. */
+  readonly disturbedMs?: number;
+  /** When its newest container started, by the runtime's clock. */
+  readonly startedAt: number;
+}
+
+/**
+ * The soak clock of one activation. It counts the machine's uptime, not the wall clock, which may jump: a container that still is the same one
+ * after the daemon was down has run on meanwhile. Nothing of it outlives a reboot, since no container does.
+ */
+export interface Soak {
+  /** Of which activation. */
+  readonly activatedAt: number;
+  readonly bootId: string;
+  readonly components: readonly ComponentSoak[];
+  /** Uptime since which the release before runs again and nothing of this one. */
+  readonly backSinceMs?: number;
+}

@@ -1,0 +1,45 @@
+import { formatCount } from '../../platform/sizes.ts';
+import type { Payload, VerifiedBundle } from '../model/bundle.ts';
+import { hasRotation, type KeyRotation } from './key-rotation.ts';
+
+/**
+ * Whether a bundle is a release: it carries images. One without ("a bundle may carry nothing else", bundle format, `advisories`) is a notice: it is
+ * adopted for its advisories and keys, and there is nothing to preload or to activate.
+ */
+export function isRelease({ contents }: Pick<VerifiedBundle, 'contents'>): boolean {
+  return contents.images.length > 0;
+}
+
+/** How many of the things that a notice carries are in force. */
+export interface NoticeTakings {
+  readonly advisories: number;
+  readonly keysTrusted: number;
+  readonly keysRevoked: number;
+  /** It carries keys and too few trusted keys had signed it when it was adopted. */
+  readonly areKeysLeft: boolean;
+}
+
+/** What is taken of an adopted notice. `rotation`: all that came by rotation, or what comes with this one. */
+export function noticeTakings({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeTakings {
+  const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
+  const keysTrusted = rotation.keys.filter(({ pem }) => pems.has(pem)).length;
+  const keysRevoked = rotation.revoked.filter(({ keyId }) => revoked.has(keyId)).length;
+  const areKeysLeft = hasRotation(payload) && keysTrusted + keysRevoked === 0;
+  return { advisories: payload.advisories?.length ?? 0, keysTrusted, keysRevoked, areKeysLeft };
+}
+
+/** What people call a notice: `ocp notice 2026.1.1`. */
+export function noticeTitle({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name} notice ${version}`;
+}
+
+/** What a notice came to: `2 advisories taken, 1 key trusted; it holds no images`. */
+export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft }: NoticeTakings): string {
+  const parts = [
+    ...(advisories === 0 ? [] : [advisories === 1 ? '1 advisory taken' : `${advisories} advisories taken`]),
+    ...(keysTrusted === 0 ? [] : [`${formatCount(keysTrusted, 'key')} trusted`]),
+    ...(keysRevoked === 0 ? [] : [`${formatCount(keysRevoked, 'key')} revoked`]),
+    ...(areKeysLeft ? ['its keys not taken, since too few trusted keys signed it'] : []),
+  ];
+  return `${parts.join(', ') || 'nothing to take'}; it holds no images`;
+}

@@ -1,0 +1,112 @@
+import type { BundleId } from '../model/digest.ts';
+
+/** A revocation that was seen once, by a `*.revoked` file or by a bundle. */
+export interface StoredRevocation {
+  /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo. */
+  readonly keyId: string;
+  /** Hashes of other forms of the same key. */
+  readonly otherIds: readonly string[];
+  /** The bundle that revoked it; absent for one that a `*.revoked` file named. */
+  readonly bundleId?: BundleId;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** When the administrator lifted it; absent while it holds. */
+  readonly restoredAt?: number;
+}
+
+/** What a node remembers of revocations, so that they outlast the files and bundles that brought them. */
+export interface RevocationRecord {
+  /** Folders of keys that were listed once. */
+  readonly folders: readonly string[];
+  /** One for each key and file, and for each key and bundle. */
+  readonly revocations: readonly StoredRevocation[];
+}
+
+/** A key that is said to be revoked now. */
+export interface SeenRevocation {
+  readonly keyId: string;
+  readonly otherIds?: readonly string[];
+  /** As in {@link StoredRevocation}. */
+  readonly bundleId?: BundleId;
+}
+
+/** Nothing was seen yet. */
+export const EMPTY_RECORD: RevocationRecord = { folders: [], revocations: [] };
+
+/** Two copies of the record as one. They differ after a crash or when one is older: what either still holds as revoked is revoked. */
+export function mergeRecords(one: RevocationRecord, other: RevocationRecord): RevocationRecord {
+  const merged = new Map(one.revocations.map((entry) => [entryKey(entry), entry]));
+  for (const entry of other.revocations) {
+    const known = merged.get(entryKey(entry));
+    merged.set(entryKey(entry), known === undefined ? entry : stricter(known, entry));
+  }
+  return { folders: union(one.folders, other.folders), revocations: [...merged.values()] };
+}
+
+/** The record with a folder that was listed. Gives the same object when it says so already. */
+export function withFolder(record: RevocationRecord, folder: string): RevocationRecord {
+  return record.folders.includes(folder) ? record : { ...record, folders: [...record.folders, folder] };
+}
+
+/**
+ * The record with revocations that are there now. One of a file holds again although it was lifted before, since the administrator put the file there;
+ * one of a bundle stays lifted, since the same bundle says nothing new. Gives the same object when nothing is new.
+ */
+export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
+  const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
+  let isNew = false;
+  for (const { keyId, otherIds = [], bundleId } of seen) {
+    const key = entryKey({ keyId, bundleId });
+    const known = entries.get(key);
+    const isLifted = known?.restoredAt !== undefined && bundleId === undefined;
+    const ids = union(known?.otherIds ?? [], otherIds);
+    if (known !== undefined && !isLifted && ids.length === known.otherIds.length) continue;
+    isNew = true;
+    const keptAt = known === undefined || isLifted ? at : known.at;
+    const restoredAt = isLifted ? undefined : known?.restoredAt;
+    entries.set(key, {
+      keyId,
+      otherIds: ids,
+      at: keptAt,
+      ...(bundleId !== undefined && { bundleId }),
+      ...(restoredAt !== undefined && { restoredAt }),
+    });
+  }
+  return isNew ? { ...record, revocations: [...entries.values()] } : record;
+}
+
+/** The record with every revocation of a key lifted, by whichever of its ids it was named. A bundle that revokes it later, or a file, revokes it anew. */
+export function withRestored(record: RevocationRecord, ids: readonly string[], at: number): RevocationRecord {
+  const revocations = record.revocations.map((entry) =>
+    isOf(entry, ids) && entry.restoredAt === undefined ? { ...entry, restoredAt: at } : entry,
+  );
+  return { ...record, revocations };
+}
+
+/** The revocations that hold. */
+export function revocationsInForce({ revocations }: RevocationRecord): readonly StoredRevocation[] {
+  return revocations.filter(({ restoredAt }) => restoredAt === undefined);
+}
+
+function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): boolean {
+  return ids.includes(keyId) || otherIds.some((id) => ids.includes(id));
+}
+
+function entryKey({ keyId, bundleId }: { readonly keyId: string; readonly bundleId?: BundleId | undefined }): string {
+  return `${keyId} ${bundleId ?? ''}`;
+}
+
+function stricter(one: StoredRevocation, other: StoredRevocation): StoredRevocation {
+  const { restoredAt: first, ...entry } = one;
+  const isRestored = first !== undefined && other.restoredAt !== undefined;
+  return {
+    ...entry,
+    otherIds: union(one.otherIds, other.otherIds),
+    at: Math.min(one.at, other.at),
+    ...(isRestored && { restoredAt: Math.max(first, other.restoredAt ?? first) }),
+  };
+}
+
+function union(one: readonly string[], other: readonly string[]): readonly string[] {
+  return [...new Set([...one, ...other])];
+}

@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { BlobCopy, BlobUnion } from '../../ports/blobs.ts';
+
+/** A blob that is not as it should be: its bytes have another digest, or they can't be read. */
+export type BadBlob = BadCopy & {
+  readonly digest: Digest;
+  /** Where the bad copy lies. */
+  readonly at: string;
+  /** Its file there. */
+  readonly file?: string;
+  /** Where another copy lies, which is taken from now on; undefined when there is none. */
+  readonly instead: string | undefined;
+};
+
+type BadCopy =
+  | { readonly kind: 'damaged'; readonly actual: Digest; readonly sizeBytes: number }
+  | { readonly kind: 'unreadable'; readonly why: string };
+
+/**
+ * Reads blobs from where they are served until one is found whose bytes have another digest and of which there is no other copy; without one, the
+ * first that can't be read and has none; else the first bad one. Used after the runtime refused an image, so that the bad blob can be named. Every
+ * bad copy that was read is distrusted, so that the next try takes another one.
+ */
+export async function findBadBlob(
+  digests: readonly Digest[],
+  source: Pick<BlobUnion, 'copiesOf'>,
+  signal: AbortSignal,
+): Promise<BadBlob | undefined> {
+  const found: BadBlob[] = [];
+  for (const digest of digests) {
+    const bad = await checkBlob(digest, source, signal);
+    if (bad !== undefined) found.push(bad);
+    if (bad?.kind === 'damaged' && bad.instead === undefined) return bad;
+  }
+  return found.find(({ instead }) => instead === undefined) ?? found.find(({ kind }) => kind === 'damaged') ?? found[0];
+}
+
+async function checkBlob(
+  digest: Digest,
+  source: Pick<BlobUnion, 'copiesOf'>,
+  signal: AbortSignal,
+): Promise<BadBlob | undefined> {
+  const [served] = await source.copiesOf(digest, signal);
+  const bad = served && (await checkCopy(digest, served, signal));
+  if (served === undefined || bad === undefined) return undefined;
+  served.distrust(bad.kind);
+  const [next] = await source.copiesOf(digest, signal);
+  const { label: at, file } = served;
+  return {
+    ...bad,
+    digest,
+    at,
+    ...(file !== undefined && { file }),
+    instead: next?.isTrusted === true ? next.label : undefined,
+  };
+}
+
+async function checkCopy(digest: Digest, copy: BlobCopy, signal: AbortSignal): Promise<BadCopy | undefined> {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of copy.read(0, signal)) {
+      hash.update(chunk);
+      sizeBytes += chunk.length;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    const isBad = error instanceof AppError && UNREADABLE.has(error.code);
+    return isBad ? { kind: 'unreadable', why: reasonOf(error) } : undefined;
+  }
+  const actual = digestFromHex(hash.digest('hex'));
+  return actual === digest ? undefined : { kind: 'damaged', actual, sizeBytes };
+}
+
+/** Of a medium, and of the node's own disk. */
+const UNREADABLE: ReadonlySet<string> = new Set(['media/read', 'store/blob']);

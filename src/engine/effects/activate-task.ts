@@ -1,0 +1,148 @@
+import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { parseReference } from '../../domain/model/reference.ts';
+import type { RuntimeImage } from '../../domain/model/runtime-image.ts';
+import { isStorageTrouble } from '../../domain/preload/disk-trouble.ts';
+import { type TagGoal, tagGoalsOf } from '../../domain/release/tags.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { RuntimePort } from '../../ports/runtime.ts';
+import type { TransferMeter } from '../../ports/transfers.ts';
+import { isRuntimeAway, probeMirror } from './mirror-probe.ts';
+
+/** What an activation needs. */
+export interface ActivationDependencies {
+  readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'removeTag'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests'>;
+}
+
+/**
+ * Gives a release all of its tags, as {@link giveTags}.
+ *
+ * @returns how many tags it has.
+ */
+export async function activateBundle(
+  bundle: StoredBundle,
+  deps: ActivationDependencies,
+  signal: AbortSignal,
+): Promise<number> {
+  const goals = tagGoalsOf(bundle);
+  await giveTags(goals, bundle, deps, signal);
+  return goals.length;
+}
+
+/**
+ * Gives tags to the images of a release: each tag that does not name its image yet is pulled from our registry and compared with what the
+ * runtime says. The first that came out wrong is taken away again and ends the activation.
+ *
+ * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our registry for its repository. Another registry,
+ * asked for a tag, may give another image.
+ *
+ * @returns the tags that did not name their images before.
+ * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry yet; `engine/tag-mismatch` (`retry`) when a tag
+ * names another image afterwards; what the pulls throw.
+ */
+export async function giveTags(
+  goals: readonly TagGoal[],
+  bundle: StoredBundle,
+  deps: ActivationDependencies,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { images, mirrorsTakeEffect, path } = await observed(deps.runtime, signal);
+  const open = goals.filter(({ tag, reference }) => !isSameImage(images.get(tag), images.get(reference)));
+  try {
+    if (mirrorsTakeEffect === 'late') {
+      for (const probe of probesFor(open)) await provenMirror(probe, deps, signal);
+    }
+    for (const goal of open) await giveTag(goal, bundle, deps.runtime, signal);
+  } catch (error) {
+    throw storageError(error, path) ?? error;
+  }
+  return open.map(({ tag }) => tag);
+}
+
+async function observed(runtime: ActivationDependencies['runtime'], signal: AbortSignal) {
+  const observation = await runtime.observe(signal);
+  if (observation.kind !== 'reachable') {
+    throw new AppError({ code: 'runtime/unreachable', message: observation.reason, disposition: 'retry' });
+  }
+  const { images, mirrorsTakeEffect, filesystem } = observation;
+  const named = images.flatMap((image) =>
+    [...image.repoDigests, ...image.repoTags].map((name) => [name, image] as const),
+  );
+  return { images: new Map(named), mirrorsTakeEffect, path: filesystem?.path };
+}
+
+/** What a person has to do about a storage that takes no writes; undefined for any other error. `path`: where the images lie. */
+function storageError(error: unknown, path: string | undefined): AppError | undefined {
+  if (!(error instanceof AppError) || !isStorageTrouble(error)) return undefined;
+  const where = path === undefined ? '' : ` (${path}, or where it stages blobs)`;
+  const message =
+    error.code === 'runtime/no-space'
+      ? `the runtime's storage${where} is full or its quota used up. Make room on it; stickpin goes on by itself`
+      : `the runtime's storage${where} is read-only. Look for errors of its disk in dmesg and remount it writable; stickpin goes on by itself`;
+  return new AppError({ code: error.code, message, disposition: 'wait', cause: error });
+}
+
+/** A runtime whose disk takes no writes may fail before it has come to our registry: that tells nothing of its mirrors. */
+function isStorageFailure(failure: unknown): boolean {
+  return failure instanceof AppError && isStorageTrouble(failure);
+}
+
+/** Images are the same to a runtime when they have the same configuration, whatever manifest they came by. */
+function isSameImage(tagged: RuntimeImage | undefined, own: RuntimeImage | undefined): boolean {
+  return tagged !== undefined && tagged.imageId === own?.imageId;
+}
+
+/** One image of each repository: of several repositories a runtime that has not reloaded yet may have the mirror of one only. */
+function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
+  return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
+}
+
+/** Nothing is pulled by it: the runtime has the image. */
+async function provenMirror(
+  [repository, digest]: readonly [string, Digest],
+  deps: ActivationDependencies,
+  signal: AbortSignal,
+): Promise<void> {
+  const end = await probeMirror(repository, digest, deps, signal);
+  signal.throwIfAborted();
+  if (end.isAsked) return;
+  if (isRuntimeAway(end) || isStorageFailure(end.failure)) throw end.failure;
+  const why = end.failure === undefined ? '' : `: ${reasonOf(end.failure)}`;
+  throw new AppError({
+    code: 'engine/mirror-unused',
+    message: `the runtime did not come to stickpin's registry for ${repository}; it has not taken up its mirror configuration (yet), and no tag is pulled before it has${why}`,
+    disposition: 'retry',
+  });
+}
+
+async function giveTag(
+  goal: TagGoal,
+  bundle: StoredBundle,
+  runtime: ActivationDependencies['runtime'],
+  signal: AbortSignal,
+): Promise<void> {
+  const before = await runtime.image(goal.reference, signal);
+  await runtime.pull(goal.tag, signal);
+  const tagged = await runtime.image(goal.tag, signal);
+  const own = await runtime.image(goal.reference, signal);
+  if (isSameImage(tagged, own) && !hasForeignManifest(tagged, before)) return;
+  if (tagged !== undefined) await runtime.removeTag(goal.tag, signal);
+  throw new AppError({
+    code: 'engine/tag-mismatch',
+    message: `${goal.tag} does not name ${goal.reference} after it was pulled for ${bundleTitle(bundle.payload)}; another source answers for this tag, see the runtime's registries configuration`,
+    disposition: 'retry',
+  });
+}
+
+/** Another manifest of the same configuration makes no other image, but the runtime lists a digest that the image did not have before. */
+function hasForeignManifest(after: RuntimeImage | undefined, before: RuntimeImage | undefined): boolean {
+  if (after === undefined || before === undefined) return false;
+  const known = new Set(before.repoDigests.map(digestIn));
+  return after.repoDigests.some((name) => !known.has(digestIn(name)));
+}
+
+function digestIn(name: string): string {
+  return name.slice(name.indexOf('@') + 1);
+}

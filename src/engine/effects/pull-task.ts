@@ -1,0 +1,237 @@
+import { bundleTitle, type Image } from '../../domain/model/bundle.ts';
+import { type Digest, shortDigest } from '../../domain/model/digest.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
+import type { FailedBlob } from '../../domain/state/bad-blob.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { BlobSource, BlobUnion } from '../../ports/blobs.ts';
+import type { PullErrorCode, RuntimePort } from '../../ports/runtime.ts';
+import type { TransferMeter } from '../../ports/transfers.ts';
+import { type BadBlob, findBadBlob } from '../blobs/find-damage.ts';
+import { documentsOf } from '../blobs/image-documents.ts';
+import type { StallWatch } from '../reporting/stall-watch.ts';
+import type { RetryPolicy } from '../tasks/failures.ts';
+
+/** What a pull needs. */
+export interface PullDependencies {
+  readonly runtime: Pick<RuntimePort, 'pull'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes' | 'unknownRequests' | 'damaged'>;
+  readonly stalls: StallWatch;
+  /** Where the registry finds blobs. */
+  readonly source: Omit<BlobUnion, 'onChange'>;
+  /** The image comes from its own registry, and its blobs are not at hand. */
+  readonly online?: boolean;
+}
+
+/** Why a pull failed, and how soon it may be tried again. */
+export interface PullFault {
+  readonly reason: Reason;
+  readonly retry: RetryPolicy;
+  /** The blob that is to blame, if one is. */
+  readonly blob?: FailedBlob;
+}
+
+/** How a pull ended. */
+export type PullEnd =
+  | {
+      readonly kind: 'pulled';
+      /** It was to come from our registry, which was never asked for its manifest: another source of the runtime gave it. */
+      readonly isElsewhere: boolean;
+    }
+  /** The runtime is being stopped; nothing is wrong with the image. */
+  | { readonly kind: 'interrupted' }
+  | ({ readonly kind: 'failed' } & PullFault);
+
+/**
+ * Has the runtime pull one image by digest from our registry, or from its own where that is wanted.
+ *
+ * @throws whatever aborted `signal`.
+ */
+export async function pullImage(
+  image: Image,
+  bundle: StoredBundle,
+  deps: PullDependencies,
+  signal: AbortSignal,
+): Promise<PullEnd> {
+  const { repository } = parseReference(image.reference);
+  const requests = () => deps.meter.manifestRequests(repository, image.digest);
+  const asked = requests();
+  const unknown = () => deps.meter.unknownRequests(repository);
+  const unknownBefore = unknown().count;
+  try {
+    const watched = {
+      what: `${image.reference} of ${bundleTitle(bundle.payload)}`,
+      layers: layersOf(image, bundle),
+      isAsked: () => requests() !== asked,
+    };
+    const pull = (inner: AbortSignal) => deps.runtime.pull(image.reference, inner);
+    // What comes from elsewhere does not pass by our registry: how it moves is not seen here.
+    await (deps.online === true ? pull(signal) : deps.stalls.guard(watched, signal, pull));
+    return { kind: 'pulled', isElsewhere: deps.online !== true && requests() === asked };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AppError && error.code === 'runtime/stopping') return { kind: 'interrupted' };
+    const isUnused = requests() === asked;
+    const notOffered = unknown().count === unknownBefore ? undefined : unknown().last;
+    const fault = await explain(error, { image, bundle, isUnused, notOffered }, deps, signal);
+    return { kind: 'failed', ...fault };
+  }
+}
+
+interface Failed {
+  readonly image: Image;
+  readonly bundle: StoredBundle;
+  /** The runtime never came to our mirror. */
+  readonly isUnused: boolean;
+  /** What it asked our registry for meanwhile, by digest, and was not given. */
+  readonly notOffered: Digest | undefined;
+}
+
+async function explain(
+  error: unknown,
+  failed: Failed,
+  deps: PullDependencies,
+  signal: AbortSignal,
+): Promise<PullFault> {
+  const code = error instanceof AppError ? error.code : 'runtime/pull-failed';
+  const what = `${failed.image.reference} of ${bundleTitle(failed.bundle.payload)}`;
+  const fault = (message: string, retry: RetryPolicy, as: string = code): PullFault => ({
+    reason: { code: as, message },
+    retry,
+  });
+  switch (code as PullErrorCode | 'engine/stalled') {
+    case 'runtime/unreachable':
+      return fault(`the runtime went away while pulling ${what}: ${reasonOf(error)}`, 'observed');
+    case 'runtime/no-space':
+      return fault(
+        `the runtime's disk is full while pulling ${what}; all pulls are stopped. Free space on it, stickpin goes on by itself`,
+        'backoff',
+      );
+    case 'runtime/read-only':
+      return fault(
+        `the runtime's storage is read-only while pulling ${what}; all pulls are stopped. Look for errors of its disk in dmesg and remount it writable, stickpin goes on by itself`,
+        'space',
+      );
+    case 'runtime/policy':
+      return fault(`the runtime's policy.json refuses ${what}: ${reasonOf(error)}`, 'person');
+    case 'engine/stalled':
+      return fault(reasonOf(error), 'backoff');
+    case 'runtime/cancelled':
+      return fault(`the pull of ${what} was cancelled by the runtime`, 'backoff');
+    case 'runtime/digest-mismatch':
+    case 'runtime/not-found':
+    case 'runtime/pull-failed':
+      if (deps.online === true) return fault(onlineMessage(failed.image, what, error), 'backoff');
+      return failed.isUnused
+        ? fault(
+            `the runtime did not come to stickpin's registry for ${what}; it has not taken up its mirror configuration (yet): ${reasonOf(error)}`,
+            'settling',
+            'engine/mirror-unused',
+          )
+        : ((await blobFault(failed, what, deps, signal)) ??
+            notInBundle(failed.notOffered, what) ??
+            fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff', 'runtime/pull-failed'));
+    default:
+      return fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff');
+  }
+}
+
+function onlineMessage({ reference }: Image, what: string, error: unknown): string {
+  const registry = repositoryOf(reference).split('/')[0];
+  return `${what} could not be pulled from ${registry}, where it comes from since no medium has its blobs: ${reasonOf(error)}`;
+}
+
+/** Names the blob that is damaged or lacking, if that is the cause. What is above others is looked at first: without a manifest the medium is gone. */
+async function blobFault(
+  { image, bundle }: Failed,
+  what: string,
+  deps: PullDependencies,
+  signal: AbortSignal,
+): Promise<PullFault | undefined> {
+  const gone: PullFault = {
+    reason: { code: 'media/gone', message: `the medium with ${what} was removed` },
+    retry: 'observed',
+  };
+  try {
+    const documents = await documentsOf(image.digest, deps.source, signal);
+    const layers = layersOf(image, bundle);
+    if (await firstAbsent([image.digest, ...layers], deps.source, signal)) return gone;
+    const lacking = await firstAbsent(documents, deps.source, signal);
+    if (lacking !== undefined) return lackingFault(lacking, what);
+    const sent = deps.meter.sentBytes();
+    const damaged = deps.meter.damaged();
+    const suspects = [...documents, ...layers.filter((digest) => sent.has(digest))];
+    const seen = suspects.filter((digest) => damaged.has(digest));
+    // What was seen to be damaged goes first: if nothing else has it, nothing else need be read.
+    const bad = await findBadBlob([...new Set([...seen, ...suspects])], deps.source, signal);
+    const [unsteady] = seen;
+    return bad === undefined ? unsteady && unsteadyFault(unsteady, bundle, image) : badBlobFault(bad, bundle, image);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AppError && error.code === 'media/gone') return gone;
+    return undefined; // a source that can't be read has told so to the registry, whose error the runtime hands on
+  }
+}
+
+async function firstAbsent(
+  digests: readonly Digest[],
+  source: BlobSource,
+  signal: AbortSignal,
+): Promise<Digest | undefined> {
+  for (const digest of digests) if ((await source.sizeOf(digest, signal)) === undefined) return digest;
+  return undefined;
+}
+
+function lackingFault(digest: Digest, what: string): PullFault {
+  const message = `the stick lacks blob ${digest}, the config of ${what}. Plug in the stick that carries it, or copy the bundle again.`;
+  const blob: FailedBlob = { digest, why: 'absent', isLast: true };
+  return { reason: { code: 'bundle/blob-missing', message }, retry: 'media', blob };
+}
+
+/** What is to come from media: what a delta leaves to its base is on none, and the runtime has it. */
+function layersOf(image: Image, { contents }: StoredBundle): readonly Digest[] {
+  return image.layers
+    .map((index) => contents.layers[index])
+    .flatMap((layer) => (layer === undefined || layer.inBase ? [] : [layer.digest]));
+}
+
+/** All that the bundle says the image needs is there, and still the runtime wanted more. */
+function notInBundle(digest: Digest | undefined, what: string): PullFault | undefined {
+  if (digest === undefined) return undefined;
+  const message = `the runtime asked for ${digest} to pull ${what}, and that is not in the bundle; make the bundle again for this node's platform`;
+  return { reason: { code: 'bundle/not-in-bundle', message }, retry: 'backoff' };
+}
+
+/** The bytes changed between two readings: the copy may be good, and the medium is not. */
+function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): PullFault {
+  const name = image.component ?? repositoryOf(image.reference);
+  const message = `Blob ${digest} of ${name} was read with other bytes than it has, and with the right ones when it was read again: the medium or its port is unreliable. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
+  const blob: FailedBlob = { digest, why: 'damaged', isLast: false };
+  return { reason: { code: 'media/blob-damaged', message }, retry: 'backoff', blob };
+}
+
+/** With another copy at hand the image is tried again from there at once; without, a person is to bring one. */
+function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFault {
+  const name = image.component ?? repositoryOf(image.reference);
+  const title = bundleTitle(bundle.payload);
+  const code = bad.kind === 'damaged' ? 'media/blob-damaged' : 'media/blob-unreadable';
+  const how =
+    bad.kind === 'damaged'
+      ? `is damaged on ${bad.at} (its ${bad.sizeBytes} bytes have digest ${shortDigest(bad.actual)})`
+      : `can't be read from ${bad.at}: ${bad.why}`;
+  const { digest, at: medium, file } = bad;
+  const isLast = bad.instead === undefined;
+  const blob: FailedBlob = { digest, why: bad.kind, medium, ...(file !== undefined && { file }), isLast };
+  const fault = (next: string, retry: RetryPolicy): PullFault => ({
+    blob,
+    reason: { code, message: `Blob ${bad.digest} of ${name} ${how}. ${next}` },
+    retry,
+  });
+  if (bad.instead === undefined) {
+    const next = `Copy ${title} to the stick again, or plug in another one.`;
+    return fault(next, bad.kind === 'damaged' ? 'media' : 'backoff');
+  }
+  const other = bad.instead === bad.at ? `another copy on ${bad.at}` : bad.instead;
+  return fault(`It is taken from ${other} instead; copy ${title} to ${bad.at} again.`, 'observed');
+}

@@ -1,0 +1,147 @@
+import type { Digest } from '../../domain/model/digest.ts';
+import type { Medium } from '../../domain/model/medium.ts';
+import type { RuntimeContainer } from '../../domain/model/runtime-container.ts';
+import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
+import type { ContainersSeen } from '../../domain/release/lifecycle.ts';
+import type { Observed, RunningTask } from '../../domain/state/state.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { withDeadline } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { DocumentStore, LayerStore } from '../../ports/blobs.ts';
+import type { MediaPort } from '../../ports/media.ts';
+import type { NodePort } from '../../ports/node.ts';
+import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
+import type { TrustPort } from '../../ports/trust.ts';
+import type { LayerKeeper } from '../blobs/layer-keeper.ts';
+import type { FailureLedger } from '../tasks/failures.ts';
+import type { MediaJobs } from '../tasks/media-jobs.ts';
+
+/** What a round looks at. */
+export interface ObserveDependencies {
+  readonly clock: Clock;
+  readonly media: MediaPort;
+  readonly runtime: RuntimePort;
+  readonly containers: ContainersPort;
+  readonly trust: TrustPort;
+  readonly node: NodePort;
+  readonly failures: FailureLedger;
+  readonly documents: Pick<DocumentStore, 'list'>;
+  readonly layers: Pick<LayerStore, 'list' | 'isBeside'>;
+  readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
+  readonly mediaJobs: Pick<MediaJobs, 'busy'>;
+  /** As in {@link Observed}. */
+  readonly keeping: () => Observed['keeping'];
+}
+
+/** How long the runtime may take to answer before it counts as unreachable. */
+const RUNTIME_DEADLINE_MS = 15_000;
+/** How long the clock service may take before the clock counts as not synchronised. */
+const CLOCK_DEADLINE_MS = 2_000;
+
+/**
+ * One observation. A part that can't be observed is itself an observation ("runtime unreachable"), never a hang and never an error; only an
+ * abort of `signal` throws.
+ */
+export async function observe(
+  deps: ObserveDependencies,
+  running: readonly RunningTask[],
+  last: Pick<
+    Observed,
+    | 'pinsRequested'
+    | 'pinLedger'
+    | 'floors'
+    | 'stateProblems'
+    | 'pinnedInVain'
+    | 'tagsGiven'
+    | 'obstacle'
+    | 'spentBundles'
+    | 'lastCarriers'
+  >,
+  needsContainers: (runtime: RuntimeObservation) => boolean,
+  signal: AbortSignal,
+): Promise<Observed> {
+  const [runtime, clockSynchronised, localBlobs] = await Promise.all([
+    observeRuntime(deps.runtime, signal),
+    observeClock(deps.node, signal),
+    observeLocalBlobs(deps, signal),
+    deps.media.refresh(signal),
+  ]);
+  const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
+  const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath));
+  const containers = needsContainers(runtime) ? await observeContainers(deps.containers, signal) : undefined;
+  return {
+    now: deps.clock.now(),
+    clockSynchronised,
+    arch: deps.node.arch,
+    trustRevision: deps.trust.revision(),
+    revocations: deps.trust.revocations(),
+    trust: deps.trust.inForce(),
+    media: mediaOf(deps),
+    localBlobs,
+    layersBesideImages,
+    copyingBytes: deps.keeper.copyingBytes(),
+    // In the same moment as what is busy: a medium that is not, and whose documents are not kept, is not being worked on.
+    keeping: deps.keeping(),
+    runtime,
+    containers,
+    boot: deps.node.boot(),
+    running,
+    failures: deps.failures.list(),
+    ...last,
+  };
+}
+
+function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
+  const busy = mediaJobs.busy();
+  return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
+}
+
+/** Images and containers as they are now; undefined when the runtime does not answer. Only an abort of `signal` throws. */
+export async function lookAtContainers(
+  { runtime, containers }: Pick<ObserveDependencies, 'runtime' | 'containers'>,
+  signal: AbortSignal,
+): Promise<ContainersSeen | undefined> {
+  const [seen, all] = await Promise.all([observeRuntime(runtime, signal), observeContainers(containers, signal)]);
+  return seen.kind !== 'reachable' || all === undefined ? undefined : { images: seen.images, containers: all };
+}
+
+async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promise<RuntimeObservation> {
+  try {
+    return await withDeadline('the container runtime', RUNTIME_DEADLINE_MS, signal, (inner) => runtime.observe(inner));
+  } catch (error) {
+    signal.throwIfAborted();
+    return { kind: 'unreachable', reason: reasonOf(error) };
+  }
+}
+
+/** Not known is not none: what hangs on containers then waits. */
+async function observeContainers(
+  port: ContainersPort,
+  signal: AbortSignal,
+): Promise<readonly RuntimeContainer[] | undefined> {
+  try {
+    return await withDeadline('the container runtime', RUNTIME_DEADLINE_MS, signal, (inner) => port.containers(inner));
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
+}
+
+/** A disk of our own that can't be read has nothing; the media may. */
+async function observeLocalBlobs(
+  { documents, layers }: Pick<ObserveDependencies, 'documents' | 'layers'>,
+  signal: AbortSignal,
+): Promise<ReadonlySet<Digest>> {
+  const lists = await Promise.allSettled([documents.list(), layers.list()]);
+  signal.throwIfAborted();
+  return new Set(lists.flatMap((list) => (list.status === 'fulfilled' ? [...list.value] : [])));
+}
+
+async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolean> {
+  try {
+    return await withDeadline('the clock service', CLOCK_DEADLINE_MS, signal, (inner) => node.clockSynchronised(inner));
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  }
+}

@@ -1,0 +1,38 @@
+import { failedTasks } from '../../domain/decide/activation.ts';
+import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { News } from '../../domain/model/event.ts';
+import { refusalReason, refusalsOf } from '../../domain/preload/refusal.ts';
+import type { Snapshot } from '../../domain/report/events.ts';
+
+/** Tells of images that the node's policy.json refuses. */
+export interface Refusals {
+  /** What is to be told after this round. */
+  newsOf(snapshot: Snapshot): News[];
+}
+
+/**
+ * A policy refuses images by the hundred, and does so again at each try. The first one of a bundle is told at once, and when all were tried there is one
+ * more line with their number; from then on only another number is news.
+ */
+export function createRefusals(): Refusals {
+  const told = new Map<BundleId, number>();
+  return {
+    newsOf: ({ observed, assessment }) =>
+      assessment.bundles.flatMap(({ bundle, pullableImages }): News[] => {
+        const { bundleId } = bundle;
+        const refused = refusalsOf(bundle, observed.failures);
+        const before = told.get(bundleId) ?? 0;
+        const waiting = failedTasks(observed, 'pull');
+        const isUnderWay =
+          observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
+          pullableImages.some(({ reference }) => !waiting.has(reference));
+        if (refused.length === before || (before > 0 && isUnderWay)) return [];
+        told.set(bundleId, refused.length);
+        const reason = refusalReason(bundleTitle(bundle.payload), refused);
+        return reason === undefined
+          ? []
+          : [{ kind: 'policyRefused', level: 'warn', bundleId, message: reason.message }];
+      }),
+  };
+}

@@ -1,0 +1,127 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
+import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { News } from '../../domain/model/event.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import type { Effect } from '../../domain/state/effect.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import { oneLine, plainText } from '../../platform/plain-text.ts';
+import type { EventRow, StateStore } from '../../ports/state.ts';
+
+/** Tells what happened, to the journal and to the history. */
+export interface Narrator {
+  /** Logs and records. What can't be recorded is logged all the same; never throws. */
+  tell(news: News): void;
+  /** The history row of `news`, for a transaction that records more than that; log it afterwards with {@link Narrator.log}. */
+  row(news: News): EventRow;
+  log(news: News): void;
+  /** An effect failed. The same failure is told once until another one comes or a minute has passed; the reason is returned. */
+  tellFailure(effect: Effect, assessment: Assessment, error: unknown): Reason;
+}
+
+/** What a narrator writes to. */
+export interface NarratorDependencies {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly store: StateStore;
+}
+
+const REPEAT_MS = 60_000;
+
+/** A narrator with nothing told yet. */
+export function createNarrator({ clock, log, store }: NarratorDependencies): Narrator {
+  let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
+  const row = ({ kind, message, bundleId, medium }: News): EventRow => ({
+    at: clock.now(),
+    kind,
+    message: oneLine(message),
+    ...(bundleId !== undefined && { bundleId }),
+    ...(medium !== undefined && { medium: plainText(medium) }),
+  });
+  const write = ({ kind, level, message, bundleId, medium, digest, file, image }: News) => {
+    const fields = {
+      messageId: messageIds[kind],
+      ...(bundleId !== undefined && { bundleId }),
+      ...(medium !== undefined && { medium }),
+      ...(digest !== undefined && { digest }),
+      ...(file !== undefined && { file }),
+      ...(image !== undefined && { image }),
+    };
+    log[level](fields, message);
+  };
+  let isHistoryBroken = false;
+  const tell = (news: News) => {
+    write(news);
+    try {
+      store.append(row(news));
+      isHistoryBroken = false;
+    } catch (error) {
+      // The journal has it; a full disk must not keep the rest from going on.
+      if (!isHistoryBroken) log.error({ err: error }, `The history can't be written: ${reasonOf(error)}`);
+      isHistoryBroken = true;
+    }
+  };
+  return {
+    row,
+    log: write,
+    tell,
+    tellFailure: (effect, assessment, error) => {
+      const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
+      const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
+      const now = clock.monotonic();
+      if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
+      lastFailure = { message, at: now };
+      write({ kind: 'roundFailed', level: 'warn', message });
+      return reason;
+    },
+  };
+}
+
+function titleOf(bundleId: BundleId, adoptions: Assessment['adoptions']): string {
+  const bundle = adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId)?.found.bundle;
+  return bundle === undefined ? bundleId : bundleTitle(bundle.payload);
+}
+
+function doing(effect: Effect, { adoptions }: Assessment): string {
+  switch (effect.kind) {
+    case 'mount-medium':
+      return `Mounting ${effect.mediumId}`;
+    case 'read-medium':
+      return `Reading ${effect.mediumId}`;
+    case 'keep-documents':
+      return `Keeping the manifests of ${titleOf(effect.bundleId, adoptions)}`;
+    case 'adopt-bundle':
+      return `Taking up ${titleOf(effect.bundleId, adoptions)}`;
+    case 'apply-pins':
+      return 'Rendering the pins';
+    case 'apply-mirrors':
+      return 'Rendering the mirrors';
+    case 'record-signers':
+      return 'Recording who signed a bundle';
+    case 'record-bad-blobs':
+      return 'Recording what is damaged of a bundle';
+    case 'record-ready':
+      return 'Recording a bundle as ready';
+    case 'resume-preload':
+      return 'Going on with a preload';
+    case 'cancel':
+      return `Breaking off a ${effect.task.kind}`;
+    case 'record-soak':
+      return 'Recording how long a release has run';
+    case 'record-active':
+    case 'record-proven':
+    case 'record-rolled-back':
+    case 'request-activation':
+    case 'take-over':
+      return 'Recording what became of a release';
+    case 'retire':
+      return 'Retiring a release';
+    case 'remove-images':
+      return 'Removing images of a retired release';
+    case 'start':
+      return `Starting a ${effect.task.kind}`;
+  }
+}

@@ -1,0 +1,116 @@
+import type { Digest } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { BlobFlow, TransferMeter } from '../../ports/transfers.ts';
+
+/** What a stall watch needs. */
+export interface StallDependencies {
+  readonly clock: Clock;
+  readonly meter: Pick<TransferMeter, 'flow'>;
+  /** How long nothing may move. */
+  readonly stallMs: number;
+}
+
+/** What one pull is known by. */
+export interface WatchedPull {
+  readonly what: string;
+  readonly layers: readonly Digest[];
+  /** Whether the runtime has come for its manifest since the pull began. */
+  readonly isAsked: () => boolean;
+}
+
+/** Watches running pulls for stalls. */
+export interface StallWatch {
+  /**
+   * Runs `work` and aborts its signal when it stalls.
+   *
+   * @throws AppError `engine/stalled` (`retry`) when it did; what `work` throws otherwise.
+   */
+  guard(pull: WatchedPull, signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
+}
+
+interface Watched {
+  readonly pull: WatchedPull;
+  flow: BlobFlow;
+  isAsked: boolean;
+}
+
+const TICK_MS = 1_000;
+
+/**
+ * Notices pulls that have stalled. There is no limit to how long a pull takes; what is counted is the time without a byte, while
+ *
+ * - the registry has a transfer open for it and its medium, which is there, gives nothing; or
+ * - the runtime takes nothing of an open transfer, or has asked for nothing yet, and no other pull is being stored: a runtime that unpacks one image
+ *   to a slow disk may keep the others waiting.
+ *
+ * Not counted is the time in which a transfer waits for its medium to come back, and that in which the runtime has got all that it asked for:
+ * it unpacks then, as long as that takes. Every byte and every new request start the count anew.
+ */
+export function createStallWatch({ clock, meter, stallMs }: StallDependencies): StallWatch {
+  const all = new Set<Watched>();
+
+  /** Why the time that passes counts, or undefined when it does not. */
+  function causeFor(watched: Watched): string | undefined {
+    const { open, awaitingMedium, awaitingRuntime } = watched.flow;
+    if (open > awaitingMedium + awaitingRuntime) return 'the medium gives nothing';
+    const othersAreStored = [...all].some((other) => other !== watched && isStored(other));
+    if (othersAreStored) return undefined;
+    if (awaitingRuntime > 0) return 'the runtime takes nothing';
+    return open === 0 && !watched.isAsked ? 'the runtime asks for nothing' : undefined;
+  }
+
+  async function watch(watched: Watched, end: AbortSignal): Promise<string> {
+    let countedMs = 0;
+    for (let last = clock.monotonic(); ; ) {
+      await clock.sleep(Math.min(TICK_MS, stallMs), end);
+      const passedMs = clock.monotonic() - last;
+      last += passedMs;
+      const before = { ...watched };
+      watched.flow = meter.flow(watched.pull.layers);
+      watched.isAsked = watched.pull.isAsked();
+      const isMoved = watched.flow.sentBytes !== before.flow.sentBytes || watched.flow.opened !== before.flow.opened;
+      const cause = causeFor(watched);
+      if (isMoved || watched.isAsked !== before.isAsked) countedMs = 0;
+      else if (cause !== undefined) countedMs += passedMs;
+      if (cause !== undefined && countedMs >= stallMs) return cause;
+    }
+  }
+
+  return {
+    guard: async (pull, signal, work) => {
+      const watched: Watched = { pull, flow: meter.flow(pull.layers), isAsked: false };
+      const over = new AbortController();
+      const stalled = new AbortController();
+      all.add(watched);
+      const watching = watch(watched, over.signal).then(
+        (cause) => stalled.abort(stallError(pull.what, cause, stallMs)),
+        () => undefined, // the pull is over
+      );
+      try {
+        await work(AbortSignal.any([signal, stalled.signal]));
+      } catch (error) {
+        signal.throwIfAborted();
+        stalled.signal.throwIfAborted();
+        throw error;
+      } finally {
+        all.delete(watched);
+        over.abort();
+        await watching;
+      }
+    },
+  };
+}
+
+/** The runtime has got all that it asked for: what lasts now is its own work. */
+function isStored({ flow, isAsked }: Watched): boolean {
+  return isAsked && flow.open === 0;
+}
+
+function stallError(what: string, cause: string, stallMs: number): AppError {
+  return new AppError({
+    code: 'engine/stalled',
+    message: `the pull of ${what} has stalled: not a byte in ${Math.round(stallMs / 1_000)} s, since ${cause}. It was broken off`,
+    disposition: 'retry',
+  });
+}

@@ -1,0 +1,52 @@
+import type { Clock } from '../../platform/clock.ts';
+
+/** Lets one loop sleep until somebody wants it. */
+export interface Wake {
+  /** Ends the present wait, or the next one at once. */
+  kick(): void;
+  /** Ends the present wait, or the next one, when the clock's monotonic time reaches `at`. */
+  kickAt(at: number): void;
+  /** Resolves after a kick or after `ms`; also, without a throw, when `signal` aborts. */
+  wait(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+/** A wake without a kick pending. */
+export function createWake(clock: Clock): Wake {
+  let isPending = false;
+  let dueAt = Number.POSITIVE_INFINITY;
+  let interrupt: AbortController | undefined;
+
+  /** Until something else than the time ends it. */
+  async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+    const own = new AbortController();
+    const stop = () => own.abort();
+    interrupt = own;
+    // Not AbortSignal.any(): in Node 20 each use leaves an entry on a signal that lives as long as the daemon.
+    signal.addEventListener('abort', stop, { once: true });
+    await clock.sleep(ms, own.signal).catch(() => undefined);
+    signal.removeEventListener('abort', stop);
+    interrupt = undefined;
+  }
+
+  return {
+    kick: () => {
+      isPending = true;
+      interrupt?.abort();
+    },
+    kickAt: (at) => {
+      if (at >= dueAt) return;
+      dueAt = at;
+      interrupt?.abort();
+    },
+    wait: async (ms, signal) => {
+      const endAt = clock.monotonic() + ms;
+      for (;;) {
+        const leftMs = Math.min(endAt, dueAt) - clock.monotonic();
+        if (isPending || signal.aborted || leftMs <= 0) break;
+        await sleep(leftMs, signal);
+      }
+      isPending = false;
+      dueAt = Number.POSITIVE_INFINITY;
+    },
+  };
+}

@@ -1,7 +1,0 @@
-import type { CommandAdapters } from '../cli/command-adapters.ts';
-import { examineNode } from '../doctor/examine-node.ts';
-import { rehearseBundle } from './rehearse-bundle.ts';
-import { serveBundle } from './serve-bundle.ts';
-
-/** The adapters of the command line, put together. */
-export const commandAdapters: CommandAdapters = { serveBundle, rehearseBundle, examineNode };

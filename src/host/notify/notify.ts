@@ -1,0 +1,87 @@
+import type { Log } from '../../platform/log.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import type { ServiceNotifier } from '../../ports/node.ts';
+import { createDatagramSender, type DatagramSender } from './datagram-sender.ts';
+
+/** A {@link ServiceNotifier} that also feeds the watchdog and holds a socket. */
+export interface SystemdNotifier extends ServiceNotifier {
+  /** Ends the watchdog's timer and closes the socket. */
+  dispose(): void;
+}
+
+/** What {@link createServiceNotifier} needs. */
+export interface NotifierDeps {
+  /** `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are read from it and removed, so that no child has them. */
+  readonly env: NodeJS.ProcessEnv;
+  /** Asked before each `WATCHDOG=1`; while it says false, systemd is left to restart the service. */
+  readonly healthy: () => boolean;
+  readonly log: Log;
+  /** CLOCK_MONOTONIC in microseconds; default the machine's. */
+  readonly monotonicUsec?: () => bigint;
+  readonly pid?: number;
+}
+
+/**
+ * The notifier of this service: sd_notify(3), sd_watchdog_enabled(3). Every call does nothing when `NOTIFY_SOCKET` is not set, or names an
+ * abstract socket: those can't be reached from here, and systemd's own is a path (`/run/systemd/notify`).
+ */
+export async function createServiceNotifier(deps: NotifierDeps): Promise<SystemdNotifier> {
+  const { NOTIFY_SOCKET: path, WATCHDOG_USEC: usec, WATCHDOG_PID: watchdogPid } = deps.env;
+  for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete deps.env[name];
+  if (path === undefined || path === '') return silent;
+  if (!path.startsWith('/')) {
+    deps.log.warn(
+      { path },
+      'NOTIFY_SOCKET is no path in the filesystem, so systemd is not told of start, status and stop',
+    );
+    return silent;
+  }
+  const sender = await createDatagramSender(path);
+  const isOurs = watchdogPid === undefined || Number(watchdogPid) === (deps.pid ?? process.pid);
+  const timer = isOurs ? startWatchdog(Number(usec ?? 0), deps.healthy, sender) : undefined;
+  return notifierOn(sender, timer, deps.monotonicUsec ?? (() => process.hrtime.bigint() / 1000n));
+}
+
+const silent: SystemdNotifier = {
+  ready: () => undefined,
+  status: () => undefined,
+  reloading: () => undefined,
+  stopping: () => undefined,
+  dispose: () => undefined,
+};
+
+function notifierOn(
+  sender: DatagramSender,
+  timer: NodeJS.Timeout | undefined,
+  monotonicUsec: () => bigint,
+): SystemdNotifier {
+  let lastStatus: string | undefined;
+  const tell = (...lines: readonly string[]): void => {
+    sender.send(Buffer.from(lines.join('\n')));
+  };
+  return {
+    ready: () => tell('READY=1'),
+    status: (line) => {
+      const status = oneLine(line);
+      if (status === lastStatus) return;
+      lastStatus = status;
+      tell(`STATUS=${status}`);
+    },
+    reloading: () => tell('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`),
+    stopping: () => tell('STOPPING=1'),
+    dispose: () => {
+      clearInterval(timer);
+      sender.close();
+    },
+  };
+}
+
+/** Half of the limit, as sd_watchdog_enabled(3) advises. */
+function startWatchdog(usec: number, healthy: () => boolean, sender: DatagramSender): NodeJS.Timeout | undefined {
+  if (!(usec > 0)) return undefined;
+  const timer = setInterval(() => {
+    if (healthy()) sender.send(Buffer.from('WATCHDOG=1'));
+  }, usec / 2000);
+  timer.unref();
+  return timer;
+}

@@ -1,0 +1,107 @@
+import { variant } from '../../dbus/message-bus.ts';
+import type { SystemBus } from '../../dbus/system-bus.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { UnitControl } from '../../ports/node.ts';
+import { busProperty } from './bus-property.ts';
+import { MANAGER, SYSTEMD } from './systemd-names.ts';
+import { asUnitError } from './unit-error.ts';
+import { type UnitEvent, watchDeviceUnits, watchUnit } from './unit-events.ts';
+import { createJobRunner } from './unit-jobs.ts';
+
+/** A filesystem to mount by a transient unit (systemd.mount(5)). */
+interface MountRequest {
+  /** `run-stickpin-media-7\x2dsdb1.mount`; must be the escaped form of `where`. */
+  readonly unit: string;
+  readonly description: string;
+  readonly what: string;
+  readonly where: string;
+  readonly type: string;
+  /** Comma-separated, as in fstab(5). */
+  readonly options: string;
+}
+
+/** systemd's manager over D-Bus (org.freedesktop.systemd1(5)), as far as stickpin needs it. */
+export interface SystemdManager extends UnitControl {
+  /** Names of the units in memory that fit one of the fnmatch(3) patterns. Loads nothing. */
+  listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
+  /**
+   * One property of a unit in memory, or undefined when there is no such unit. `iface` is the last part: `Unit`, `Device`, `Mount`.
+   *
+   * @throws AppError `host/unit` (`retry`)
+   */
+  unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
+  /** Calls `listener` for device units and with `resync` after each connection to the bus. */
+  onDeviceUnit(listener: (event: UnitEvent) => void): Unsubscribe;
+  /** Starts a transient mount unit that goes away with its device; resolves when mounted. @throws AppError `host/unit` (`retry`) */
+  mount(request: MountRequest, signal: AbortSignal): Promise<void>;
+  /** `StopUnit(name, "replace")`; resolves when the job is done, at once when there is no such unit. @throws AppError `host/unit` */
+  stopUnit(unit: string, signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Makes a {@link SystemdManager} on `bus`. `onDeviceUnit` and `onUnitChange` are best called before the bus is started.
+ *
+ * It calls methods by hand: introspection proxies would parse the manager's 100 KiB of XML at each start.
+ */
+export function createSystemdManager(deps: { readonly bus: SystemBus }): SystemdManager {
+  const { bus } = deps;
+  const call = async (
+    member: string,
+    signature: string,
+    body: readonly unknown[],
+    signal: AbortSignal,
+  ): Promise<readonly unknown[]> => bus.call({ ...MANAGER, member, signature, body }, signal);
+  const runJob = createJobRunner(bus);
+
+  return {
+    listUnits: async (patterns, signal) => {
+      const [units] = await call('ListUnitsByPatterns', 'asas', [[], [...patterns]], signal);
+      return (units as readonly (readonly unknown[])[]).map(([name]) => String(name));
+    },
+    unitProperty: async (unit, iface, name, signal) => {
+      try {
+        // GetUnit first: asking a unit's object for a property would load the unit and so bring back what just went.
+        const [path] = await call('GetUnit', 's', [unit], signal);
+        const asked = { destination: SYSTEMD, path: String(path), iface: `${SYSTEMD}.${iface}`, name };
+        return await busProperty(bus, asked, signal);
+      } catch (error) {
+        const failure = asUnitError(`Reading ${name} of`, unit, error);
+        if (failure instanceof AppError && failure.code === 'host/no-such-unit') return undefined;
+        throw failure;
+      }
+    },
+    onDeviceUnit: (listener) => watchDeviceUnits(bus, listener),
+    onUnitChange: (unit, listener) => watchUnit(bus, unit, listener),
+    reloadUnit: async (unit, signal) => {
+      await runJob('Reloading', unit, () => call('ReloadUnit', 'ss', [unit, 'replace'], signal), signal);
+    },
+    stopUnit: async (unit, signal) => {
+      try {
+        await runJob('Stopping', unit, () => call('StopUnit', 'ss', [unit, 'replace'], signal), signal);
+      } catch (error) {
+        if (!(error instanceof AppError && error.code === 'host/no-such-unit')) throw error;
+      }
+    },
+    mount: async (request, signal) => {
+      const start = () =>
+        call('StartTransientUnit', 'ssa(sv)a(sa(sv))', [request.unit, 'fail', mountProperties(request), []], signal);
+      await runJob(`Mounting ${request.what} (${request.type}) at ${request.where} by`, request.unit, start, signal);
+    },
+  };
+}
+
+/** LazyUnmount: fact 26. CollectMode: a failed mount must not stay in memory and keep its device's unit there too. */
+function mountProperties(request: MountRequest): readonly unknown[] {
+  return [
+    ['Description', variant('s', request.description)],
+    ['What', variant('s', request.what)],
+    ['Where', variant('s', request.where)],
+    ['Type', variant('s', request.type)],
+    ['Options', variant('s', request.options)],
+    ['LazyUnmount', variant('b', true)],
+    // Of folders that systemd makes on the way: only root reads what others plugged in.
+    ['DirectoryMode', variant('u', 0o700)],
+    ['CollectMode', variant('s', 'inactive-or-failed')],
+  ];
+}

@@ -1,0 +1,27 @@
+import { BusErrorReply } from '../../dbus/message-bus.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { SYSTEMD } from './systemd-names.ts';
+
+/** Codes of errors of the room host. */
+export type HostErrorCode = 'host/unit' | 'host/no-such-unit';
+
+/** The error for a job that systemd ran and that ended badly, as `failed` or `timeout` (JobRemoved). */
+export function jobFailed(doing: string, unit: string, result: string): AppError<HostErrorCode> {
+  return new AppError({
+    code: 'host/unit',
+    message: `${doing} ${unit} ended with "${result}"; see 'journalctl -u ${unit}'`,
+    disposition: 'retry',
+  });
+}
+
+/** An error reply of systemd as AppError `host/no-such-unit` or `host/unit`; anything else as it is. */
+export function asUnitError(doing: string, unit: string, error: unknown): unknown {
+  if (!(error instanceof BusErrorReply)) return error;
+  const code: HostErrorCode = error.errorName === `${SYSTEMD}.NoSuchUnit` ? 'host/no-such-unit' : 'host/unit';
+  return new AppError({
+    code,
+    message: `${doing} ${unit} was refused by systemd: ${reasonOf(error)} (${error.errorName})`,
+    disposition: 'retry',
+    cause: error,
+  });
+}

@@ -1,0 +1,97 @@
+import { BusErrorReply, type BusSignal, unwrapVariant } from '../../dbus/message-bus.ts';
+import type { SystemBus } from '../../dbus/system-bus.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import { loadedUnitProperty } from './loaded-unit.ts';
+import { MANAGER, MANAGER_SIGNALS, PROPERTIES, SYSTEMD } from './systemd-names.ts';
+import { unitObjectPath, unitOfObjectPath } from './unit-object.ts';
+
+/** A unit that came into memory, left it, or changed. `resync`: signals may have been missed, look at everything again. */
+export type UnitEvent =
+  | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
+  | { readonly kind: 'resync' };
+
+/** The calls below end with the connection; nobody else has a reason to stop them. */
+const forever = new AbortController().signal;
+
+/** Device units that come, go and change; `resync` after each connection. */
+export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) => void): Unsubscribe {
+  const byName = (kind: 'new' | 'removed') => (signal: BusSignal) => {
+    const unit = String(signal.body[0]);
+    if (unit.endsWith('.device')) listener({ kind, unit });
+  };
+  const resync = (): void => {
+    subscribeToSignals(bus, forever).then(
+      () => listener({ kind: 'resync' }),
+      () => undefined, // there is no connection now; the next one starts over
+    );
+  };
+  const stops = [
+    bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitNew' }, byName('new')),
+    bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitRemoved' }, byName('removed')),
+    // A unit that something else keeps in memory announces a new device by this alone.
+    bus.onSignal(
+      { sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${SYSTEMD}.Device` },
+      (signal) => listener({ kind: 'changed', unit: unitOfObjectPath(signal.path) }),
+    ),
+    bus.onConnected(resync),
+  ];
+  resync();
+  return () => {
+    for (const stop of stops) stop();
+  };
+}
+
+/** Asks systemd to send signals, which it does only while somebody wants them. Idempotent. */
+export async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): Promise<void> {
+  try {
+    await bus.call({ ...MANAGER, member: 'Subscribe' }, signal);
+  } catch (error) {
+    if (!(error instanceof BusErrorReply && error.errorName === `${SYSTEMD}.AlreadySubscribed`)) throw error;
+  }
+}
+
+/** Calls `listener` when `ActiveState` or `MainPID` of the unit changed, and after each connection, with `ActiveState` where it is known. */
+export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?: string) => void): Unsubscribe {
+  const path = unitObjectPath(unit);
+  const last = new Map<string, unknown>();
+  const onProperties = (signal: BusSignal): void => {
+    const changed = signal.body[1] as Readonly<Record<string, unknown>>;
+    let differs = false;
+    for (const name of ['ActiveState', 'MainPID']) {
+      if (!(name in changed)) continue;
+      const value = unwrapVariant(changed[name]);
+      differs ||= last.get(name) !== value;
+      last.set(name, value);
+    }
+    if (differs) tell();
+  };
+  let isOver = false;
+  const tell = (): void => {
+    if (isOver) return;
+    const activeState = last.get('ActiveState');
+    listener(typeof activeState === 'string' ? activeState : undefined);
+  };
+  /** Asks for what signals told before anybody listened. */
+  const ask = async (): Promise<void> => {
+    last.clear();
+    try {
+      await subscribeToSignals(bus, forever);
+      const activeState = await loadedUnitProperty(bus, unit, 'Unit', 'ActiveState', forever);
+      if (!last.has('ActiveState')) last.set('ActiveState', activeState);
+    } catch {
+      // There is no connection now, or no such unit.
+    }
+  };
+  const stops = [
+    bus.onSignal({ sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', path }, onProperties),
+    bus.onConnected(() => void ask().then(tell)),
+  ];
+  void ask().then(() => {
+    // Whoever watches has looked at the rest already.
+    if (last.get('ActiveState') === 'deactivating') tell();
+  });
+  return () => {
+    isOver = true;
+    for (const stop of stops) stop();
+  };
+}

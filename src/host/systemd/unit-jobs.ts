@@ -1,0 +1,82 @@
+import type { SystemBus } from '../../dbus/system-bus.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { MANAGER_SIGNALS } from './systemd-names.ts';
+import { asUnitError, type HostErrorCode, jobFailed } from './unit-error.ts';
+import { subscribeToSignals } from './unit-events.ts';
+
+/**
+ * Runs `start`, which returns a job's path, and waits for `JobRemoved` of that job.
+ *
+ * @throws AppError `host/unit` (`retry`) when systemd refuses or the job fails; `host/no-such-unit` (`retry`).
+ */
+export type JobRunner = (
+  doing: string,
+  unit: string,
+  start: () => Promise<readonly unknown[]>,
+  signal: AbortSignal,
+) => Promise<void>;
+
+/** Makes a {@link JobRunner}. */
+export function createJobRunner(bus: SystemBus): JobRunner {
+  return async (doing, unit, start, signal) => {
+    const watch = watchJobs(bus);
+    try {
+      await subscribeToSignals(bus, signal);
+      const [job] = await start();
+      const result = await watch.resultOf(String(job), signal);
+      if (result === undefined) throw connectionLost(doing, unit);
+      if (result !== 'done' && result !== 'skipped') throw jobFailed(doing, unit, result);
+    } catch (error) {
+      throw asUnitError(doing, unit, error);
+    } finally {
+      watch.stop();
+    }
+  };
+}
+
+interface JobWatch {
+  /** As in JobRemoved; undefined when the connection broke meanwhile, so that nobody knows. */
+  resultOf(job: string, signal: AbortSignal): Promise<string | undefined>;
+  stop(): void;
+}
+
+/** Watches from before the job exists: a short one is over before its path is known here. */
+function watchJobs(bus: SystemBus): JobWatch {
+  const results = new Map<string, string>();
+  let lost = false;
+  let wake: () => void = () => undefined;
+  const stopSignals = bus.onSignal({ ...MANAGER_SIGNALS, member: 'JobRemoved' }, ({ body }) => {
+    results.set(String(body[1]), String(body[3]));
+    wake();
+  });
+  const stopConnected = bus.onConnected(() => {
+    lost = true;
+    wake();
+  });
+  return {
+    resultOf: (job, signal) =>
+      new Promise((resolve, reject) => {
+        const onAbort = (): void => reject(signal.reason);
+        wake = () => {
+          if (!results.has(job) && !lost) return;
+          signal.removeEventListener('abort', onAbort);
+          resolve(results.get(job));
+        };
+        signal.throwIfAborted();
+        signal.addEventListener('abort', onAbort, { once: true });
+        wake();
+      }),
+    stop: () => {
+      stopSignals();
+      stopConnected();
+    },
+  };
+}
+
+function connectionLost(doing: string, unit: string): AppError<HostErrorCode> {
+  return new AppError({
+    code: 'host/unit',
+    message: `${doing} ${unit}: the connection to systemd broke before the job was over`,
+    disposition: 'retry',
+  });
+}

@@ -1,0 +1,175 @@
+import { access, readdir, readFile, rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { filesystemMount, filesystemRefusal } from '../../domain/model/filesystems.ts';
+import type { MediumId } from '../../domain/model/medium.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { MountEntry } from '../mount/mountinfo.ts';
+import { panicsOnError } from '../mount/panic-option.ts';
+import type { MediaErrorCode, PluggedMedium } from '../provider/media-provider.ts';
+import { makePrivateFolder } from '../provider/private-folder.ts';
+import { type Device, type MachinePaths, readMounts } from './device.ts';
+import type { DeviceUnits } from './device-units.ts';
+import { unitNameOfPath } from './unit-name.ts';
+
+/** What {@link createPluggedDevice} needs. */
+export interface PluggedDeviceDeps {
+  readonly units: DeviceUnits;
+  /** Directory of our mount points: `/run/stickpin/media`. */
+  readonly mountDirectory: string;
+  /** What may be mounted, by udev's `ID_FS_TYPE`. */
+  readonly filesystems: readonly string[];
+  readonly paths: MachinePaths;
+}
+
+const RELEASE_TIMEOUT_MS = 30_000;
+
+/** A stick (or disc, or card) as a medium. It is read where it is mounted already, else mounted at `<mountDirectory>/<mediumId>`. */
+export function createPluggedDevice(mediumId: MediumId, device: Device, deps: PluggedDeviceDeps): PluggedMedium {
+  const where = join(deps.mountDirectory, mediumId);
+  const unit = unitNameOfPath(where, 'mount');
+  let isOurs = false;
+  return {
+    mediumId,
+    label: device.name,
+    layout: 'medium',
+    mount: async (signal) => {
+      const present = await usableMount(device, unit, where, deps, signal);
+      isOurs = present === undefined || present === where;
+      if (present === undefined) await mount(device, unit, where, deps, signal);
+      // Between the look at the device and the mount it may have been swapped for another one of the same name.
+      if (!(await isSame(device))) throw gone(device);
+      return present ?? where;
+    },
+    isThere: () => isSame(device),
+    mountPoints: (mounts) => wholeMountsOf(device, mounts).map(({ mountPoint }) => mountPoint),
+    release: async () => {
+      if (!isOurs) return;
+      await deps.units.stopUnit(unit, AbortSignal.timeout(RELEASE_TIMEOUT_MS)).catch(() => undefined);
+      await rmdir(where).catch(() => undefined); // what is still mounted stays, systemd unmounts it
+    },
+  };
+}
+
+/**
+ * Where it is mounted already and may be read. A mount of ours that an earlier version or other settings made, and that would not be made now, is
+ * taken away.
+ *
+ * @throws AppError `media/in-use` (`reject`) when somebody else has mounted it such that reading it may stop this machine
+ */
+async function usableMount(
+  device: Device,
+  unit: string,
+  where: string,
+  { units, paths, filesystems }: PluggedDeviceDeps,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const mounts = wholeMountsOf(device, await readMounts(paths));
+  const [any] = mounts;
+  if (any === undefined) return undefined;
+  // All mounts of a device share the option. Nothing is read before it is known, since the first read may be one too many.
+  const panics = await panicsOnError(any, device.name, paths.ext4);
+  const foreign = mounts.find(({ mountPoint }) => mountPoint !== where);
+  if (panics !== false && foreign !== undefined) throw panicking(device, foreign.mountPoint);
+  if (!mounts.some(({ mountPoint }) => mountPoint === where)) return firstReadable(mounts);
+  if (panics !== true && filesystemRefusal(device.filesystem, filesystems) === undefined) return where;
+  await units.stopUnit(unit, signal);
+  return undefined;
+}
+
+/** Of several mounts of one filesystem the latest that can be read. */
+async function firstReadable(mounts: readonly MountEntry[]): Promise<string | undefined> {
+  for (const { mountPoint } of [...mounts].reverse()) {
+    if (await isReadable(mountPoint)) return mountPoint;
+  }
+  return undefined;
+}
+
+function wholeMountsOf({ number, node }: Device, mounts: readonly MountEntry[]): readonly MountEntry[] {
+  return mounts.filter(({ root, device, source }) => root === '/' && (device === number || source === node));
+}
+
+async function mount(
+  device: Device,
+  unit: string,
+  where: string,
+  { units, mountDirectory, paths, filesystems }: PluggedDeviceDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const refusal = filesystemRefusal(device.filesystem, filesystems);
+  const filesystem = filesystemMount(device.filesystem);
+  if (refusal !== undefined || filesystem === undefined)
+    throw unreadable(device, refusal ?? 'has an unknown filesystem');
+  try {
+    await makePrivateFolder(mountDirectory);
+    await units.mount({ unit, description: `Medium ${device.name}`, what: device.node, where, ...filesystem }, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(await isSame(device))) throw gone(device);
+    throw mountFailed(device, where, unit, reasonOf(error), error);
+  }
+  const now = wholeMountsOf(device, await readMounts(paths)).find(({ mountPoint }) => mountPoint === where);
+  if (now === undefined) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
+  // The kernel keeps the options of a mount that there is already, which may be one that this process does not see.
+  if ((await panicsOnError(now, device.name, paths.ext4)) !== true) return;
+  await units.stopUnit(unit, signal);
+  throw panicking(device, 'another place');
+}
+
+/** The kernel gives each plugging-in a number of its own; the path in /sys alone would be the same for the next stick in the same port. */
+async function isSame({ sysfsPath, diskSeq }: Device): Promise<boolean> {
+  try {
+    await access(sysfsPath);
+  } catch {
+    return false;
+  }
+  if (diskSeq === undefined) return true;
+  for (const directory of [sysfsPath, dirname(sysfsPath)]) {
+    const now = await readFile(join(directory, 'diskseq'), 'utf8').catch(() => undefined);
+    if (now !== undefined) return now.trim() === diskSeq;
+  }
+  return true;
+}
+
+async function isReadable(directory: string): Promise<boolean> {
+  try {
+    await readdir(directory);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function unreadable({ name }: Device, why: string): AppError<MediaErrorCode> {
+  return new AppError({ code: 'media/filesystem', message: `${name} ${why}`, disposition: 'reject' });
+}
+
+function panicking({ name }: Device, mountPoint: string): AppError<MediaErrorCode> {
+  return new AppError({
+    code: 'media/in-use',
+    message: `${name} is mounted at ${mountPoint} with errors=panic, so that a damaged block on it would stop this machine. Unmount it there and run 'stickpin rescan', and stickpin mounts it safely`,
+    disposition: 'reject',
+  });
+}
+
+function mountFailed(
+  { name, node, filesystem }: Device,
+  where: string,
+  unit: string,
+  why: string,
+  cause?: unknown,
+): AppError<MediaErrorCode> {
+  return new AppError({
+    code: 'media/mount',
+    message: `${node} (${filesystem}) can't be mounted at ${where}: ${why}. See 'journalctl -u ${unit}', and check ${name} on another computer`,
+    disposition: 'retry',
+    cause,
+  });
+}
+
+function gone({ name }: Device): AppError<MediaErrorCode> {
+  return new AppError({
+    code: 'media/gone',
+    message: `${name} was removed before it was mounted; plug it in again`,
+    disposition: 'wait',
+  });
+}

@@ -1,0 +1,67 @@
+import { accessSync, closeSync, constants, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { systemCodeOf } from '../app-error.ts';
+
+/** Why a filesystem takes no writes: no space or no inode is left, a quota is used up, or it is mounted read-only. */
+export type DiskFault = 'full' | 'quota' | 'read-only';
+
+const FAULTS: Readonly<Record<string, DiskFault>> = {
+  ENOSPC: 'full',
+  SQLITE_FULL: 'full',
+  EDQUOT: 'quota',
+  EROFS: 'read-only',
+};
+
+/** The fault behind a system error, or behind its cause; undefined when it is something else. */
+export function diskFaultOf(thrown: unknown): DiskFault | undefined {
+  for (let error = thrown; error instanceof Error; error = error.cause) {
+    const fault = FAULTS[systemCodeOf(error) ?? ''];
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+/** `PATH can't be written: why. What to do`, for the message of an error. */
+export function diskFaultMessage(path: string, fault: DiskFault): string {
+  switch (fault) {
+    case 'full':
+      return `${path} can't be written: its filesystem is full (no space or no inodes left); make room on it`;
+    case 'quota':
+      return `${path} can't be written: the disk quota there is used up; make room or raise the quota`;
+    case 'read-only':
+      return `${path} can't be written: its filesystem is read-only; look for errors of the disk in dmesg, and remount it writable`;
+  }
+}
+
+/** As much as a small database needs at once. */
+const PROBE_BYTES = 64 * 1024;
+
+/** Writes a small file into a directory and removes it again. @returns the fault that was met, if any */
+export function probeDisk(directory: string): DiskFault | undefined {
+  const path = join(directory, `.stickpin-probe-${process.pid}`);
+  try {
+    const file = openSync(path, 'w', 0o600);
+    try {
+      // A file that hardly fits is written in part, without an error.
+      for (let left = PROBE_BYTES; left > 0; ) left -= writeSync(file, Buffer.alloc(left));
+    } finally {
+      closeSync(file);
+      rmSync(path, { force: true });
+    }
+    return undefined;
+  } catch (error) {
+    return diskFaultOf(error);
+  }
+}
+
+/** What a look tells without writing: a filesystem that is read-only, or has nothing left. What can't be looked at has no fault. */
+export function glanceAtDisk(directory: string): DiskFault | undefined {
+  try {
+    accessSync(directory, constants.W_OK);
+    const { bfree, files, ffree } = statfsSync(directory);
+    // Filesystems that make inodes as they need them say 0 of 0.
+    return bfree === 0 || (files > 0 && ffree === 0) ? 'full' : undefined;
+  } catch (error) {
+    return diskFaultOf(error);
+  }
+}

@@ -1,0 +1,2 @@
+/** Stops a subscription. */
+export type Unsubscribe = () => void;

@@ -1,0 +1,92 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parse } from 'toml';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+
+/** One file of somebody else's configuration, as found: its text, or why it can't be read. */
+export type ConfigFile =
+  | { readonly kind: 'read'; readonly path: string; readonly text: string }
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: string };
+
+/** A file that its reader will stumble over. `reason` is a phrase: `line 3: …`. */
+export interface ConfigFault {
+  readonly file: string;
+  readonly reason: string;
+}
+
+/** A date, a time or both, as the file has it: `1979-05-27T00:32:00.5-07:00`. Whoever renders it again loses nothing. */
+export class TomlMoment {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/**
+ * TOML as a plain tree, or why it isn't TOML. Integers are bigint and floats are number, so that both can be rendered as they
+ * were; dates and times are {@link TomlMoment}.
+ */
+export type ParsedToml =
+  | { readonly kind: 'table'; readonly table: TomlTable }
+  | { readonly kind: 'fault'; readonly reason: string };
+
+/** A TOML table as the parser gives it; every access checks. */
+export type TomlTable = Readonly<Record<string, unknown>>;
+
+/** The parser appends the name of the time zone (`[UTC]`), which TOML doesn't have. */
+const momentFrom = { from: (text: string) => new TomlMoment(text.replace(/\[.*$/, '')) };
+const MOMENTS = { ZonedDateTime: momentFrom, PlainDateTime: momentFrom, PlainDate: momentFrom, PlainTime: momentFrom };
+
+/** Parses TOML. Never throws. */
+export function parseToml(text: string): ParsedToml {
+  try {
+    const table = parse(text, { bigint: true, useTemporal: true, temporal: MOMENTS }) as TomlTable;
+    return { kind: 'table', table };
+  } catch (error) {
+    return { kind: 'fault', reason: `${positionOf(error)}${reasonOf(error)}` };
+  }
+}
+
+/** Whether a parsed value is a table. */
+export function isTable(value: unknown): value is TomlTable {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof TomlMoment);
+}
+
+/** Reads one file; undefined when there is none. A link to nowhere is `unreadable`. */
+export async function readConfigFile(path: string, signal: AbortSignal): Promise<ConfigFile> {
+  try {
+    return { kind: 'read', path, text: await readFile(path, { encoding: 'utf8', signal }) };
+  } catch (error) {
+    signal.throwIfAborted();
+    return { kind: 'unreadable', path, reason: reasonOf(error) };
+  }
+}
+
+/** The paths of every file below a directory, or none when it doesn't exist: names in byte order, a directory's files in its place (Go's filepath.Walk). */
+export async function walkFiles(directory: string, options: { readonly recursive: boolean }): Promise<string[]> {
+  const found: string[] = [];
+  for (const entry of await entriesOf(directory)) {
+    const path = join(directory, entry.name);
+    if (!entry.isDirectory()) found.push(path);
+    else if (options.recursive) found.push(...(await walkFiles(path, options)));
+  }
+  return found;
+}
+
+async function entriesOf(directory: string) {
+  try {
+    const entries = await readdir(directory, { withFileTypes: true });
+    return entries.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+function positionOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null) return '';
+  const { location, line } = error as { location?: { start?: { line?: number } }; line?: number };
+  const at = location?.start?.line ?? line;
+  return at === undefined ? '' : `line ${at}: `;
+}

@@ -1,0 +1,26 @@
+import { AppError } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+
+/** A call of the runtime. */
+export type Call<T> = (signal: AbortSignal) => Promise<T>;
+
+/** Pauses between the tries of a call that fails. */
+const PAUSES_MS = [100, 200, 400];
+
+/**
+ * Makes a call, and makes it again when the runtime answers with an error, four times in all. When nothing answers it is not made again.
+ *
+ * @throws what the last try threw, or whatever aborted `signal`.
+ */
+export async function callAgain<T>(call: Call<T>, clock: Clock, signal: AbortSignal): Promise<T> {
+  for (const pauseMs of PAUSES_MS) {
+    try {
+      return await call(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof AppError && error.code === 'runtime/unreachable') throw error;
+      await clock.sleep(pauseMs, signal);
+    }
+  }
+  return call(signal);
+}

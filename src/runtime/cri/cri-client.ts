@@ -1,0 +1,159 @@
+import type { RuntimeImage } from '../../domain/model/runtime-image.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { createGrpcClient } from './grpc-client.ts';
+import { toRuntimeError } from './runtime-error.ts';
+
+const RUNTIME_SERVICE = 'runtime.v1.RuntimeService';
+const IMAGE_SERVICE = 'runtime.v1.ImageService';
+
+/**
+ * CRI version 1, as far as images are concerned. Every call but {@link CriClient.pullImage} has a deadline; aborting the signal cancels the call.
+ * Every method throws AppError with a `PullErrorCode`, above all `runtime/unreachable` and `runtime/cancelled`.
+ */
+export interface CriClient {
+  readonly socketPath: string;
+  /** As the runtime names itself: `cri-o 1.36.3`. */
+  version(signal: AbortSignal): Promise<string>;
+  listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
+  /** The image of this name or id, or undefined when the runtime hasn't it. */
+  imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
+  /** Where the runtime keeps its images (`ImageFsInfo`, the first filesystem), or undefined when it doesn't say. */
+  imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
+  /** `Status`: resolves when the runtime is alive. */
+  status(signal: AbortSignal): Promise<void>;
+  /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
+  statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
+  /** No deadline: slow is not failed. Resolves with the image's id or name as the runtime answers. */
+  pullImage(reference: string, signal: AbortSignal): Promise<string>;
+  /** `RemoveImage`; an image that isn't there is no error. */
+  removeImage(reference: string, signal: AbortSignal): Promise<void>;
+  /** `ListContainers` without a filter. */
+  listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]>;
+  /** `ContainerStatus`, or undefined when the container is not there any more. */
+  containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined>;
+  /** `RemoveContainer`; one that isn't there is no error. */
+  removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+/** `timeoutMs` is the deadline of each call, default 10 s. `protoRoot`: default the package's `proto/`. */
+export interface CriClientOptions {
+  readonly socketPath: string;
+  readonly timeoutMs?: number;
+  readonly protoRoot?: string;
+}
+
+/** What `ListContainers` tells of a container. */
+export interface ListedContainer {
+  readonly id: string;
+  readonly podSandboxId: string;
+  readonly metadata: { readonly name: string; readonly attempt: number } | null;
+  readonly image: { readonly image: string } | null;
+  readonly imageRef: string;
+  readonly imageId: string;
+  /** Name of a `ContainerState`. */
+  readonly state: string;
+}
+
+/** What `ContainerStatus` adds. */
+export interface ContainerTimes {
+  /** Milliseconds since the epoch; 0 when it has not started. */
+  readonly startedAt: number;
+  readonly exitCode: number;
+}
+
+const GRPC_NOT_FOUND = 5;
+
+interface WireImage extends RuntimeImage {
+  readonly id: string;
+}
+
+/** A {@link CriClient} on the runtime's Unix socket. Nothing is connected before the first call. */
+export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: CriClientOptions): CriClient {
+  const grpc = createGrpcClient({ socketPath, protoFile: 'runtime/v1/api.proto', ...(protoRoot && { protoRoot }) });
+  const call = async <Response>(
+    method: string,
+    request: object,
+    signal: AbortSignal,
+    { service = IMAGE_SERVICE, what = `${method} on ${socketPath}`, deadline = true } = {},
+  ): Promise<Response> => {
+    try {
+      const options = { signal, ...(deadline && { timeoutMs }) };
+      return (await grpc.call(service, method, request, options)) as Response;
+    } catch (error) {
+      throw toRuntimeError(error, what, signal);
+    }
+  };
+  const image = (reference: string) => ({ image: { image: reference } });
+  return {
+    socketPath,
+    close: grpc.close,
+    version: async (signal) => {
+      const asked = { service: RUNTIME_SERVICE };
+      const found = await call<{ runtimeName: string; runtimeVersion: string }>('Version', {}, signal, asked);
+      return `${found.runtimeName} ${found.runtimeVersion}`;
+    },
+    listImages: async (signal) => {
+      const { images } = await call<{ images: WireImage[] }>('ListImages', {}, signal);
+      return images.map(toRuntimeImage);
+    },
+    imageStatus: async (reference, signal) => {
+      const found = await call<{ image: WireImage | null }>('ImageStatus', image(reference), signal);
+      return found.image === null ? undefined : toRuntimeImage(found.image);
+    },
+    imageFilesystemPath: async (signal) => {
+      interface Usage {
+        readonly fsId: { readonly mountpoint: string } | null;
+      }
+      const { imageFilesystems } = await call<{ imageFilesystems: Usage[] }>('ImageFsInfo', {}, signal);
+      return imageFilesystems[0]?.fsId?.mountpoint || undefined;
+    },
+    status: async (signal) => {
+      await call('Status', {}, signal, { service: RUNTIME_SERVICE });
+    },
+    statusInfo: async (signal) => {
+      const asked = { service: RUNTIME_SERVICE };
+      return (await call<{ info: Record<string, string> }>('Status', { verbose: true }, signal, asked)).info;
+    },
+    pullImage: async (reference, signal) => {
+      const how = { what: `Pull of ${reference}`, deadline: false };
+      return (await call<{ imageRef: string }>('PullImage', image(reference), signal, how)).imageRef;
+    },
+    listContainers: async (signal) => {
+      const asked = { service: RUNTIME_SERVICE };
+      return (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, asked)).containers;
+    },
+    containerTimes: async (containerId, signal) => {
+      try {
+        const { status } = await call<{ status: { startedAt: number; exitCode: number } | null }>(
+          'ContainerStatus',
+          { containerId },
+          signal,
+          { service: RUNTIME_SERVICE },
+        );
+        if (status === null) return undefined;
+        return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode };
+      } catch (error) {
+        if (error instanceof AppError && isNotFound(error.cause)) return undefined;
+        throw error;
+      }
+    },
+    removeContainer: async (containerId, signal) => {
+      await call('RemoveContainer', { containerId }, signal, {
+        service: RUNTIME_SERVICE,
+        what: `Removal of container ${containerId}`,
+      });
+    },
+    removeImage: async (reference, signal) => {
+      await call('RemoveImage', image(reference), signal, { what: `Removal of ${reference}` });
+    },
+  };
+}
+
+function toRuntimeImage({ id, repoTags, repoDigests, pinned }: WireImage): RuntimeImage {
+  return { imageId: id, repoTags, repoDigests, pinned };
+}
+
+function isNotFound(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === GRPC_NOT_FOUND;
+}

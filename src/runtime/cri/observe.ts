@@ -1,0 +1,155 @@
+import { stat, statfs } from 'node:fs/promises';
+import type { Reason } from '../../domain/model/medium.ts';
+import type {
+  ImageFilesystem,
+  LayerStorage,
+  MirrorEffect,
+  RuntimeImage,
+  RuntimeObservation,
+  StagingPlace,
+} from '../../domain/model/runtime-image.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { withDeadline } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { type Call, callAgain } from './call-again.ts';
+import type { CriClient } from './cri-client.ts';
+import type { UnitStop } from './unit-stop.ts';
+
+/** The part of an observation that a runtime's own adapter adds. */
+export interface Rendered {
+  readonly renderedPins: readonly string[];
+  /** See {@link RuntimeObservation}. */
+  readonly foundPins?: readonly string[];
+  /** See {@link RuntimeObservation}. */
+  readonly arePinsUnread?: boolean;
+  /** See {@link RuntimeObservation}; a runtime that pins by label has none. */
+  readonly pinFault?: Reason | undefined;
+  readonly renderedMirrors: readonly string[];
+}
+
+/** How a runtime works, as far as its version does not change it. */
+export interface RuntimeTraits {
+  /** For people, while it does not say its own name. */
+  readonly title: string;
+  readonly layerStorage: LayerStorage;
+  readonly mirrorsTakeEffect: MirrorEffect;
+  /** Where blobs lie while they are pulled, if that is not the runtime's own storage. */
+  readonly stagingPath?: string;
+}
+
+/** What a {@link CriObserver} works with. */
+export interface CriObserverOptions {
+  readonly cri: Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
+  readonly stop: Pick<UnitStop, 'unit'>;
+  readonly traits: RuntimeTraits;
+  /** Deadline of one observation. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  /** What is rendered for this runtime now. */
+  readonly rendered: (signal: AbortSignal) => Promise<Rendered>;
+}
+
+/** One observation. Only an abort of `signal` is thrown. */
+export type CriObserver = (signal: AbortSignal) => Promise<RuntimeObservation>;
+
+/** What the last observations found, for calls that fail while the runtime is alive. */
+interface Remembered {
+  readonly name?: string | undefined;
+  readonly imagesPath?: string | undefined;
+  readonly rendered?: Rendered | undefined;
+}
+
+const NOTHING_RENDERED: Rendered = { renderedPins: [], arePinsUnread: true, renderedMirrors: [] };
+
+/**
+ * Observes a runtime over CRI. `Status` alone says whether the runtime is alive. A call that fails is tried again; what it means when
+ * it goes on failing:
+ *
+ * - `Status`: the runtime is `unreachable`;
+ * - `ListImages`: it is `unlisted`, since nothing can be decided without its images;
+ * - `Version`: its name is that of the last observation, or says that the version is not known;
+ * - `ImageFsInfo`: the path is that of the last observation (its sizes are our own statfs), or the filesystem is not known. CRI-O
+ *   fails here for a moment whenever a commit takes a file away that it is about to count;
+ * - what is rendered: it is that of the last observation, or nothing, so that it is rendered again.
+ */
+export function createCriObserver({ cri, stop, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {
+  let last: Remembered = {};
+  const nameOf = (name: string | undefined) => name ?? last.name ?? `${traits.title} (version unknown)`;
+  return async (signal) => {
+    const stoppingUnit = stop.unit();
+    // While it ends it may still answer, but takes no pulls any more.
+    if (stoppingUnit !== undefined) {
+      last = {};
+      return { kind: 'unreachable', reason: `${stoppingUnit} is being stopped`, stoppingUnit };
+    }
+    let isAlive = false;
+    try {
+      return await withDeadline('The container runtime', timeoutMs, signal, async (inner) => {
+        const again = <T>(call: Call<T>) => callAgain(call, clock, inner);
+        const [alive, name, images, path, ours] = await Promise.allSettled([
+          again(cri.status).then(() => {
+            isAlive = true;
+          }),
+          again(cri.version),
+          again(cri.listImages),
+          last.imagesPath === undefined ? again(cri.imageFilesystemPath) : cri.imageFilesystemPath(inner),
+          again(rendered),
+        ]);
+        inner.throwIfAborted();
+        if (alive.status === 'rejected') throw alive.reason;
+        last = {
+          name: nameOf(foundBy(name)),
+          imagesPath: path.status === 'fulfilled' ? path.value : last.imagesPath,
+          rendered: foundBy(ours) ?? last.rendered ?? NOTHING_RENDERED,
+        };
+        if (images.status === 'rejected') throw images.reason;
+        return await reachable(images.value, last, traits);
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isAlive) return { kind: 'unlisted', name: nameOf(undefined), reason: reasonOf(error) };
+      last = {};
+      const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
+      return { kind: 'unreachable', reason: isAway ? `nothing answers on ${cri.socketPath}` : reasonOf(error) };
+    }
+  };
+}
+
+function foundBy<T>(settled: PromiseSettledResult<T>): T | undefined {
+  return settled.status === 'fulfilled' ? settled.value : undefined;
+}
+
+async function reachable(
+  images: readonly RuntimeImage[],
+  { name = '', imagesPath, rendered = NOTHING_RENDERED }: Remembered,
+  { layerStorage, mirrorsTakeEffect, stagingPath }: RuntimeTraits,
+): Promise<RuntimeObservation> {
+  const filesystem = imagesPath === undefined ? undefined : await filesystemAt(imagesPath);
+  const staging = await stagingPlace(filesystem, stagingPath);
+  return { kind: 'reachable', name, images, filesystem, layerStorage, mirrorsTakeEffect, staging, ...rendered };
+}
+
+/** Size and free bytes of the filesystem at `path`; undefined when it can't be asked. */
+export async function filesystemAt(path: string): Promise<ImageFilesystem | undefined> {
+  try {
+    const { bsize, blocks, bavail, files, ffree } = await statfs(path);
+    const sizes = { path, totalBytes: bsize * blocks, freeBytes: bsize * bavail };
+    return files === 0 ? sizes : { ...sizes, inodes: { total: files, free: ffree } };
+  } catch {
+    return undefined; // a runtime may name a path that this process can't see; then nothing is known about space
+  }
+}
+
+/** Where `path` lies, seen from the images; undefined when that can't be told. */
+async function stagingPlace(
+  images: ImageFilesystem | undefined,
+  path: string | undefined,
+): Promise<StagingPlace | undefined> {
+  if (images === undefined || path === undefined) return undefined;
+  try {
+    const [own, other] = await Promise.all([stat(images.path), stat(path)]);
+    return own.dev === other.dev ? 'with-images' : await filesystemAt(path);
+  } catch {
+    return undefined;
+  }
+}

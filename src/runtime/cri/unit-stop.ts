@@ -1,0 +1,80 @@
+import { AppError } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { UnitControl } from '../../ports/node.ts';
+import type { Call } from './call-again.ts';
+import { pullError } from './runtime-error.ts';
+
+/** Whether systemd is stopping the runtime, and the long calls that are broken off then. */
+export interface UnitStop {
+  /** Watches the units of the runtime until it is called off, and calls `notify` with each change. */
+  watch(notify: () => void): Unsubscribe;
+  /** The unit that is being stopped now. */
+  unit(): string | undefined;
+  /**
+   * Makes a long call, and cancels it when the stop begins: a runtime that waits for its calls would take as long to stop.
+   *
+   * @throws AppError `runtime/stopping` (`retry`) when a stop has begun; what `call` throws otherwise.
+   */
+  guard<T>(call: Call<T>, signal: AbortSignal): Promise<T>;
+}
+
+/** A call may fail a moment before systemd's signal arrives that the unit is being stopped. */
+const NOTICE_MS = 500;
+/** After that the end of the stop has gone unnoticed, as when the connection to the bus is lost. systemd kills after 90 s. */
+const LONGEST_STOP_MS = 120_000;
+
+/** A {@link UnitStop} for the units of which one runs the runtime. */
+export function createUnitStop(
+  unitNames: readonly string[],
+  { units, clock }: { readonly units: UnitControl; readonly clock: Clock },
+): UnitStop {
+  const calls = new Set<AbortController>();
+  let stop: { readonly unit: string; readonly since: number } | undefined;
+
+  const current = () =>
+    stop !== undefined && clock.monotonic() - stop.since < LONGEST_STOP_MS ? stop.unit : undefined;
+  const follow = (unit: string, activeState: string | undefined): void => {
+    if (activeState === 'deactivating') {
+      if (current() === undefined) stop = { unit, since: clock.monotonic() };
+      for (const controller of calls) controller.abort(stopping(unit));
+    } else if (activeState !== undefined && stop?.unit === unit) {
+      stop = undefined;
+    }
+  };
+  return {
+    unit: current,
+    watch: (notify) => {
+      const ends = unitNames.map((unit) =>
+        units.onUnitChange(unit, (activeState) => {
+          follow(unit, activeState);
+          notify();
+        }),
+      );
+      return () => {
+        for (const end of ends) end();
+        stop = undefined;
+      };
+    },
+    guard: async (call, signal) => {
+      const unit = current();
+      if (unit !== undefined) throw stopping(unit);
+      const controller = new AbortController();
+      calls.add(controller);
+      try {
+        const either = AbortSignal.any([signal, controller.signal]);
+        return await call(either).catch(async (error: unknown) => {
+          const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
+          if (isAway) await clock.sleep(NOTICE_MS, either).catch(() => undefined);
+          throw controller.signal.aborted && !signal.aborted ? controller.signal.reason : error;
+        });
+      } finally {
+        calls.delete(controller);
+      }
+    },
+  };
+}
+
+function stopping(unit: string): AppError {
+  return pullError('runtime/stopping', `${unit} is being stopped`);
+}

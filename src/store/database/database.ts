@@ -1,0 +1,52 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
+import { MIGRATIONS } from './migrations.ts';
+
+/**
+ * Opens the state database: WAL, `synchronous=NORMAL` (what survives a power cut: see `wal-sync.ts`), migrated to the newest schema.
+ *
+ * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem takes no writes; `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer` (`fatal`) when a newer stickpin wrote it.
+ */
+export function openDatabase(path: string): Database.Database {
+  let database: Database.Database | undefined;
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+    database = new Database(path);
+    database.pragma('journal_mode = WAL');
+    database.pragma('synchronous = NORMAL');
+    database.pragma('foreign_keys = ON');
+    migrate(database, path);
+    return database;
+  } catch (error) {
+    database?.close();
+    if (error instanceof AppError) throw error;
+    const fault = databaseDiskFault(path, error);
+    if (fault !== undefined) throw diskFaultError(path, fault, error);
+    throw new AppError({
+      code: 'store/open',
+      message: `${path} can't be opened as the state database: ${reasonOf(error)}; see that the disk works, has room and is writable, and that the file belongs to root`,
+      disposition: 'fatal',
+      cause: error,
+    });
+  }
+}
+
+function migrate(database: Database.Database, path: string): void {
+  const version = Number(database.pragma('user_version', { simple: true }));
+  if (version > MIGRATIONS.length) {
+    throw new AppError({
+      code: 'store/newer',
+      message: `${path} was written by a newer stickpin (schema ${version}, this one knows ${MIGRATIONS.length}); install that version again`,
+      disposition: 'fatal',
+    });
+  }
+  MIGRATIONS.slice(version).forEach((step, index) => {
+    database.transaction(() => {
+      database.exec(step);
+      database.pragma(`user_version = ${version + index + 1}`);
+    })();
+  });
+}

@@ -1,0 +1,168 @@
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  statSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import Database from 'better-sqlite3';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { diskFaultOf } from '../../platform/files/disk-fault.ts';
+import { damagedName } from '../files/damaged-name.ts';
+import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
+import { MIGRATIONS } from './migrations.ts';
+import { type BundleReviver, loadBundles } from './state-store.ts';
+import { walDamage } from './wal-damage.ts';
+
+/** What belongs to one database. The log comes first: without its database nobody applies it. */
+const SUFFIXES = ['-wal', '-shm', ''] as const;
+
+/** Files that a daemon which ran here before has left beside its database. */
+const TRACES = ['floors.json', 'pins.json', 'status.json', 'crio/99-stickpin.conf'] as const;
+
+/** What {@link openOrRenew} needs. */
+export interface RenewOptions {
+  readonly revive: BundleReviver;
+  /** Milliseconds since the epoch: for the name of a database that is put aside. */
+  readonly now: number;
+}
+
+/**
+ * Opens the state database with `open`. One that is damaged is renamed, with its log, to `state.db.damaged-<time>`; a new one takes its place, and `loss` says
+ * so in a sentence with the path and what to do. That a database is gone although other files of an earlier daemon are there is told as well.
+ *
+ * A disk that is full or can't be written, or missing rights, are no damage: then the database stays as it is.
+ *
+ * @throws what `open` throws; AppError `store/aside` (`fatal`), `store/no-space`, `store/read-only` (`retry`) when it can't be renamed
+ */
+export function openOrRenew<T>(
+  path: string,
+  { revive, now }: RenewOptions,
+  open: () => T,
+): { readonly opened: T; readonly loss: string | undefined } {
+  const startAnew = (damage: string) => {
+    const aside = setAside(path, now);
+    const kept = aside === undefined ? '' : `; it is kept as ${aside}`;
+    const loss = `The state database ${path} could not be used: ${damage}${kept}. stickpin goes on with a new one: all pins stay, and each release is known again when its stick is plugged in`;
+    return { opened: open(), loss };
+  };
+  const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
+  const copy = cut === undefined ? undefined : copyAside(path, now);
+  const damage = damageOf(path, revive);
+  if (damage !== undefined) return startAnew(damage);
+  try {
+    const opened = open();
+    if (cut === undefined) return { opened, loss: undefined };
+    const loss = `The log of the state database, ${path}-wal, could not be used: ${cut}. What was recorded last is lost; both are kept as ${copy}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
+    return { opened, loss };
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return startAnew(reasonOf(error));
+  }
+}
+
+/** Why the database can't be used, as far as looking at it tells; nothing is changed. */
+function damageOf(path: string, revive: BundleReviver): string | undefined {
+  for (const suffix of SUFFIXES) {
+    const found = lstatSync(`${path}${suffix}`, { throwIfNoEntry: false });
+    if (found !== undefined && !found.isFile() && !found.isSymbolicLink()) return `${path}${suffix} is no file`;
+  }
+  if (!existsSync(path) || statSync(path).size === 0) {
+    const isLost = existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(path), name)));
+    if (!isLost) return undefined;
+    return existsSync(path) ? 'it is empty' : 'it is gone';
+  }
+  let database: Database.Database | undefined;
+  try {
+    if (!hasUsableHeader(path)) return 'its header is damaged';
+    database = new Database(path, { readonly: true, fileMustExist: true });
+    const verdict = database.pragma('integrity_check(1)', { simple: true });
+    if (verdict !== 'ok') return String(verdict);
+    const version = Number(database.pragma('user_version', { simple: true }));
+    if (version > MIGRATIONS.length) {
+      return `it has schema ${version} and this stickpin knows ${MIGRATIONS.length}. If a newer stickpin wrote it, install that one again and put the file back`;
+    }
+    if (version === MIGRATIONS.length) loadBundles(database, revive);
+    return undefined;
+  } catch (error) {
+    if (!isDamage(error)) throw cannotOpen(path, error);
+    return reasonOf(error);
+  } finally {
+    database?.close();
+  }
+}
+
+/** SQLite file format, "Read and write version numbers": anything but 1 and 2 would make it read-only, or no database. */
+function hasUsableHeader(path: string): boolean {
+  const header = Buffer.alloc(20);
+  const file = openSync(path, 'r');
+  try {
+    readSync(file, header, 0, header.length, 0);
+  } finally {
+    closeSync(file);
+  }
+  return [header[18], header[19]].every((version) => version === 1 || version === 2);
+}
+
+/** Codes of SQLite that tell of the disk, of rights and of other processes, not of what is in the file. */
+const NOT_DAMAGE = /^SQLITE_(CANTOPEN|IOERR|READONLY|PERM|FULL|BUSY|LOCKED|NOMEM|INTERRUPT|AUTH|PROTOCOL)/;
+const SHORT_READ = /^SQLITE_IOERR_(SHORT_READ|CORRUPTFS)/;
+
+/** Whether an error tells that the content of the database is wrong, and not the disk that it lies on. */
+function isDamage(thrown: unknown): boolean {
+  if (thrown instanceof AppError && thrown.code === 'store/row') return true;
+  const cause = thrown instanceof AppError ? thrown.cause : thrown;
+  if (!(cause instanceof Database.SqliteError)) return false;
+  return SHORT_READ.test(cause.code) || !NOT_DAMAGE.test(cause.code);
+}
+
+/** Copies the database with its log: SQLite writes over what it can't read. Returns the path of the copy. @throws as {@link setAside} */
+function copyAside(path: string, now: number): string {
+  const aside = damagedName(path, now);
+  try {
+    for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${aside}${suffix}`);
+    return aside;
+  } catch (error) {
+    throw cannotKeep(path, aside, error);
+  }
+}
+
+/** Renames the database with its log. Returns its new path; undefined when nothing was there. @throws AppError `store/aside` (`fatal`) */
+function setAside(path: string, now: number): string | undefined {
+  const aside = damagedName(path, now);
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+    const moved = SUFFIXES.filter((suffix) => lstatSync(`${path}${suffix}`, { throwIfNoEntry: false }) !== undefined);
+    for (const suffix of moved) renameSync(`${path}${suffix}`, `${aside}${suffix}`);
+    return moved.length === 0 ? undefined : aside;
+  } catch (error) {
+    throw cannotKeep(path, aside, error);
+  }
+}
+
+function cannotKeep(path: string, aside: string, cause: unknown): AppError {
+  const fault = diskFaultOf(cause);
+  if (fault !== undefined) return diskFaultError(path, fault, cause);
+  return new AppError({
+    code: 'store/aside',
+    message: `${path} is damaged and can't be kept as ${aside}: ${reasonOf(cause)}; see that ${dirname(path)} is writable. Pins stay as they are`,
+    disposition: 'fatal',
+    cause,
+  });
+}
+
+function cannotOpen(path: string, cause: unknown): AppError {
+  const fault = databaseDiskFault(path, cause);
+  if (fault !== undefined) return diskFaultError(path, fault, cause);
+  return new AppError({
+    code: 'store/open',
+    message: `${path} can't be opened as the state database: ${reasonOf(cause)}; see that the disk works, has room and is writable, and that the file belongs to root`,
+    disposition: 'fatal',
+    cause,
+  });
+}

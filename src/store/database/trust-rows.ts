@@ -1,0 +1,70 @@
+import type { Database } from 'better-sqlite3';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { Verdict } from '../../domain/trust/approval.ts';
+import type { KeyRotation } from '../../domain/trust/key-rotation.ts';
+
+/** What was stored about trust. */
+export interface TrustState {
+  readonly verdicts: readonly Verdict[];
+  readonly rotation: KeyRotation;
+}
+
+/** The tables about trust. Its writers are to be called within a transaction, which they don't open. */
+export interface TrustRows {
+  load(): TrustState;
+  /** Keys and revocations that are known already stay as they are: a revocation is never undone by what comes later. */
+  addRotation(rotation: KeyRotation, at: number): void;
+  setVerdict(verdict: Verdict): void;
+  /** The text of the record of revocations; undefined when none was stored. */
+  revocationRecord(): string | undefined;
+  setRevocationRecord(document: string): void;
+}
+
+interface KeyRow {
+  readonly key_id: string;
+  readonly pem: string;
+  readonly bundle_id: string;
+}
+
+/** Prepares the statements over the tables `verdict`, `rotated_key`, `revoked_key` and `revocation_record`. */
+export function createTrustRows(database: Database): TrustRows {
+  const insertKey = database.prepare(
+    'INSERT INTO rotated_key (key_id, pem, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id) DO NOTHING',
+  );
+  const insertRevoked = database.prepare(
+    'INSERT INTO revoked_key (key_id, bundle_id, at) VALUES (?, ?, ?) ON CONFLICT (key_id) DO NOTHING',
+  );
+  const upsertVerdict = database.prepare(
+    `INSERT INTO verdict (bundle_id, verdict, at) VALUES (@bundleId, @verdict, @at)
+     ON CONFLICT (bundle_id) DO UPDATE SET verdict = excluded.verdict, at = excluded.at`,
+  );
+  const upsertRecord = database.prepare(
+    'INSERT INTO revocation_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
+  );
+  const record = database.prepare<[], { document: string }>('SELECT document FROM revocation_record');
+  const verdicts = database.prepare<[], { bundle_id: string; verdict: string; at: number }>(
+    'SELECT bundle_id, verdict, at FROM verdict ORDER BY at, rowid',
+  );
+  const keys = database.prepare<[], KeyRow>('SELECT key_id, pem, bundle_id FROM rotated_key ORDER BY rowid');
+  const revoked = database.prepare<[], Omit<KeyRow, 'pem'>>('SELECT key_id, bundle_id FROM revoked_key ORDER BY rowid');
+  return {
+    load: () => ({
+      verdicts: verdicts.all().map((row) => ({
+        bundleId: row.bundle_id as BundleId,
+        verdict: row.verdict === 'approved' ? 'approved' : 'rejected',
+        at: row.at,
+      })),
+      rotation: {
+        keys: keys.all().map((row) => ({ keyId: row.key_id, pem: row.pem, bundleId: row.bundle_id as BundleId })),
+        revoked: revoked.all().map((row) => ({ keyId: row.key_id, bundleId: row.bundle_id as BundleId })),
+      },
+    }),
+    addRotation: (rotation, at) => {
+      for (const { keyId, pem, bundleId } of rotation.keys) insertKey.run(keyId, pem, bundleId, at);
+      for (const { keyId, bundleId } of rotation.revoked) insertRevoked.run(keyId, bundleId, at);
+    },
+    setVerdict: (verdict) => void upsertVerdict.run(verdict),
+    revocationRecord: () => record.get()?.document,
+    setRevocationRecord: (document) => void upsertRecord.run(document),
+  };
+}

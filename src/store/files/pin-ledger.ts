@@ -1,0 +1,43 @@
+import * as v from 'valibot';
+import { type BundleId, isDigest } from '../../domain/model/digest.ts';
+import type { PinLedger } from '../../domain/state/pin-ledger.ts';
+import type { PinLedgerStore } from '../../ports/state.ts';
+import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
+
+const digest = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
+const references = v.array(v.string());
+const schema = v.object({
+  releases: v.array(v.object({ bundleId: digest, name: v.string(), version: v.string(), references })),
+  unclaimed: references,
+  givenUp: references,
+  state: v.object({ origin: v.string(), revision: v.number() }),
+  stamp: v.number(),
+});
+
+/** A ledger that was opened. `damage`: why one that was there could not be used, with where it is put. */
+export interface OpenedPinLedger {
+  readonly ledger: PinLedgerStore;
+  readonly damage: string | undefined;
+}
+
+/**
+ * Opens the pin ledger at `path` (`/var/lib/stickpin/pins.json`). A damaged one counts as none, so that every pin that the runtime shows is kept; it is renamed
+ * before another one is written.
+ *
+ * @throws AppError `store/read` (`fatal`)
+ */
+export async function openPinLedger(path: string, now: number): Promise<OpenedPinLedger> {
+  const content = await readSealed(path);
+  const parsed = content.kind === 'read' ? v.safeParse(schema, content.value) : undefined;
+  const loaded: PinLedger | undefined = parsed?.success ? parsed.output : undefined;
+  if (content.kind === 'absent' || loaded !== undefined) {
+    return { ledger: { load: () => loaded, save: (ledger) => writeSealed(path, ledger) }, damage: undefined };
+  }
+  const damaged = createDamagedFile(path, now);
+  const save = async (ledger: PinLedger) => {
+    await damaged.setAside();
+    await writeSealed(path, ledger);
+  };
+  const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
+  return { ledger: { load: () => undefined, save }, damage: `${reason}; it is kept as ${damaged.aside}` };
+}

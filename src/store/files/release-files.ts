@@ -1,0 +1,167 @@
+import { createHash } from 'node:crypto';
+import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type BundleId, digestFromHex, isDigest } from '../../domain/model/digest.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import type { ReleaseFiles } from '../../ports/release-files.ts';
+import { fileWriteError } from './write-error.ts';
+
+/** Names the bundle whose files lie in a folder. Attachments begin with a letter or a digit, so that none is called like that. */
+const MARKER = '.bundle';
+/** Folders being made or taken away; those left behind by a crash go with the next change. */
+const STAGED = '.staged-';
+
+/**
+ * The attached files of releases, each in `<name>/<version>` below `root`. A folder appears and goes by one rename. Folders without our marker are not
+ * ours and are not touched. Earlier versions made `<name>-<version>`, which has the marker too, and no stream's folder ever has one itself.
+ */
+export function createReleaseFiles(root: string): ReleaseFiles {
+  return {
+    list: async (signal) => {
+      const laid = new Map<string, BundleId>();
+      const look = async (folder: string): Promise<boolean> => {
+        const bundleId = await ownerOf(join(root, folder));
+        signal.throwIfAborted();
+        if (bundleId !== undefined) laid.set(folder, bundleId);
+        return bundleId !== undefined;
+      };
+      for (const name of await visibleNames(root)) {
+        if (await look(name)) continue;
+        for (const version of await visibleNames(join(root, name))) await look(`${name}/${version}`);
+      }
+      return laid;
+    },
+    lay: async (folder, bundleId, files, signal) => {
+      const staged = join(root, `${STAGED}${plainName(folder)}`);
+      try {
+        await sweep(root);
+        await mkdir(staged, { recursive: true, mode: 0o755 });
+        for (const { name, digest, read } of files) {
+          const bytes = await read(signal);
+          const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+          if (found !== digest) throw damaged(name, digest, found);
+          await writeSynced(join(staged, name), bytes);
+        }
+        await writeSynced(join(staged, MARKER), `${bundleId}\n`);
+        await syncFolder(staged);
+        await makeParent(root, folder);
+        await retreat(root, folder);
+        await rename(staged, join(root, folder));
+        await syncParents(root, folder);
+        await sweep(root);
+      } catch (error) {
+        await rm(staged, { recursive: true, force: true }).catch(() => undefined); // the error below tells why
+        signal.throwIfAborted();
+        throw failed(join(root, folder), error);
+      }
+    },
+    remove: async (folder) => {
+      try {
+        await retreat(root, folder);
+        await syncParents(root, folder);
+        // The stream's folder, when this was the last one in it.
+        if (folder.includes('/')) await rmdir(dirname(join(root, folder))).catch(() => undefined);
+        await sweep(root);
+      } catch (error) {
+        throw failed(join(root, folder), error);
+      }
+    },
+    move: async (from, to) => {
+      try {
+        if ((await ownerOf(join(root, from))) === undefined) return;
+        await makeParent(root, to);
+        await retreat(root, to);
+        await rename(join(root, from), join(root, to));
+        await syncParents(root, to);
+        await sweep(root);
+      } catch (error) {
+        throw failed(join(root, to), error);
+      }
+    },
+  };
+}
+
+/** The bundle whose files a folder of ours holds. */
+async function ownerOf(folder: string): Promise<BundleId | undefined> {
+  const marker = (await readFile(join(folder, MARKER), 'utf8').catch(() => '')).trim();
+  return isDigest(marker) ? (marker as BundleId) : undefined;
+}
+
+async function visibleNames(folder: string): Promise<readonly string[]> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    if (['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) return [];
+    throw failed(folder, error);
+  });
+  return names.filter((name) => !name.startsWith('.'));
+}
+
+/** One name for a folder of two. Neither part holds an `@`. */
+function plainName(folder: string): string {
+  return folder.replace('/', '@');
+}
+
+/** Makes the folder of a stream. One that is a release's of an earlier version must be moved first: what is laid in it would go with it. */
+async function makeParent(root: string, folder: string): Promise<void> {
+  const parent = dirname(join(root, folder));
+  if (parent !== root && (await ownerOf(parent)) !== undefined) throw new Error(`${parent} has not been moved yet`);
+  await mkdir(parent, { recursive: true, mode: 0o755 });
+}
+
+async function syncParents(root: string, folder: string): Promise<void> {
+  const parent = dirname(join(root, folder));
+  if (parent !== root) await syncFolder(parent).catch(ignoreAbsent);
+  await syncFolder(root);
+}
+
+function ignoreAbsent(error: unknown): void {
+  if (systemCodeOf(error) !== 'ENOENT') throw error;
+}
+
+/** Takes one of our folders out of sight at one stroke. */
+async function retreat(root: string, folder: string): Promise<void> {
+  const isOurs = await readFile(join(root, folder, MARKER)).then(
+    () => true,
+    () => false,
+  );
+  if (isOurs) await rename(join(root, folder), join(root, `${STAGED}old-${plainName(folder)}`));
+}
+
+async function sweep(root: string): Promise<void> {
+  await mkdir(root, { recursive: true, mode: 0o755 });
+  for (const name of await readdir(root)) {
+    if (name.startsWith(STAGED)) await rm(join(root, name), { recursive: true, force: true });
+  }
+}
+
+async function writeSynced(path: string, content: Buffer | string): Promise<void> {
+  const file = await open(path, 'wx', 0o644);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+function damaged(name: string, digest: string, found: string): AppError {
+  return new AppError({
+    code: 'store/attachment',
+    message: `attachment ${name} should have digest ${digest}, and what was read has ${found}; copy the bundle to its medium again`,
+    disposition: 'wait',
+  });
+}
+
+function failed(path: string, cause: unknown): AppError {
+  if (cause instanceof AppError) return cause;
+  const message = `attached files in ${path} can't be written: ${reasonOf(cause)}; move away what is not stickpin's`;
+  return fileWriteError(path, cause, 'store/release-files', message);
+}

@@ -1,0 +1,144 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connectApi } from '../../../src/api/client.ts';
+import { installKeys, type SampleBundle } from '../../support/bundles/sample-bundle.ts';
+import { eventually } from '../../support/eventually.ts';
+import {
+  type DaemonSurroundings,
+  embeddedSurroundings,
+  type RuntimeKind,
+  startBenchRuntime,
+} from '../bench-runtime.ts';
+import { startChild } from '../child.ts';
+import type { DaemonTold } from '../daemon-child.ts';
+import { type DaemonProcess, startDaemonProcess } from '../daemon-process.ts';
+import type { ControlGroup } from '../load/control-group.ts';
+import { withNodeServices } from '../load/service-group.ts';
+import { type Cost, cpuMsOf, peakMiBOf, readBytesOf } from '../process-cost.ts';
+
+/** A preload by the daemon, with what it took of the runtime's disk. */
+export interface PreloadRun extends Cost {
+  /** What the runtime took of its disk. */
+  readonly disk: { readonly bytes: number; readonly inodes: number };
+}
+
+const PRELOAD_TIMEOUT_MS = 600_000;
+
+/** Preloads a bundle with the built daemon into a new runtime, from `stickpin load` to the STATUS line that says that it is ready. */
+export function preloadOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Promise<PreloadRun> {
+  return withDaemonFolder(kind, bundle, async ({ config, runtime }) => {
+    const stop = new AbortController();
+    const daemon = await startDaemonProcess(config, runtime.env);
+    try {
+      return await measure(daemon, runtime, bundle, stop.signal);
+    } finally {
+      stop.abort();
+      await daemon.stop();
+    }
+  });
+}
+
+async function measure(
+  daemon: DaemonProcess,
+  runtime: DaemonSurroundings,
+  bundle: SampleBundle,
+  signal: AbortSignal,
+): Promise<PreloadRun> {
+  const api = await connectApi({ ...process.env, ...runtime.env }, signal);
+  const pid = daemon.child.pid ?? 0;
+  const diskBefore = await runtime.used();
+  const before = { ownMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs(), readBytes: readBytesOf(pid) };
+  const startedAt = performance.now();
+  await api.load(bundle.path, signal);
+  await readyStatus(() => daemon.status(), bundle);
+  const wallMs = performance.now() - startedAt;
+  const ownCpuMs = cpuMsOf(pid) - before.ownMs;
+  const cpuMs = ownCpuMs + runtime.cpuMs() - before.runtimeMs;
+  const readBytes = readBytesOf(pid) - before.readBytes;
+  const peakMiB = peakMiBOf(pid);
+  api.close();
+  const diskAfter = await runtime.used();
+  const disk = { bytes: diskAfter.bytes - diskBefore.bytes, inodes: diskAfter.inodes - diskBefore.inodes };
+  return { wallMs, ownCpuMs, cpuMs, readBytes, peakMiB, disk };
+}
+
+/**
+ * The same with a daemon that is looked at from the inside; see {@link DaemonTold}. It shares the processors as its service does on a node, beside the
+ * runtime as another service.
+ */
+export function preloadFromInside(kind: RuntimeKind, bundle: SampleBundle): Promise<DaemonTold> {
+  return withNodeServices((services) => {
+    services.runtime.enter(process.pid);
+    return preloadAsService(kind, bundle, services.daemon);
+  });
+}
+
+function preloadAsService(kind: RuntimeKind, bundle: SampleBundle, group: ControlGroup): Promise<DaemonTold> {
+  return withDaemonFolder(kind, bundle, async ({ config, runtime }) => {
+    Object.assign(process.env, runtime.env);
+    const daemon = await startChild<DaemonTold>('daemon-child', [config, bundle.path], runtime.env);
+    try {
+      group.enter(daemon.pid);
+      let told = await daemon.ask();
+      await eventually(async () => {
+        told = await daemon.ask();
+        if (!isReady(told.status, bundle)) throw new Error(`not ready: ${told.status}`);
+      }, PRELOAD_TIMEOUT_MS);
+      return told;
+    } finally {
+      await daemon.stop();
+    }
+  });
+}
+
+interface DaemonFolder {
+  readonly config: string;
+  readonly runtime: DaemonSurroundings;
+}
+
+async function withDaemonFolder<T>(
+  kind: RuntimeKind | 'embedded',
+  bundle: SampleBundle,
+  use: (folder: DaemonFolder) => Promise<T>,
+): Promise<T> {
+  const base = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
+  installKeys(join(base, 'keys.d'), bundle.keys);
+  mkdirSync(join(base, 'incoming'));
+  const runtime = await (kind === 'embedded' ? embeddedSurroundings(base) : startBenchRuntime(kind, base));
+  try {
+    const config = join(base, 'bench.toml');
+    writeFileSync(config, daemonSettings(base) + runtime.settings);
+    return await use({ config, runtime });
+  } finally {
+    await runtime.stop();
+    rmSync(base, { recursive: true, force: true });
+  }
+}
+
+/** Settings of a daemon below `base`, without its runtime. */
+export function daemonSettings(base: string): string {
+  return `
+    [trust]
+    keys_dir = "${base}/keys.d"
+    [media]
+    detect = false
+    directories = ["${base}/stick"]
+    incoming = "${base}/incoming"
+    [registry]
+    listen = "127.0.0.1:0"
+    [paths]
+    state_dir = "${base}/state"
+    run_dir = "${base}/run"
+  `;
+}
+
+function isReady(status: string, { contents }: SampleBundle): boolean {
+  return status.includes(`is ready: ${contents.images.length} images`);
+}
+
+async function readyStatus(status: () => string, bundle: SampleBundle): Promise<void> {
+  await eventually(() => {
+    if (!isReady(status(), bundle)) throw new Error(`not ready: ${status()}`);
+  }, PRELOAD_TIMEOUT_MS);
+}

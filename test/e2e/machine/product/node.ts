@@ -1,0 +1,57 @@
+import { INTERFACE, OBJECT_PATH, SERVICE } from '../../../../src/api/names.ts';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { Machine } from '../machine.ts';
+
+const DAEMON = `${SERVICE} ${OBJECT_PATH} ${INTERFACE}`;
+
+/** stickpin on a machine, as its user sees it. */
+export interface StickpinNode {
+  /** What `stickpin status --json` prints, asked for over D-Bus: a start of Node takes seconds under emulation. */
+  report(): Promise<StatusReport>;
+  /** The text of STATUS= as `systemctl status` shows it. */
+  statusText(): Promise<string>;
+  /** Resolves with the first report for which `isIt` holds; the error shows the last STATUS line. */
+  until(what: string, isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
+  /** Messages of the service in this boot, oldest first, as fields. */
+  journal(): Promise<readonly Readonly<Record<string, string>>[]>;
+}
+
+/** The service on `machine`, which has been installed there. */
+export function stickpinOn(machine: () => Machine): StickpinNode {
+  const report = async (): Promise<StatusReport> => {
+    const answer = JSON.parse(await machine().output(`busctl --json=short call ${DAEMON} GetStatus`));
+    return JSON.parse((answer as { data: [string] }).data[0]) as StatusReport;
+  };
+  return {
+    report,
+    statusText: () => machine().output('systemctl show --property=StatusText --value stickpin'),
+    until: async (what, isIt, timeoutMs = 240_000) => {
+      let last = 'no report';
+      try {
+        return await machine().until(
+          what,
+          async () => {
+            const current = await report();
+            last = current.status;
+            return isIt(current) && current;
+          },
+          { timeoutMs },
+        );
+      } catch (error) {
+        throw new Error(`${what}: not so; the last STATUS was: ${last}`, { cause: error });
+      }
+    },
+    journal: async () => {
+      const lines = await machine().output('journalctl --boot --unit=stickpin --output=json --no-pager');
+      return lines.split('\n').map((line) => JSON.parse(line) as Record<string, string>);
+    },
+  };
+}
+
+/** The configuration that CRI-O works by, as TOML (fact 6). Right after its start it is what it has read then. */
+export function crioConfiguration(machine: Machine): Promise<string> {
+  return machine.output(
+    `node -e '
+      require("node:http").get({ socketPath: "/var/run/crio/crio.sock", path: "/config" }, (r) => r.pipe(process.stdout))'`,
+  );
+}

@@ -1,0 +1,341 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+import { runCommand } from '../../../support/run-command.ts';
+
+let root: string;
+let bundle: string;
+let keys: string;
+const run = (...args: string[]) => runCommand(args);
+const create = (...args: string[]) =>
+  run(
+    'bundle',
+    'create',
+    '--name',
+    'ocp',
+    '--version',
+    '4.13.7',
+    '--arch',
+    'amd64',
+    '--sequence',
+    '7',
+    '--out',
+    bundle,
+    ...args,
+  );
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-commands-'));
+  bundle = join(root, 'bundle');
+  keys = join(root, 'keys.d');
+  mkdirSync(keys);
+  writeOciLayout(join(root, 'layout'), [
+    { image: sampleImage({ seed: 'etcd', architecture: 'amd64' }), names: ['etcd'] },
+    { image: sampleImage({ seed: 'proxy', architecture: 'amd64', withIndex: true }), names: ['proxy'] },
+  ]);
+  await run('keygen', '--out', join(keys, 'factory'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+function imageArgs(): string[] {
+  const layout = join(root, 'layout');
+  return [
+    '--image',
+    `quay.example.com/coreos/etcd:3.5.9=oci:${layout}:etcd`,
+    '--image',
+    `edge-proxy=quay.example.com/edge/proxy=oci:${layout}:proxy`,
+  ];
+}
+
+describe('keygen', () => {
+  it('writes a private key that only its owner reads, and overwrites none', async () => {
+    expect(statSync(join(keys, 'factory.key')).mode & 0o777).toBe(0o600);
+    const before = readFileSync(join(keys, 'factory.key'));
+    const again = await run('keygen', '--out', join(keys, 'factory'));
+    expect(again).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('factory.key') });
+    expect(readFileSync(join(keys, 'factory.key'))).toEqual(before);
+  });
+
+  it('leaves no private key behind when the public one is there already', async () => {
+    rmSync(join(keys, 'factory.key'));
+    expect((await run('keygen', '--out', join(keys, 'factory'))).exitCode).toBe(1);
+    expect(readdirSync(keys)).toEqual(['factory.pub']);
+  });
+
+  it('refuses a prefix without a name, which would make hidden files', async () => {
+    for (const out of ['', `${keys}/`, '.', '..']) {
+      expect(await run('keygen', '--out', out), out).toMatchObject({
+        exitCode: 2,
+        stderr: expect.stringMatching(/^stickpin: --out .* name/),
+      });
+    }
+    expect(readdirSync(keys).sort()).toEqual(['factory.key', 'factory.pub']);
+  });
+
+  it('refuses an unknown algorithm as wrong usage', async () => {
+    expect((await run('keygen', '--out', join(keys, 'x'), '--algorithm', 'rsa')).exitCode).toBe(2);
+  });
+});
+
+describe('bundle create, sign, inspect, verify', () => {
+  it('make, show and prove a bundle', async () => {
+    const made = await create(...imageArgs(), '--key', join(keys, 'factory.key'), '--manual', '--from', '>=4.12.0');
+    expect(made).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^ocp 4\.13\.7 for amd64 is in .*: 2 images, 7 blobs/),
+    });
+    expect(made.stderr).toContain('warning: quay.example.com/edge/proxy has no tag');
+
+    const inspected = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
+    expect(inspected.payload).toMatchObject({
+      created: '2026-03-04T05:06:07Z',
+      schedule: 'manual',
+      update: { from: '>=4.12.0' },
+      sequence: 7,
+    });
+    expect(inspected.contents.images.map((image: { component: string }) => image.component)).toEqual([
+      'etcd',
+      'edge-proxy',
+    ]);
+    expect((await run('bundle', 'inspect', bundle)).stdout).toContain('quay.example.com/coreos/etcd@sha256:');
+
+    const verified = await run('bundle', 'verify', bundle, '--keys', keys, '--full');
+    expect(verified).toMatchObject({
+      exitCode: 0,
+      stdout: 'ocp 4.13.7: signature by factory ok, 7 of 7 blobs read and right\n',
+    });
+    expect(verified.stderr).toContain('factory.key is ignored');
+  });
+
+  it('prove no bundle that has expired, and name the clock; all else is judged as ever', async () => {
+    const expires = '2026-03-05T00:00:00Z';
+    await create(...imageArgs(), '--key', join(keys, 'factory.key'), '--expires', expires);
+    const verify = (now: string, ...more: string[]) =>
+      runCommand(['bundle', 'verify', bundle, '--keys', keys, ...more], { now: () => Date.parse(now) });
+    expect((await verify('2026-03-04T23:59:59.999Z')).exitCode).toBe(0);
+    for (const now of ['2026-03-05T00:00:00.000Z', '2031-01-01T00:00:00.000Z']) {
+      expect(await verify(now, '--full')).toMatchObject({
+        exitCode: 4,
+        stdout: 'ocp 4.13.7: signature by factory ok, 7 of 7 blobs read and right\n',
+        stderr: expect.stringContaining(`${bundle} expired on ${expires}: this machine's clock says ${now}. `),
+      });
+    }
+    const json = await verify('2031-01-01T00:00:00.000Z', '--json');
+    expect(json.exitCode).toBe(4);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      verified: false,
+      expired: true,
+      expires,
+      judgedAt: '2031-01-01T00:00:00.000Z',
+      missing: [],
+    });
+    expect(JSON.parse((await verify('2026-03-04T00:00:00Z', '--json')).stdout)).toMatchObject({
+      verified: true,
+      expired: false,
+      judgedAt: '2026-03-04T00:00:00.000Z',
+    });
+  });
+
+  it('say what nodes make of the rules of a release', async () => {
+    const rules = ['--from', '>=4.12.0', '--barrier', 'the storage format changes', '--deadend', 'the last one'];
+    const made = await create(...imageArgs(), ...rules);
+    expect(made.stderr).toMatch(/^warning: nodes can't enforce 'from' and 'rollout' yet: .* with a confirmation$/m);
+    expect(made.stderr).toMatch(/^warning: --barrier is not enforced yet: /m);
+    expect(made.stderr).toMatch(/^warning: --deadend is not enforced yet: /m);
+    const { stdout } = await run('bundle', 'inspect', bundle);
+    expect(stdout).toContain('  barrier     the storage format changes (not enforced yet)\n');
+    expect(stdout).toContain('  dead end    the last one (not enforced yet)\n');
+    expect(stdout).toMatch(/^ {2}note {8}nodes can't enforce 'from' and 'rollout' yet/m);
+    const help = (await run('bundle', 'create', '--help')).stdout.replace(/\s+/g, ' ');
+    expect(help).toContain('not checked yet: nodes hold its activation until a person confirms it');
+    expect(help).toContain('updates to later releases must pass through this one; shown, not enforced yet');
+  });
+
+  it('count distinct keys against the threshold', async () => {
+    await run('keygen', '--out', join(keys, 'audit'), '--algorithm', 'ecdsa-p256');
+    await create(...imageArgs());
+    expect(await run('bundle', 'verify', bundle, '--keys', keys)).toMatchObject({
+      exitCode: 4,
+      stderr: expect.stringContaining('no signature'),
+    });
+    const sign = (name: string) => run('bundle', 'sign', bundle, '--key', join(keys, `${name}.key`));
+    await sign('factory');
+    await sign('factory');
+    expect(await run('bundle', 'verify', bundle, '--keys', keys, '--threshold', '2')).toMatchObject({
+      exitCode: 4,
+      stderr: expect.stringContaining('signed by factory only, and 2 distinct'),
+    });
+    expect((await sign('audit')).stdout).toContain('it has 2 signatures now');
+    const verified = await run('bundle', 'verify', bundle, '--keys', keys, '--threshold', '2', '--json');
+    expect(JSON.parse(verified.stdout)).toMatchObject({ verified: true, signedBy: ['audit', 'factory'] });
+  });
+
+  it('find a flipped byte with --full, and name the blob and the file', async () => {
+    await create(...imageArgs(), '--key', join(keys, 'factory.key'));
+    const { contents } = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
+    const { digest } = contents.layers[0];
+    const file = join(bundle, 'blobs', 'sha256', digest.slice(7));
+    const bytes = readFileSync(file);
+    bytes[100] = (bytes[100] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+    expect((await run('bundle', 'verify', bundle, '--keys', keys)).exitCode).toBe(0);
+    const full = await run('bundle', 'verify', bundle, '--keys', keys, '--full');
+    expect(full).toMatchObject({
+      exitCode: 4,
+      stdout: expect.stringContaining(`${digest} is damaged: ${file}: it has digest sha256:`),
+    });
+    expect(full.stderr).toContain('1 of 7 blobs');
+  });
+
+  it('say what is wrong with an option, and leave nothing behind', async () => {
+    for (const [args, field] of [
+      [['--sequence', '0', ...imageArgs()], 'sequence'],
+      [['--name', 'Not A Name', ...imageArgs()], 'name'],
+      [['--expires', 'tomorrow', ...imageArgs()], 'expires'],
+      [['--expires', '2020-01-01T00:00:00Z', ...imageArgs()], 'expires'],
+      [['--from', 'not a range', ...imageArgs()], 'update.from'],
+      [['--image', 'etcd:3.5'], 'registry'],
+      [[], 'image'],
+    ] as const) {
+      const run = await create(...args);
+      expect(run, args.join(' ')).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(field) });
+    }
+    expect(readdirSync(root).sort()).toEqual(['keys.d', 'layout']);
+  });
+
+  it('make the same payload of the same images with SOURCE_DATE_EPOCH', async () => {
+    const ids = [];
+    for (const out of ['one', 'two']) {
+      const args = [
+        'bundle',
+        'create',
+        '--name',
+        'ocp',
+        '--version',
+        '4.13.7',
+        '--arch',
+        'amd64',
+        '--sequence',
+        '7',
+        '--json',
+      ];
+      const made = await runCommand(
+        [...args, '--out', join(root, out), ...imageArgs(), '--key', join(keys, 'factory.key')],
+        {
+          env: { SOURCE_DATE_EPOCH: '1700000000' },
+        },
+      );
+      const { payload, bundleId } = JSON.parse(made.stdout);
+      expect(payload.created).toBe('2023-11-14T22:13:20Z');
+      ids.push(bundleId);
+    }
+    expect(ids[0]).toBe(ids[1]);
+    const envelopes = ['one', 'two'].map((out) => readFileSync(join(root, out, 'bundle.dsse.json'), 'utf8'));
+    expect(envelopes[0]).toBe(envelopes[1]);
+  });
+
+  it('say what a path is that is no bundle, once, and what to name instead', async () => {
+    writeFileSync(join(root, 'ocp.tar'), '');
+    writeFileSync(join(root, 'ocp.stickpin.tar'), gzipSync(randomBytes(2048)));
+    for (const [path, why] of [
+      ['nowhere', 'is not there'],
+      ['ocp.tar', 'is no directory; a bundle is a directory, or a file named *.stickpin.tar'],
+      ['layout', 'holds no bundle.dsse.json'],
+      ['ocp.stickpin.tar', 'compressed'],
+    ] as const) {
+      for (const command of ['inspect', 'verify', 'sign']) {
+        const args = { verify: ['--keys', keys], sign: ['--key', join(keys, 'factory.key')] }[command] ?? [];
+        const { exitCode, stderr } = await run('bundle', command, join(root, path), ...args);
+        expect(exitCode).toBe(command === 'verify' ? 4 : 1);
+        expect(stderr).toContain(why);
+        const line = stderr.split('\n').find((text) => text.startsWith('stickpin:')) ?? '';
+        expect(line.split(join(root, path)).length, line).toBe(2);
+      }
+    }
+  });
+
+  it('say that a folder of keys is none', async () => {
+    await create(...imageArgs());
+    for (const wrong of [join(root, 'nowhere'), join(keys, 'factory.pub')]) {
+      for (const command of ['verify', 'rehearse', 'serve']) {
+        expect(await run('bundle', command, bundle, '--keys', wrong)).toMatchObject({
+          exitCode: 1,
+          stdout: '',
+          stderr: `stickpin: --keys: ${wrong} is no folder: name the one with the trusted *.pub files\n`,
+        });
+      }
+    }
+  });
+
+  it('let no control characters of a bundle reach the terminal', async () => {
+    await create(...imageArgs());
+    writeFileSync(join(bundle, 'bundle.dsse.json'), '\u001b[31mHI\u0007{');
+    const { stderr } = await run('bundle', 'inspect', bundle);
+    expect(stderr).toMatch(/^stickpin: \P{Cc}*: bundle\.dsse\.json is not JSON\P{Cc}*\n$/u);
+    expect(stderr).toContain(`stickpin: ${bundle}: `);
+  });
+});
+
+describe('text of a bundle', () => {
+  it('has no format characters and separators on the terminal, in JSON neither', async () => {
+    await create(...imageArgs(), '--barrier', 'first\u202e 4.12\u2028\u200bthen this');
+    for (const json of [[], ['--json']]) {
+      const { exitCode, stdout } = await run('bundle', 'inspect', bundle, ...json);
+      expect(exitCode).toBe(0);
+      expect(stdout).toContain('first 4.12 then this');
+      expect(stdout).not.toMatch(/[\p{Cf}\p{Zl}\p{Zp}]/u);
+    }
+  });
+});
+
+describe('wrong usage', () => {
+  it('is one line of the program, with where to read on', async () => {
+    for (const args of [['bogus'], ['keygen'], ['bundle', 'verify', 'x', '--bogus']]) {
+      const { exitCode, stderr } = await run(...args);
+      expect(exitCode).toBe(2);
+      expect(stderr).toMatch(/^stickpin: [^\n]*; see 'stickpin[a-z ]* --help'\n$/);
+    }
+  });
+});
+
+describe('bundle envelope', () => {
+  const envelope = (...args: string[]) => run('bundle', 'envelope', bundle, '--out', join(root, 'light'), ...args);
+
+  it('copies all but the layers, which verify then counts as absent', async () => {
+    await create(...imageArgs(), '--key', join(keys, 'factory.key'));
+    expect(await envelope()).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(
+        /^the envelope of ocp 4\.13\.7 is in .*light: 9 files of .*, without 2 layers of .*, which nodes pull from quay\.example\.com\n$/,
+      ),
+    });
+    expect(readdirSync(join(root, 'light')).sort()).toEqual([
+      'blobs',
+      'bundle.dsse.json',
+      'contents.json',
+      'index.json',
+      'oci-layout',
+    ]);
+    const { contents } = JSON.parse((await run('bundle', 'inspect', join(root, 'light'), '--json')).stdout);
+    const verified = await run('bundle', 'verify', join(root, 'light'), '--keys', keys, '--json');
+    const layers = contents.layers.map(({ digest }: { digest: string }) => ({ digest, why: 'absent' }));
+    expect(JSON.parse(verified.stdout).missing).toEqual(layers);
+    expect((await run('bundle', 'envelope', join(root, 'light'), '--out', join(root, 'again'))).exitCode).toBe(0);
+    expect(readdirSync(join(root, 'again/blobs/sha256'))).toEqual(readdirSync(join(root, 'light/blobs/sha256')));
+  });
+
+  it('leaves nothing behind when a document is damaged, and makes no tar', async () => {
+    await create(...imageArgs());
+    const { contents } = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
+    const manifest = join(bundle, 'blobs/sha256', contents.images[0].digest.slice(7));
+    writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('"', "'"));
+    expect(await envelope()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('is damaged: name') });
+    expect(readdirSync(root).filter((name) => name.includes('light'))).toEqual([]);
+    const tar = await run('bundle', 'envelope', bundle, '--out', join(root, 'x.stickpin.tar'));
+    expect(tar).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('is one file: give a directory') });
+  });
+});

@@ -1,0 +1,254 @@
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { commandAdapters } from '../../../../src/app/rehearsal/adapters.ts';
+import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
+import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+import { runCommand } from '../../../support/run-command.ts';
+
+const base = sampleLayer({ seed: 'base', sizeBytes: 400_000 });
+const own = sampleLayer({ seed: 'own', sizeBytes: 200_000 });
+const images = [
+  {
+    reference: 'quay.example.com/coreos/etcd:3.5.9',
+    component: 'etcd',
+    image: sampleImage({ seed: 'etcd', architecture: 'arm64', layers: [base] }),
+  },
+  {
+    reference: 'quay.example.com/edge/proxy:1',
+    component: 'proxy',
+    image: sampleImage({ seed: 'proxy', architecture: 'arm64', withIndex: true, layers: [base, own] }),
+  },
+];
+const key = sampleKey();
+
+let root: string;
+let bundle: SampleBundle;
+let keys: string;
+let temporary: string;
+
+beforeAll(async () => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-rehearse-'));
+  keys = join(root, 'keys.d');
+  installKeys(keys, [key]);
+  // As a umask of 002 makes it: who may write it counts on a node only.
+  chmodSync(keys, 0o775);
+  // Another architecture than this machine's: a factory makes bundles for all of them.
+  bundle = await makeSampleBundle({ dir: root, arch: 'arm64', images, keys: [key] });
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+beforeEach(() => {
+  temporary = mkdtempSync(join(root, 'tmp-'));
+});
+
+const rehearse = (path: string, ...options: string[]) =>
+  runCommand(['bundle', 'rehearse', path, ...options], { env: { TMPDIR: temporary } });
+const blobFile = (of: string, digest: string) => join(of, 'blobs', 'sha256', digest.slice(7));
+
+function copyOf(path: string): string {
+  const copy = join(mkdtempSync(join(root, 'copy-')), 'bundle');
+  cpSync(path, copy, { recursive: true });
+  return copy;
+}
+
+describe('bundle rehearse', () => {
+  it('loads every image, says how long each took and what a node needs, and leaves nothing behind', async () => {
+    const run = await rehearse(bundle.path, '--keys', keys);
+    expect(run).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(run.stdout).toMatch(/^ocp 4\.13\.7 for arm64: signature by factory-2026 ok\nRehearsing 2 images of /);
+    expect(run.stdout).toMatch(/\n {2}etcd: \d+\.\d s, all its layers were there already\n/);
+    expect(run.stdout).toMatch(/\n {2}proxy: \d+ KiB in \d+\.\d s, /);
+    expect(run.stdout).toMatch(/\nLoaded 2 of 2 images, /);
+    const { inodes } = diskUse(bundle.contents.layers, 2, 'unpacked');
+    expect(run.stdout).toMatch(new RegExp(`for CRI-O .* and ${inodes} inodes`));
+    expect(run.stdout).toMatch(/\nVerdict: ocp 4\.13\.7 loads, and all its images are pinned\.\n$/);
+    expect(readdirSync(temporary)).toEqual([]);
+  });
+
+  it('prints it as JSON, counts a shared layer once, and judges no signature without keys', async () => {
+    const run = await rehearse(bundle.path, '--json');
+    expect(run).toMatchObject({ exitCode: 0, stderr: '' });
+    const report = JSON.parse(run.stdout);
+    expect(report).toMatchObject({
+      loads: true,
+      verified: false,
+      bundleId: bundle.bundleId,
+      name: 'ocp',
+      arch: 'arm64',
+    });
+    expect(report.images.map(({ reference }: { reference: string }) => reference).sort()).toEqual(
+      bundle.contents.images.map(({ reference }) => reference).sort(),
+    );
+    const newBytes = report.images.reduce((sum: number, image: { newBytes: number }) => sum + image.newBytes, 0);
+    expect(newBytes).toBe(base.sizeBytes + own.sizeBytes);
+    const { diskBytes, inodes, sizeBytes } = bundle.payload.totals;
+    const stored = {
+      'cri-o': diskUse(bundle.contents.layers, 2, 'unpacked'),
+      containerd: diskUse(bundle.contents.layers, 2, 'both'),
+    };
+    const staged = base.sizeBytes + own.sizeBytes;
+    expect(report.need).toEqual({
+      diskBytes,
+      inodes,
+      sizeBytes,
+      stored,
+      stagingBytes: staged,
+      // One filesystem holds what is stored and what CRI-O stages meanwhile.
+      filesystemBytes: {
+        'cri-o': Math.ceil((stored['cri-o'].bytes + staged) / 0.85),
+        containerd: Math.ceil(stored.containerd.bytes / 0.85),
+      },
+    });
+  });
+
+  it('says without keys that the signature was not judged, of an unsigned bundle too', async () => {
+    const unsigned = await makeSampleBundle({ dir: join(root, 'unsigned'), arch: 'arm64', images, keys: [] });
+    const run = await rehearse(unsigned.path);
+    expect(run).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(run.stdout).toContain('signature not judged');
+    expect(await rehearse(unsigned.path, '--keys', keys)).toMatchObject({
+      exitCode: 4,
+      stdout: '',
+      stderr: expect.stringContaining('no signature'),
+    });
+  });
+
+  it('ends when a bundle is ready that waits for a person', async () => {
+    const manual = await makeSampleBundle({
+      dir: join(root, 'manual'),
+      arch: 'arm64',
+      images,
+      keys: [key],
+      schedule: 'manual',
+    });
+    expect(await rehearse(manual.path, '--keys', keys)).toMatchObject({ exitCode: 0, stderr: '' });
+  });
+
+  it('loads from a tar file, and from volumes', async () => {
+    const volumes = join(root, 'volumes');
+    for (const volume of ['1', '2']) cpSync(bundle.path, join(volumes, volume), { recursive: true });
+    rmSync(blobFile(join(volumes, '1'), base.digest));
+    rmSync(blobFile(join(volumes, '2'), own.digest));
+    const tar = join(root, 'it.stickpin.tar');
+    const made = await runCommand(['bundle', 'inspect', volumes]);
+    expect(made.stdout).not.toContain('missing');
+    const { execFileSync } = await import('node:child_process');
+    execFileSync('tar', ['-cf', tar, '-C', bundle.path, 'bundle.dsse.json', 'oci-layout', 'index.json', 'blobs']);
+    for (const path of [tar, volumes]) {
+      expect(await rehearse(path, '--keys', keys), path).toMatchObject({ exitCode: 0, stderr: '' });
+    }
+  });
+
+  it.each([
+    ['a layer', own.digest, 'damaged', true],
+    ['a layer of all', base.digest, 'damaged', true],
+    ['a config', images[0]?.image.config.digest ?? '', 'damaged', false],
+  ])('names %s that is damaged, and the image', async (_what, digest, why, hasImage) => {
+    const copy = copyOf(bundle.path);
+    const bytes = readFileSync(blobFile(copy, digest));
+    bytes[20] = (bytes[20] ?? 0) ^ 1;
+    writeFileSync(blobFile(copy, digest), bytes);
+    const run = await rehearse(copy, '--keys', keys);
+    expect(run.exitCode).toBe(4);
+    expect(run.stderr).toMatch(new RegExp(`^stickpin: ocp 4\\.13\\.7 does not load: blob ${digest}.* is ${why}.*\\n$`));
+    if (hasImage) expect(run.stderr).toMatch(/of quay\.example\.com\/(coreos\/etcd|edge\/proxy) is/);
+    expect(run.stdout).toContain('Verdict: ocp 4.13.7 does not load.');
+    expect(readdirSync(temporary)).toEqual([]);
+  });
+
+  it('names a layer that is not there', async () => {
+    const copy = copyOf(bundle.path);
+    rmSync(blobFile(copy, own.digest));
+    const run = await rehearse(copy, '--json');
+    expect(run).toMatchObject({
+      exitCode: 4,
+      stderr: expect.stringContaining(`blob ${own.digest} of quay.example.com/edge/proxy is absent`),
+    });
+    expect(JSON.parse(run.stdout)).toMatchObject({ loads: false, blobs: [{ digest: own.digest, why: 'absent' }] });
+  });
+
+  it('refuses what a node would refuse: one that has expired', async () => {
+    const old = await makeSampleBundle({
+      dir: join(root, 'old'),
+      arch: 'arm64',
+      images,
+      keys: [key],
+      expires: '2026-01-02T00:00:00Z',
+    });
+    const run = await rehearse(old.path, '--keys', keys);
+    expect(run.exitCode).toBe(4);
+    expect(run.stderr).toMatch(/does not load: .*expired/);
+  });
+
+  it('takes up a bundle that carries no image', async () => {
+    const advisory = join(root, 'advisory.json');
+    writeFileSync(advisory, JSON.stringify({ version: '4.13.5', deadend: true, reason: 'may lose writes' }));
+    const named = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'arm64', '--sequence', '38'];
+    const path = join(root, 'notice');
+    const made = await runCommand(['bundle', 'create', ...named, '--advisory', advisory, '--out', path]);
+    expect(made.exitCode, made.stderr).toBe(0);
+    const run = await rehearse(path);
+    expect(run).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(run.stdout).toMatch(/\nVerdict: ocp 4\.13\.8 is taken up; it carries no image\.\n$/);
+    expect(JSON.parse((await rehearse(path, '--json')).stdout)).toMatchObject({ loads: true, images: [] });
+  });
+
+  it('tells of a delta that it waits for its base, and blames no blob', async () => {
+    const layout = join(root, 'layout');
+    writeOciLayout(layout, [{ image: images[1]?.image ?? sampleImage({ seed: 'it' }) }]);
+    const named = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'arm64', '--sequence', '38'];
+    const path = join(root, 'delta');
+    const image = `quay.example.com/edge/proxy:2=oci:${layout}`;
+    const made = await runCommand([
+      ...['bundle', 'create', ...named, '--base', bundle.path],
+      ...['--image', image, '--out', path],
+    ]);
+    expect(made.exitCode, made.stderr).toBe(0);
+    const run = await rehearse(path, '--json');
+    expect(run).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/^stickpin: ocp 4\.13\.8 does not load: ocp 4\.13\.8 needs base ocp@4\.13\.7 /),
+    });
+    expect(JSON.parse(run.stdout)).toMatchObject({ loads: false, blobs: [] });
+  });
+
+  it('says before it starts that there is no room', async () => {
+    // A filesystem without any room on every Linux machine.
+    const run = await runCommand(['bundle', 'rehearse', bundle.path], { env: { TMPDIR: '/proc' } });
+    expect(run).toMatchObject({
+      exitCode: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/needs .* in \/proc, and 0 B are free; .*TMPDIR\n$/),
+    });
+    const nowhere = await runCommand(['bundle', 'rehearse', bundle.path], { env: { TMPDIR: join(root, 'nowhere') } });
+    expect(nowhere).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("nowhere can't be used") });
+  });
+
+  it('leaves nothing when it is interrupted in the midst', async () => {
+    const interrupt = new AbortController();
+    const run = await runCommand(['bundle', 'rehearse', bundle.path], {
+      env: { TMPDIR: temporary },
+      signal: interrupt.signal,
+      onOutput: (stdout) => stdout.includes('proxy: ') && interrupt.abort(),
+    });
+    expect(run).toMatchObject({ exitCode: 1, stderr: 'stickpin: interrupted\n' });
+    expect(run.stdout).not.toContain('Verdict');
+    expect(readdirSync(temporary)).toEqual([]);
+    mkdirSync(join(temporary, 'second'));
+    await expect(
+      commandAdapters.rehearseBundle(
+        {
+          volumes: [bundle.path],
+          bundle: { ...bundle, signedBy: [] },
+          keys: undefined,
+          temporary: join(temporary, 'second'),
+          onImage: () => undefined,
+        },
+        interrupt.signal,
+      ),
+    ).rejects.toThrow();
+    expect(readdirSync(join(temporary, 'second'))).toEqual([]);
+  });
+});

@@ -1,0 +1,119 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
+import { parseAttachmentRequest } from '../../../../src/bundle/create/payload/attachments.ts';
+import { limits } from '../../../../src/bundle/limits.ts';
+import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
+import { judgeBundle } from '../../../../src/bundle/verify/judge-bundle.ts';
+import { verifyBlobs } from '../../../../src/bundle/verify/verify-blobs.ts';
+import { sampleKey, trustIn } from '../../../support/bundles/sample-bundle.ts';
+import { digestOf, sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+
+const { signal } = new AbortController();
+const key = sampleKey();
+const image = sampleImage({ seed: 'a', architecture: 'amd64' });
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-attach-'));
+  writeOciLayout(join(root, 'layout'), [{ image }]);
+  mkdirSync(join(root, 'files'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+function make(attach: readonly string[], out = 'bundle') {
+  return createBundle(
+    {
+      out: join(root, 'out', out),
+      name: 'ocp',
+      version: '4.13.7',
+      arch: 'amd64',
+      sequence: 1,
+      created: '2026-01-01T00:00:00Z',
+      images: [parseImageRequest(`quay.example.com/a:1=oci:${join(root, 'layout')}`)],
+      attachments: attach.map(parseAttachmentRequest),
+      keys: [key.privateKey],
+    },
+    signal,
+  );
+}
+
+function file(name: string, content: string | Buffer): string {
+  const path = join(root, 'files', name);
+  writeFileSync(path, content);
+  return path;
+}
+
+describe('attachments', () => {
+  it.each(['bundle', 'ocp.stickpin.tar'])('travel signed in %s, and their blobs are verified', async (out) => {
+    const notes = file('NOTES.md', '# new\n');
+    const copy = file('copy.bin', '# new\n');
+    const made = await make([`${notes}:text/markdown`, copy, file('empty', '')], out);
+    const digest = digestOf(Buffer.from('# new\n'));
+    expect(made.payload.attachments).toEqual([
+      { name: 'NOTES.md', mediaType: 'text/markdown', digest, size: 6 },
+      { name: 'copy.bin', mediaType: 'application/octet-stream', digest, size: 6 },
+      { name: 'empty', mediaType: 'application/octet-stream', digest: digestOf(Buffer.alloc(0)), size: 0 },
+    ]);
+    expect(made.payload.totals).toEqual((await make([], 'plain')).payload.totals);
+    const reader = openBundle(made.path);
+    const { blobs, missing } = await judgeBundle(reader, await trustIn([key], root), signal);
+    expect(missing).toEqual([]);
+    expect([...blobs.keys()]).toContain(digest);
+    expect(await verifyBlobs(reader, blobs, signal)).toEqual([]);
+  });
+
+  it('may be lacking on a medium, and are named then', async () => {
+    const made = await make([file('a', 'content')]);
+    const digest = digestOf(Buffer.from('content'));
+    rmSync(join(made.path, 'blobs', 'sha256', digest.slice(7)));
+    const { missing } = await judgeBundle(openBundle(made.path), await trustIn([key], root), signal);
+    expect(missing).toEqual([{ digest, why: 'absent' }]);
+  });
+
+  it('may be a document of an image at the same time', async () => {
+    const made = await make([file('manifest.json', image.manifest.bytes)]);
+    const { missing } = await judgeBundle(openBundle(made.path), await trustIn([key], root), signal);
+    expect(missing).toEqual([]);
+    expect(made.payload.totals.blobs).toBe(2);
+    expect(readFileSync(join(made.path, 'blobs', 'sha256', image.manifest.digest.slice(7)))).toEqual(
+      image.manifest.bytes,
+    );
+  });
+
+  it('keep to the limits', async () => {
+    const most = file('most', '');
+    truncateSync(most, limits.attachmentBytes);
+    expect((await make([most], 'most')).payload.attachments?.[0]?.size).toBe(limits.attachmentBytes);
+    truncateSync(most, limits.attachmentBytes + 1);
+    const tooMany = Array.from({ length: limits.payloadItems + 1 }, (_, at) => file(`f${at}`, ''));
+    mkdirSync(join(root, 'files', 'other'));
+    for (const [attach, code, why] of [
+      [[most], 'bundle/source', '16777216 are allowed'],
+      [[join(root, 'absent')], 'bundle/source', join(root, 'absent')],
+      [[join(root, 'files')], 'bundle/source', 'is no file'],
+      [tooMany, 'bundle/option', 'at most 256'],
+      [[file('with blank', '')], 'bundle/option', 'plain file name'],
+      [[file('.hidden', '')], 'bundle/option', 'plain file name'],
+      [[file('grün', '')], 'bundle/option', `attachment ${join(root, 'files', 'grün')}`],
+      [[file('f0', ''), file('other/F0', '')], 'bundle/option', 'distinct names'],
+      [[file('f0', ''), file('other/F0', '')], 'bundle/option', `${join('files', 'f0')} and `],
+    ] as const) {
+      await expect(make(attach), why).rejects.toMatchObject({ code, message: expect.stringContaining(why) });
+    }
+    expect(readdirSync(join(root, 'out'))).toEqual(['most']);
+  });
+});
+
+describe('parseAttachmentRequest', () => {
+  it.each([
+    ['notes.md', 'notes.md', 'notes.md', 'application/octet-stream'],
+    ['dir/notes.md:text/markdown', 'dir/notes.md', 'notes.md', 'text/markdown'],
+    ['a:b/c.sig', 'a:b/c.sig', 'c.sig', 'application/octet-stream'],
+    ['a:text/x:application/vnd.x+json', 'a:text/x', 'x', 'application/vnd.x+json'],
+  ])('reads %s', (text, path, name, mediaType) => {
+    expect(parseAttachmentRequest(text)).toEqual({ path, name, mediaType });
+  });
+});

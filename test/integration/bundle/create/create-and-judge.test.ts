@@ -1,0 +1,51 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readBundles } from '../../../../src/bundle/verify/read-bundles.ts';
+import { makeSampleBundle, sampleKey, trustIn } from '../../../support/bundles/sample-bundle.ts';
+
+const { signal } = new AbortController();
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-bundle-'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+describe('a bundle that was made', () => {
+  it('is found on a medium and verified with all it holds', async () => {
+    const made = await makeSampleBundle({ dir: join(root, 'stickpin') });
+    const found = await readBundles(root, { trust: await trustIn(made.keys, root), layout: 'medium' }, signal);
+
+    expect(found).toHaveLength(1);
+    const [only] = found;
+    if (only?.kind !== 'verified') throw new Error(JSON.stringify(only));
+    expect(only.path).toMatch(/^stickpin\/ocp-4\.13\.7-/);
+    expect(only.missing).toEqual([]);
+    expect(only.bundle.bundleId).toBe(made.bundleId);
+    expect(only.bundle.signedBy).toEqual(['factory-2026']);
+    expect(only.bundle.contents).toEqual(made.contents);
+    const documents = made.images
+      .flatMap(({ image }) => [image.index, image.manifest, image.config])
+      .filter((part) => part !== undefined);
+    expect([...only.documents].sort()).toEqual(documents.map((part) => part.digest as string).sort());
+    expect(only.bundle.contents.layers).toEqual(
+      made.images.flatMap(({ image }) =>
+        image.layers.map(({ digest, sizeBytes, diffId, uncompressedBytes, diskBytes, inodes }) => ({
+          digest,
+          sizeBytes,
+          diffId,
+          uncompressedBytes,
+          diskBytes,
+          inodes,
+        })),
+      ),
+    );
+  });
+
+  it('is rejected for a stranger', async () => {
+    await makeSampleBundle({ dir: join(root, 'stickpin') });
+    const [found] = await readBundles(root, { trust: await trustIn([sampleKey()], root), layout: 'medium' }, signal);
+    expect(found).toMatchObject({ kind: 'rejected', reason: { code: 'bundle/unknown-key' } });
+  });
+});

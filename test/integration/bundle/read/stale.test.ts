@@ -1,0 +1,89 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { buildDirectory, replaceFile, writeSynced } from '../../../../src/bundle/create/output/staging.ts';
+import { stagingPrefix } from '../../../../src/bundle/create/output/staging-name.ts';
+
+let root: string;
+let target: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-stale-'));
+  target = join(root, 'bundle');
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+/** As {@link stagingPrefix} of another process that runs now. */
+async function prefixOf(pid: number, path = target): Promise<string> {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const startedAt = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+  return (await stagingPrefix(path)).replace(/-[0-9]+-[0-9]+-$/, `-${pid}-${startedAt}-`);
+}
+
+function leave(prefix: string, ending = 'AbCd12'): string {
+  const path = `${prefix}${ending}`;
+  mkdirSync(join(path, 'blobs'), { recursive: true });
+  writeFileSync(join(path, 'blobs', 'x'), 'half a blob');
+  return basename(path);
+}
+
+const build = (to = target) => buildDirectory(to, (staging) => writeSynced(join(staging, 'x'), Buffer.from('x')));
+
+it('what a killed process left is removed by the next one with the same target, and nothing else', async () => {
+  const other = spawn('sleep', ['1000']);
+  const pid = other.pid ?? 0;
+  leave(await prefixOf(pid));
+  const kept = [
+    leave(await prefixOf(pid, join(root, 'bundle-2'))),
+    leave(await stagingPrefix(target)),
+    leave((await prefixOf(pid)).replace(/partial-[0-9a-f]{8}/, 'partial-00000000')),
+    leave(join(root, '.bundle.partial-'), 'mine'),
+  ];
+  other.kill('SIGKILL');
+  await once(other, 'exit');
+  await build();
+  expect(readdirSync(root).sort()).toEqual([...kept, 'bundle'].sort());
+});
+
+it('what another process is at work on stays, and is not made twice', async () => {
+  const other = spawn('sleep', ['1000']);
+  try {
+    const kept = leave(await prefixOf(other.pid ?? 0));
+    const message = expect.stringContaining(`is being written by process ${other.pid}`);
+    const refused = { code: 'bundle/target', message };
+    await expect(build()).rejects.toMatchObject(refused);
+    const write = (temporary: string) => writeSynced(temporary, Buffer.from('new'));
+    await expect(replaceFile(target, write)).rejects.toMatchObject(refused);
+    expect(readdirSync(root)).toEqual([kept]);
+  } finally {
+    other.kill('SIGKILL');
+    await once(other, 'exit');
+  }
+});
+
+it('what is of an earlier boot, or of a process whose id was given away again, is removed', async () => {
+  const mine = await stagingPrefix(target);
+  leave(mine.replace(/(partial-[0-9a-f]{8})-[0-9a-f]{8}/, '$1-00000000'));
+  leave(mine.replace(/-[0-9]+-$/, '-1-'));
+  await build();
+  expect(readdirSync(root)).toEqual(['bundle']);
+});
+
+it('a link of such a name is left alone, and where it leads to as well', async () => {
+  const elsewhere = join(root, 'elsewhere');
+  mkdirSync(elsewhere);
+  writeFileSync(join(elsewhere, 'x'), 'x');
+  symlinkSync(elsewhere, `${(await stagingPrefix(target)).replace(/-[0-9]+-$/, '-1-')}AbCd12`);
+  await build();
+  expect(readdirSync(elsewhere)).toEqual(['x']);
+});
+
+it('a file that was being replaced is cleaned up too', async () => {
+  const stale = `${(await stagingPrefix(target)).replace(/-[0-9]+-$/, '-1-')}staged`;
+  writeFileSync(stale, 'half');
+  await replaceFile(target, (temporary) => writeSynced(temporary, Buffer.from('new')));
+  expect(readdirSync(root)).toEqual(['bundle']);
+  expect(readFileSync(target, 'utf8')).toBe('new');
+});

@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Digest } from '../../../../src/domain/model/digest.ts';
+import type { MediaProvider, MediaSink } from '../../../../src/media/provider/media-provider.ts';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
+
+/* systemd takes a while to tell of the sticks that are plugged in when the daemon starts. */
+describe('a daemon that is started anew with the stick in', () => {
+  let harness: DaemonHarness;
+  let factory: string;
+  let bundle: SampleBundle;
+  let gate: StickGate;
+  /** Tells of the stick, if it is in, and that the first look is over. */
+  let finishLook: () => void;
+  let isStickIn: boolean;
+
+  const slowProvider = (): MediaProvider => {
+    let isDone = false;
+    let sink: MediaSink | undefined;
+    finishLook = () => {
+      isDone = true;
+      const medium = {
+        mediumId: '7-sdb1',
+        label: 'sdb1',
+        layout: 'bundle',
+        mount: async () => bundle.path,
+        isThere: async () => true,
+        release: async () => undefined,
+      } as const;
+      if (isStickIn) sink?.arrived(medium);
+      sink?.lookedAt?.();
+    };
+    return {
+      start: async (to) => {
+        sink = to;
+      },
+      isLookedAt: () => isDone,
+      rescan: async () => undefined,
+      dispose: async () => undefined,
+    };
+  };
+
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    gate = createStickGate();
+    harness = await createDaemonHarness({ providers: () => [slowProvider()], openBundle: gate.openBundle });
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    isStickIn = true;
+    gate.hold(bundle.contents.layers.at(-1)?.digest as Digest, 0);
+    await harness.start();
+    await started();
+    finishLook();
+    await gate.reached();
+    await harness.stop();
+    gate.release();
+    await harness.start();
+    await started();
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    rmSync(factory, { recursive: true, force: true });
+  });
+  const now = () => harness.daemon().engine.report();
+  const started = () => expect.poll(now, { timeout: 15_000 }).toBeDefined();
+
+  it('does not say that it was removed before it was looked for, and goes on when it is found', async () => {
+    const from = harness.statuses.length - 1;
+    expect(now()?.status).toMatch(/^stickpin has just started and looks whether ocp 4\.13\.7 is plugged in \(/);
+    expect(now()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'media/looking' } });
+    finishLook();
+    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    expect(harness.statuses.slice(from).join('\n')).not.toContain('removed while');
+    expect(harness.log.lines.map(({ message }) => message).join('\n')).not.toContain('removed while');
+  });
+
+  it('says so once all was looked at and it is not there', async () => {
+    isStickIn = false;
+    finishLook();
+    const report = await harness.until(({ status }) => status.startsWith('Stick removed while preloading ocp 4.13.7'));
+    expect(report.bundles[0]?.reason?.code).toBe('engine/no-source');
+  });
+});

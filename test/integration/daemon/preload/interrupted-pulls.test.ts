@@ -1,0 +1,232 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import { startContainerd } from '../../../support/daemon/containerd.ts';
+import { createCrioNode } from '../../../support/daemon/crio-node.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type HarnessOptions,
+  type SettingsOverrides,
+} from '../../../support/daemon/daemon-harness.ts';
+import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
+import { have } from '../../../support/requirements.ts';
+import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+
+const MIB = 1024 * 1024;
+
+/** A daemon over a runtime that can be ended and started. */
+interface Node {
+  readonly harness: DaemonHarness;
+  kill(): Promise<void>;
+  /** Ends it in order, if it still runs, and starts it again. */
+  restart(): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+type StartNode = (settings: SettingsOverrides, options: Pick<HarnessOptions, 'openBundle'>) => Promise<Node>;
+
+const withCrio: StartNode = async (settings, options) => {
+  const node = await createCrioNode(settings, {}, options);
+  return { harness: node.harness, kill: node.killRuntime, restart: node.restartRuntime, dispose: node.dispose };
+};
+const withContainerd: StartNode = async (settings, options) => {
+  const containerd = await startContainerd();
+  const harness = await createDaemonHarness({
+    ...options,
+    settings: { ...settings, runtime: { kind: 'containerd', socket: containerd.socketPath } },
+  });
+  const dispose = async () => {
+    await harness.dispose();
+    await containerd.stop();
+  };
+  return { harness, kill: containerd.kill, restart: containerd.restart, dispose };
+};
+
+describe.runIf(have('root', 'mmdebstrap')).each([
+  ['the CRI-O double', withCrio],
+  ['containerd', withContainerd],
+])('a preload into %s', { timeout: 180_000 }, (_name, startNode) => {
+  let factory: string;
+  let node: Node;
+  let gate: StickGate;
+  let bundle: SampleBundle;
+  let small: Digest;
+  let large: Digest;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(() => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    gate = createStickGate();
+  });
+  afterEach(async () => {
+    gate.release();
+    await node.dispose();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  /** A node with two ports, and a bundle of a small image and one with a layer of 6 MiB, which stops after 2 MiB. */
+  const setUp = async (graceMs = 60_000) => {
+    node = await startNode({ media: { grace: graceMs } }, { openBundle: gate.openBundle });
+    const { directories } = node.harness.settings.media;
+    Object.assign(node.harness.settings.media, { directories: [...directories, join(node.harness.base, 'other')] });
+    bundle = await makeSampleBundle({
+      dir: factory,
+      keys: [node.harness.key],
+      images: [
+        ['small', 64 * 1024],
+        ['large', 6 * MIB],
+      ].map(([name, sizeBytes]) => ({
+        reference: `quay.example.com/ocp/${name}:1.0.0`,
+        image: sampleImage({
+          seed: `${name}`,
+          layers: [sampleLayer({ seed: `${name}`, sizeBytes: Number(sizeBytes) })],
+        }),
+      })),
+    });
+    [small, large] = ['small', 'large'].map((name) => {
+      const sample = bundle.images.find(({ reference }) => reference.includes(`/${name}:`));
+      return sample?.image.layers[0]?.digest as Digest;
+    }) as [Digest, Digest];
+    gate.hold(large, 2 * MIB);
+    await node.harness.start();
+  };
+  const sizeOf = (digest: Digest) => bundle.contents.layers.find((layer) => layer.digest === digest)?.sizeBytes;
+  /** The stick is in, the small image is there, and the large layer stands at 2 MiB. */
+  const inMidBlob = async () => {
+    node.harness.plug(bundle.path);
+    await gate.reached();
+    await node.harness.until(({ bundles }) => bundles[0]?.images.present === 1, 60_000);
+  };
+  const isDone = ({ bundles, operation }: StatusReport) => bundles[0]?.phase === 'activated' && operation === 'idle';
+  const whole = async () => {
+    const done = await node.harness.until(isDone, 60_000);
+    expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+    for (const { reference } of bundle.contents.images) {
+      const images = (await node.harness.images()).filter(({ repoDigests }) => repoDigests.includes(reference));
+      expect(images.map(({ pinned }) => pinned)).toEqual([true]);
+    }
+  };
+  const told = () =>
+    node.harness
+      .daemon()
+      .engine.history(undefined, 1_000)
+      .map(({ kind, message }) => ({ kind, message }));
+  /** The same bundle on another stick in the other port. */
+  const plugOther = () => {
+    const prepared = join(node.harness.base, 'prepared-other');
+    cpSync(bundle.path, join(prepared, 'stickpin', basename(bundle.path)), { recursive: true });
+    renameSync(prepared, join(node.harness.base, 'other'));
+  };
+
+  it('a stick that is pulled out in mid-blob and back in time: goes on from the byte, and the runtime notices nothing', async () => {
+    await setUp();
+    await inMidBlob();
+    node.harness.unplug();
+    await node.harness.until(({ status }) => status.includes('was taken out of'), 60_000);
+    gate.release();
+    node.harness.plugAgain();
+    await whole();
+    expect(gate.starts(large)).toEqual([0, 2 * MIB]);
+    for (const layer of [small, large]) expect(gate.bytesRead(layer)).toBe(sizeOf(layer));
+    expect(told().map(({ kind }) => kind)).not.toContain('pullFailed');
+    expect(node.harness.log.lines.filter(({ message }) => message.includes('broke off'))).toEqual([]);
+  });
+
+  it('later than that: held for its medium; another stick with the bundle goes on, and what is there is not read again', async () => {
+    await setUp(200);
+    await inMidBlob();
+    node.harness.unplug();
+    const held = await node.harness.until(
+      ({ bundles, operation }) => bundles[0]?.hold === 'media' && operation === 'idle',
+      60_000,
+    );
+    expect(held.bundles[0]).toMatchObject({ phase: 'held', images: { present: 1 } });
+    expect(held.status).toMatch(/while preloading \(1\/2 images\)\. Put it back, or plug in its stick, to continue\.$/);
+    gate.release();
+    plugOther();
+    await whole();
+    expect(gate.bytesRead(small)).toBe(sizeOf(small));
+  });
+
+  it.each(['killed', 'restarted'] as const)(
+    'a runtime that is %s in mid-pull: goes on when it is back',
+    async (how) => {
+      await setUp();
+      await inMidBlob();
+      if (how === 'killed') {
+        await node.kill();
+        await node.harness.until(({ runtime }) => !runtime.reachable, 60_000);
+        gate.release();
+        await node.restart();
+      } else {
+        const restarted = node.restart();
+        gate.release();
+        await restarted;
+      }
+      node.harness.daemon().engine.kick();
+      await whole();
+    },
+  );
+
+  it('bytes that differ from one read to the next: the blob is named, tried again, and no wrong image is there', async () => {
+    await setUp();
+    gate.release();
+    gate.lie(large, 1);
+    node.harness.plug(bundle.path);
+    await whole();
+    const failure = told().find(({ kind }) => kind === 'pullFailed');
+    expect(failure?.message).toContain(large);
+    expect(failure?.message).toContain('tried again by itself');
+  });
+
+  it('a file that changes while it is read: the blob is named, and the stick goes on once it is right again', async () => {
+    await setUp();
+    await inMidBlob();
+    const file = join(node.harness.base, 'stick/stickpin', basename(bundle.path), 'blobs/sha256', hexOf(large));
+    const right = readFileSync(file);
+    writeFileSync(file, Buffer.concat([right.subarray(0, -1), Buffer.from([(right.at(-1) ?? 0) ^ 0xff])]), {
+      flag: 'r+',
+    });
+    gate.release();
+    const damaged = await node.harness.until(
+      ({ bundles }) => bundles[0]?.reason?.code === 'media/blob-damaged',
+      60_000,
+    );
+    expect(damaged.status).toContain(`Blob ${large} of large is damaged`);
+    expect(damaged.bundles[0]?.images.present).toBe(1);
+    expect(await node.harness.images()).toHaveLength(1);
+    writeFileSync(file, right, { flag: 'r+' });
+    await whole();
+  });
+
+  it('a filesystem that vanishes while its stick stays: held for its medium, and goes on when it is back', async () => {
+    await setUp(200);
+    gate.hold(large, 0);
+    const stick = join(node.harness.base, 'stick');
+    mkdirSync(stick);
+    const mount = () => {
+      execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', stick]);
+      cpSync(bundle.path, join(stick, 'stickpin', basename(bundle.path)), { recursive: true });
+    };
+    mount();
+    try {
+      await gate.reached();
+      execFileSync('umount', ['--lazy', stick]);
+      gate.release();
+      await node.harness.until(({ bundles }) => bundles[0]?.hold === 'media', 60_000);
+      mount();
+      await whole();
+    } finally {
+      execFileSync('umount', ['--lazy', stick]);
+    }
+  });
+});

@@ -1,0 +1,53 @@
+import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+
+const { signal } = new AbortController();
+let harness: DaemonHarness;
+let factory: string;
+
+beforeEach(async () => {
+  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  harness = await createDaemonHarness();
+});
+afterEach(async () => {
+  await harness.dispose();
+  rmSync(factory, { recursive: true, force: true });
+});
+
+it('a bundle directory that is loaded by its path is preloaded, and forgotten when it vanishes', async () => {
+  const bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+  await harness.start();
+  await harness.until(({ operation }) => operation === 'idle');
+  expect(await harness.daemon().media.load(bundle.path, signal)).toBe(bundle.path);
+  const done = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  expect(done.bundles[0]?.media).toEqual([bundle.path]);
+  renameSync(bundle.path, `${bundle.path}-away`);
+  await harness.until(({ media }) => media.every(({ medium }) => medium !== bundle.path));
+  await harness.stop();
+  renameSync(`${bundle.path}-away`, bundle.path);
+  await harness.start();
+  const again = await harness.until(({ bundles }) => bundles.length === 1);
+  expect(again.media.map(({ medium }) => medium)).not.toContain(bundle.path);
+});
+
+it('a loaded directory with stickpin/ is judged as a stick is: an unknown key is refused', async () => {
+  const bundle = await makeSampleBundle({ dir: factory, keys: [sampleKey('stranger')] });
+  const share = join(factory, 'share');
+  cpSync(bundle.path, join(share, 'stickpin/ocp'), { recursive: true });
+  await harness.start();
+  await expect(harness.daemon().media.load(share, signal)).rejects.toMatchObject({
+    message: expect.stringContaining('still starting'),
+  });
+  await harness.until(({ operation }) => operation === 'idle');
+  await harness.daemon().media.load(share, signal);
+  const seen = await harness.until(({ rejected }) => rejected.length > 0);
+  expect(seen.rejected[0]).toMatchObject({ medium: share, path: 'stickpin/ocp' });
+  await expect(harness.daemon().media.load('/dev/sdb1', signal)).rejects.toMatchObject({
+    code: 'media/load',
+    message: expect.stringContaining('media.detect is false'),
+  });
+});

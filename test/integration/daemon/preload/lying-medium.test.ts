@@ -1,0 +1,94 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
+import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
+import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
+import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+
+/* A medium that gives other bytes than the bundle has, with `retention.blobs = "kept"`: what passes by is hashed, and so known as damaged. */
+describe('a medium that lies, while layers are kept', () => {
+  let harness: DaemonHarness;
+  let factory: string;
+  let bundle: SampleBundle;
+  let layer: Digest;
+  /** Readings of the layer that still give wrong bytes. */
+  let lies: number;
+  /** Readings of the layer, and pulls that the runtime was asked for, in their order. */
+  let acts: string[];
+
+  const lying = (path: string, root: string): BundleReader => {
+    const reader = openBundle(path, root);
+    return {
+      ...reader,
+      async *read(digest, startByte, signal, allocate) {
+        if (digest === layer) acts.push('read');
+        const isLie = digest === layer && lies > 0;
+        if (isLie) lies -= 1;
+        for await (const chunk of reader.read(digest, startByte, signal, allocate)) {
+          if (!isLie) yield chunk;
+          else yield Buffer.from(chunk.map((byte) => byte ^ 1));
+        }
+      },
+    };
+  };
+
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    const settings = { retention: { blobs: 'kept' } } as const;
+    acts = [];
+    const watchRuntime = (runtime: RuntimeAdapter): RuntimeAdapter => ({
+      ...runtime,
+      pull: (reference, signal) => {
+        acts.push('pull');
+        return runtime.pull(reference, signal);
+      },
+    });
+    harness = await createDaemonHarness({ settings, openBundle: lying, watchRuntime });
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    layer = bundle.contents.layers[0]?.digest as Digest;
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const lines = () => harness.log.lines.map(({ message }) => message);
+  const keptLayers = () => readdirSync(join(harness.base, 'state/blobs/layers')).sort();
+  const allLayers = () => bundle.contents.layers.map(({ digest }) => hexOf(digest)).sort();
+  const activated = () => harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+
+  it('once: the blob is named, the image is pulled again, and what is kept is right', async () => {
+    lies = 1;
+    await harness.start();
+    harness.plug(bundle.path);
+    await activated();
+    await expect.poll(keptLayers, { timeout: 10_000 }).toEqual(allLayers());
+    // Nothing is copied before the pulls have begun, so that the transfer to the runtime is what read it first.
+    const named = lines().filter((line) => line.includes('with other bytes than it has'));
+    expect(named).toHaveLength(1);
+    expect(named[0]).toContain(`Blob ${layer} `);
+    expect(acts[0]).toBe('pull');
+  });
+
+  it('always: the blob and the medium are named, nothing wrong is kept, and a sound one mends it', async () => {
+    lies = Number.POSITIVE_INFINITY;
+    await harness.start();
+    harness.plug(bundle.path);
+    // While other layers are copied STATUS tells of that.
+    const held = await harness.until(({ status }) => status.startsWith(`Blob ${layer} of `), 30_000);
+    expect(held.status).toMatch(/is damaged on \S*stick/);
+    expect(held.bundles[0]?.hold).toBe('media');
+    expect(keptLayers()).not.toContain(hexOf(layer));
+    expect(held.bundles[0]?.images.present).toBe(bundle.contents.images.length - 1);
+    lies = 0;
+    harness.unplug();
+    await harness.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    harness.plugAgain();
+    await activated();
+    await expect.poll(keptLayers, { timeout: 10_000 }).toEqual(allLayers());
+  });
+});

@@ -1,0 +1,99 @@
+import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import { parseReference } from '../../../../src/domain/model/reference.ts';
+import { hostArch } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+
+const MIB = 1024 * 1024;
+let harness: DaemonHarness;
+let factory: string;
+
+beforeEach(async () => {
+  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  harness = await createDaemonHarness();
+});
+afterEach(async () => {
+  await harness.dispose();
+  rmSync(factory, { recursive: true, force: true });
+});
+
+/** Three images that share a base, spread over as many volumes as they take. */
+async function makeVolumes(volumeBytes: number): Promise<readonly string[]> {
+  const names = ['etcd', 'api', 'dns'].map((name) => `quay.example.com/ocp/${name}:1.0.0`);
+  const layout = join(factory, 'layout');
+  const images = names.map((name) => ({
+    names: [name],
+    image: sampleImage({
+      seed: name,
+      architecture: hostArch,
+      layers: [sampleLayer({ seed: 'base', sizeBytes: MIB }), sampleLayer({ seed: name, sizeBytes: 3 * MIB })],
+    }),
+  }));
+  writeOciLayout(layout, images);
+  const out = join(factory, 'ocp-4.13.7');
+  await createBundle(
+    {
+      out,
+      name: 'ocp',
+      version: '4.13.7',
+      arch: hostArch,
+      sequence: 1,
+      created: '2026-01-01T00:00:00Z',
+      volumeBytes,
+      images: names.map((name) => ({
+        reference: parseReference(name),
+        source: { kind: 'layout', directory: layout, selector: { kind: 'name', name } },
+      })),
+      keys: [harness.key.privateKey],
+    },
+    new AbortController().signal,
+  );
+  return readdirSync(out)
+    .sort()
+    .map((name) => join(out, name));
+}
+
+const isDone = () => harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
+
+describe('a bundle spread over several sticks', () => {
+  it.each([[[0, 1, 2]], [[0, 2, 1]], [[1, 0, 2]], [[1, 2, 0]], [[2, 0, 1]], [[2, 1, 0]]])(
+    'is taken through one port in the order %j, each stick once',
+    async (order) => {
+      const volumes = await makeVolumes(4.5 * MIB);
+      expect(volumes).toHaveLength(3);
+      await harness.start();
+      for (const at of order.slice(0, -1)) {
+        harness.plug(volumes[at] ?? '');
+        const wanted = await harness.until(
+          ({ status, media, bundles }) =>
+            media.some(({ medium, bundles: count }) => medium.endsWith('/stick') && count === 1) &&
+            bundles[0]?.hold === 'media' &&
+            status.includes('Plug in the stick that carries the rest'),
+        );
+        expect(wanted.status).toMatch(/lacks \d+ blobs?, first sha256:/);
+        harness.unplug();
+        const without = await harness.until(({ media }) => !media.some(({ medium }) => medium.endsWith('/stick')));
+        expect(without.status).toMatch(
+          /still lacks \d layers? \(.*\), first sha256:.*Plug in the stick that carries the rest/,
+        );
+      }
+      harness.plug(volumes[order.at(-1) ?? 0] ?? '');
+      const done = await isDone();
+      expect(done.bundles[0]?.images).toEqual({ total: 3, present: 3, pinned: 3 });
+      await expect.poll(() => readdirSync(join(harness.base, 'state/blobs/layers')), { timeout: 10_000 }).toEqual([]);
+    },
+  );
+
+  it('is taken from two ports at once', async () => {
+    const [first = '', second = ''] = await makeVolumes(7 * MIB);
+    await harness.start();
+    harness.plug(second);
+    await harness.until(({ bundles, status }) => bundles[0]?.hold === 'media' && status.includes('carries the rest'));
+    renameSync(first, join(harness.incoming, 'ocp'));
+    expect((await isDone()).bundles[0]?.images).toEqual({ total: 3, present: 3, pinned: 3 });
+  });
+});

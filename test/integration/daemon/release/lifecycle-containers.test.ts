@@ -1,0 +1,168 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { ComponentSoak, Soak } from '../../../../src/domain/state/soak-record.ts';
+import { programLayer } from '../../../support/bundles/program-image.ts';
+import type { SampleLayer } from '../../../support/bundles/sample-image.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type SettingsOverrides,
+} from '../../../support/daemon/daemon-harness.ts';
+import { makeRunningRelease, type RunningRelease } from '../../../support/daemon/running-release.ts';
+import { createPods, type Pods } from '../../../support/pods/pods.ts';
+import { have } from '../../../support/requirements.ts';
+
+const SOAK_MS = 1_000;
+/** Long enough that no test sees the end of it. */
+const FOREVER_MS = 3_600_000;
+const PATIENCE_MS = 60_000;
+
+const podsProto = fileURLToPath(new URL('../../../support/pods', import.meta.url));
+
+/** Real containers of real containerd; what is read from it is what the design builds on. */
+describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containerd', { timeout: 180_000 }, () => {
+  let program: SampleLayer;
+  let containerd: Containerd;
+  let harness: DaemonHarness;
+  let pods: Pods;
+  let factory: string;
+
+  beforeAll(async () => {
+    program = await programLayer();
+  });
+  beforeEach(async () => {
+    containerd = await startContainerd({ withContainers: true });
+    pods = createPods({ socketPath: containerd.socketPath, protoRoot: podsProto });
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  });
+  afterEach(async () => {
+    await harness?.dispose();
+    pods?.close();
+    await containerd?.stop();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const prepare = async (lifecycle: SettingsOverrides['lifecycle'] & object): Promise<void> => {
+    const runtime = { kind: 'containerd', socket: containerd.socketPath } as const;
+    harness = await createDaemonHarness({ settings: { runtime, lifecycle } });
+    await harness.start();
+  };
+  const release = (sequence: number): Promise<RunningRelease> =>
+    makeRunningRelease(sequence, program, { dir: factory, keys: [harness.key] });
+
+  const phases = () => Object.fromEntries(harness.report().bundles.map(({ version, phase }) => [version, phase]));
+  const become = async (wanted: Readonly<Record<string, string>>): Promise<void> => {
+    harness.daemon().engine.kick();
+    await expect.poll(phases, { timeout: PATIENCE_MS, interval: 20 }).toEqual(wanted);
+  };
+  const bring = async (bundle: RunningRelease) => {
+    harness.plug(bundle.path);
+    const isActivated = ({ activatedAt, bundleId }: { activatedAt?: string; bundleId: string }) =>
+      bundleId === bundle.bundleId && activatedAt !== undefined;
+    await harness.until((report) => report.operation === 'idle' && report.bundles.some(isActivated), PATIENCE_MS);
+    harness.unplug();
+  };
+  const isThere = async ({ contents }: RunningRelease) => {
+    const images = await harness.images();
+    const listed = new Map(images.flatMap(({ repoDigests, pinned }) => repoDigests.map((name) => [name, pinned])));
+    return Object.fromEntries(
+      contents.images.map(({ component = '', reference }) => [
+        component,
+        listed.has(reference) ? (listed.get(reference) ? 'pinned' : 'unpinned') : 'gone',
+      ]),
+    );
+  };
+  /** What is stored of the soak of the first release, by component. */
+  const soaks = (): Readonly<Record<string, ComponentSoak>> => {
+    const database = new Database(join(harness.base, 'state/state.db'), { readonly: true });
+    try {
+      const stored = database.prepare<[], string | null>('SELECT soak FROM bundle').pluck().get();
+      const { components } = JSON.parse(stored ?? '{"components":[]}') as Pick<Soak, 'components'>;
+      return Object.fromEntries(components.map((entry) => [entry.component, entry]));
+    } finally {
+      database.close();
+    }
+  };
+  const imagesEnv = () => readFileSync(join(harness.base, 'run/images.env'), 'utf8');
+
+  it('proves a release, keeps the one before, takes away the one before that, and goes back', async () => {
+    await prepare({ soak: SOAK_MS });
+    const [a, b, c] = [await release(1), await release(2), await release(3)];
+    await bring(a);
+    expect(phases()).toEqual({ '1.1.0': 'activated' });
+    await pods.sync(a.pods);
+    await become({ '1.1.0': 'proven' });
+    await expect.poll(imagesEnv, { timeout: PATIENCE_MS }).toContain(`STICKPIN_ETCD=${a.pods.etcd}\n`);
+
+    await bring(b);
+    expect(phases()).toEqual({ '1.1.0': 'proven', '1.2.0': 'activated' });
+    await pods.sync(b.pods);
+    await become({ '1.1.0': 'superseded', '1.2.0': 'proven' });
+    expect(await isThere(a)).toEqual({ etcd: 'pinned', api: 'pinned', tools: 'pinned' });
+
+    await bring(c);
+    await pods.sync(c.pods);
+    await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
+    const gone = { etcd: 'gone', api: 'gone', tools: 'pinned' };
+    await expect.poll(() => isThere(a), { timeout: PATIENCE_MS }).toEqual(gone);
+    expect(await isThere(b)).toEqual({ etcd: 'pinned', api: 'pinned', tools: 'pinned' });
+    await expect.poll(imagesEnv, { timeout: PATIENCE_MS }).toContain(`STICKPIN_API=${c.pods.api}\n`);
+    expect(await containerd.ctr('images', 'ls', '-q')).toContain('registry.k8s.io/pause');
+
+    await containerd.restart();
+    await pods.sync(c.pods);
+    await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
+    expect(await isThere(a)).toEqual(gone);
+    harness.daemon().engine.rollback(undefined);
+    await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
+    await pods.sync(b.pods);
+    await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });
+    await expect.poll(imagesEnv, { timeout: PATIENCE_MS }).toContain(`STICKPIN_API=${b.pods.api}\n`);
+  });
+
+  it('keeps the soak of each component over a restart of its own, and starts it again with the container', async () => {
+    await prepare({ soak: FOREVER_MS });
+    const a = await release(1);
+    await bring(a);
+    await pods.sync(a.pods);
+    await become({ '1.1.0': 'active' });
+    await expect.poll(() => Object.keys(soaks()), { timeout: PATIENCE_MS }).toHaveLength(2);
+    const before = soaks();
+
+    await harness.stop();
+    const containerId = await pods.restart('etcd');
+    await harness.start();
+    await expect.poll(() => soaks().etcd?.runs, { timeout: PATIENCE_MS }).toMatchObject([{ containerId }]);
+    const after = soaks();
+    expect(after.api).toEqual(before.api);
+    expect(after.etcd?.disturbedMs).toBeGreaterThan(before.api?.runs[0]?.sinceMs ?? Number.NaN);
+
+    await containerd.restart();
+    await become({ '1.1.0': 'activated' });
+    await pods.sync(a.pods);
+    await become({ '1.1.0': 'active' });
+  });
+
+  it('calls a release rolled back when the one before runs again, and does not activate it again by itself', async () => {
+    await prepare({ soak: SOAK_MS, require: ['etcd', 'operator'] });
+    const [a, b] = [await release(1), await release(2)];
+    await bring(a);
+    await pods.sync(a.pods);
+    await become({ '1.1.0': 'active' });
+    await bring(b);
+    await pods.sync(b.pods);
+    await become({ '1.1.0': 'activated', '1.2.0': 'active' });
+    expect(harness.report().status).toMatch(/waits for operator to run/);
+    await pods.sync(a.pods);
+    const newer = () => harness.report().bundles.find(({ version }) => version === '1.2.0');
+    harness.daemon().engine.kick();
+    await expect.poll(() => newer()?.reason?.code, { timeout: PATIENCE_MS }).toBe('engine/rolled-back');
+    expect(newer()?.phase).toBe('activated');
+    expect(await isThere(b)).toEqual({ etcd: 'pinned', api: 'pinned', tools: 'pinned' });
+  });
+});

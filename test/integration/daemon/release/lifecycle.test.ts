@@ -1,0 +1,180 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { bootTime } from '../../../../src/host/machine.ts';
+import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage } from '../../../support/bundles/sample-image.ts';
+import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
+import { type FixtureContainers, fixtureContainers } from '../../../support/crio-double/cri/fixture-containers.ts';
+import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { eventually } from '../../../support/eventually.ts';
+import { have } from '../../../support/requirements.ts';
+import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+
+/** Releases on the CRI-O double, with containers that the test starts and ends over its fixture; everything else is real. */
+describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O double', () => {
+  let double: CrioDouble;
+  let harness: DaemonHarness;
+  let containers: FixtureContainers;
+  let factory: string;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    double = await startCrioDouble({ skopeo: skopeoArgv() });
+    containers = fixtureContainers(double);
+    harness = await createDaemonHarness({
+      settings: {
+        runtime: { kind: 'cri-o', socket: double.socketPath },
+        crio: {
+          config_file: join(double.dirs.crioConfig, 'crio.conf'),
+          config_dir: double.dirs.crioDropIns,
+          pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
+          registries_conf: double.dirs.registriesFile,
+          registries_dir: double.dirs.registriesDropIns,
+        },
+        lifecycle: { soak: 1_000 },
+      },
+      units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
+    });
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    await double.stop();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const make = (sequence: number, schedule: 'immediate' | 'manual' = 'immediate'): Promise<SampleBundle> =>
+    makeSampleBundle({
+      schedule,
+      dir: factory,
+      keys: [harness.key],
+      version: `4.13.${sequence}`,
+      sequence,
+      images: ['etcd', 'api'].map((component) => ({
+        component,
+        reference: `quay.example.com/ocp/${component}:stable`,
+        image: sampleImage({ seed: `${component}-${sequence}`, architecture: hostArch }),
+      })),
+    });
+  const phases = (report: StatusReport) => report.bundles.map(({ version, phase }) => `${version} ${phase}`).join(', ');
+  const reach = (wanted: string) => harness.until((report) => phases(report) === wanted, 30_000);
+  /** Rounds come each half a minute; a test asks for one. */
+  const look = () => harness.daemon().engine.kick();
+  const referenceOf = (bundle: SampleBundle, component: string) =>
+    bundle.contents.images.find((image) => image.component === component)?.reference ?? '';
+  const run = async (bundle: SampleBundle) => {
+    for (const component of ['etcd', 'api']) await containers.start(component, referenceOf(bundle, component));
+    look();
+  };
+  const images = async () => {
+    const client = connectCri(double.socketPath);
+    try {
+      return await client.listImages();
+    } finally {
+      client.close();
+    }
+  };
+  /** What a pod of etcd gets that is started by its tag. */
+  const stable = async () =>
+    (await images()).find((image) => image.repo_tags.includes('quay.example.com/ocp/etcd:stable'))?.repo_digests[0];
+  /** Plugs the stick in and pulls it out once the release is activated. */
+  const preload = async (bundle: SampleBundle) => {
+    harness.plug(bundle.path);
+    const isDone = ({ version, phase }: StatusReport['bundles'][number]) =>
+      version === bundle.payload.version && phase === 'activated';
+    await harness.until((report) => report.bundles.some(isDone), 30_000);
+    harness.unplug();
+  };
+
+  it('lays down what is the last known good release, and the status, for units that start without the control plane', async () => {
+    const A = await make(1);
+    await harness.start();
+    await preload(A);
+    await run(A);
+    await harness.until(
+      ({ status }) => status === 'Idle. ocp 4.13.1 proven (2 images pinned). Waiting for media.',
+      30_000,
+    );
+    const env = `STICKPIN_ETCD=${referenceOf(A, 'etcd')}\nSTICKPIN_API=${referenceOf(A, 'api')}\n`;
+    const written = (folder: string) => readFileSync(join(harness.base, folder, 'images.env'), 'utf8');
+    const published = (folder: string) => JSON.parse(readFileSync(join(harness.base, folder, 'status.json'), 'utf8'));
+    const stamp = { writtenAt: expect.any(String), bootId: bootTime().bootId };
+    const now = () => ({ ...JSON.parse(JSON.stringify(harness.report())), ...stamp });
+    await eventually(() => {
+      for (const folder of ['state', 'run']) expect(written(folder)).toContain(env);
+      expect(published('run')).toEqual(now());
+      expect(published('state')).toMatchObject(stamp);
+      expect(phases(published('state'))).toBe('4.13.1 proven');
+    }, 20_000);
+  }, 150_000);
+
+  it('a release that is ready and runs without having been activated is activated by that, and proves itself', async () => {
+    const [A, B] = await Promise.all([make(1), make(2, 'manual')]);
+    await harness.start();
+    await preload(A);
+    await run(A);
+    await reach('4.13.1 proven');
+    harness.plug(B.path);
+    await reach('4.13.1 proven, 4.13.2 ready');
+    expect(await stable()).toBe(referenceOf(A, 'etcd'));
+    await containers.start('debug', referenceOf(B, 'api'));
+    look();
+    await containers.start('etcd', referenceOf(B, 'etcd'));
+    look();
+    await harness.until((report) => phases(report) === '4.13.1 superseded, 4.13.2 proven', 60_000);
+    expect(await stable()).toBe(referenceOf(B, 'etcd'));
+    const told = harness.daemon().engine.history('ocp@4.13.2', 30);
+    expect(told.find(({ kind }) => kind === 'bundleSeenRunning')?.message).toBe(
+      'ocp 4.13.2 runs, though it was not activated here: etcd has containers of its images. It is activated, so that its tags name what runs',
+    );
+  }, 150_000);
+
+  it('a release that goes back is marked, and what runs again gets its tags; so does the fallback after a rollback by hand', async () => {
+    const [A, B] = await Promise.all([make(1), make(2)]);
+    await harness.start();
+    await preload(A);
+    await run(A);
+    await reach('4.13.1 proven');
+    await preload(B);
+    await containers.start('etcd', referenceOf(B, 'etcd'));
+    containers.restart('etcd');
+    containers.end('etcd', 1);
+    containers.restart('etcd');
+    look();
+    await reach('4.13.1 proven, 4.13.2 active');
+    expect(await stable()).toBe(referenceOf(B, 'etcd'));
+    await run(A);
+    await harness.until((report) => report.bundles[1]?.reason?.code === 'engine/rolled-back', 20_000);
+    await expect.poll(stable, { timeout: 20_000 }).toBe(referenceOf(A, 'etcd'));
+    await reach('4.13.1 proven, 4.13.2 activated');
+    const history = (version: string) =>
+      harness
+        .daemon()
+        .engine.history(`ocp@${version}`, 30)
+        .map(({ kind }) => kind)
+        .filter((kind) => ['bundleActivated', 'bundleRolledBack', 'activation-requested'].includes(kind));
+    const back = ['bundleActivated', 'activation-requested', 'bundleActivated'];
+    await expect.poll(() => history('4.13.1'), { timeout: 20_000 }).toEqual(back);
+    expect(history('4.13.2')).toEqual(['bundleActivated', 'bundleRolledBack']);
+    await harness.stop();
+    await harness.start();
+    await reach('4.13.1 proven, 4.13.2 activated');
+    expect(harness.report().bundles[1]?.reason?.code).toBe('engine/rolled-back');
+
+    // It answers as soon as it has looked at the node once.
+    await eventually(() => harness.daemon().engine.activate('ocp@4.13.2'), 20_000);
+    await run(B);
+    await reach('4.13.1 superseded, 4.13.2 proven');
+    expect(harness.daemon().engine.rollback('ocp')).toBe('ocp@4.13.1');
+    await expect.poll(stable, { timeout: 20_000 }).toBe(referenceOf(A, 'etcd'));
+    await expect
+      .poll(() => history('4.13.1'), { timeout: 20_000 })
+      .toEqual([...back, 'activation-requested', 'bundleActivated']);
+  }, 150_000);
+});

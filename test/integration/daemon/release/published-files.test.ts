@@ -1,0 +1,94 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createPublishedFiles, type PublishedFiles } from '../../../../src/app/daemon/published-files.ts';
+import { reportOf, type StatusReport } from '../../../../src/domain/report/report.ts';
+import { judge, NOON, observation, stored, verified } from '../../../support/daemon/scenario.ts';
+import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
+
+const observed = observation({});
+const { assessment } = judge(observed, [stored(verified())]);
+const report = (doneBytes: number, over: Partial<StatusReport> = {}): StatusReport => ({
+  ...reportOf(observed, assessment, { doneBytes, totalBytes: 9, bytesPerSecond: 1, waitingTransfers: 0 }),
+  ...over,
+});
+
+const PIN = `quay.example.com/ocp/etcd@sha256:${'a'.repeat(64)}`;
+
+describe('files for other programs', () => {
+  let base: string;
+  let now: number;
+  let log: RecordingLog;
+  let files: PublishedFiles;
+  beforeEach(() => {
+    base = mkdtempSync(join(tmpdir(), 'stickpin-published-'));
+    now = NOON;
+    log = createRecordingLog();
+    const [stateDirectory, runDirectory, imagesEnvBefore] = [
+      at('state'),
+      at('run'),
+      `STICKPIN_ETCD=${PIN}\nSTICKPIN_OLD=x\n`,
+    ];
+    files = createPublishedFiles({
+      stateDirectory,
+      runDirectory,
+      bootId: 'boot-1',
+      clock: { now: () => now },
+      log,
+      imagesEnvBefore,
+    });
+  });
+  afterEach(() => rmSync(base, { recursive: true, force: true }));
+  const at = (name: string) => join(base, name);
+  const publish = async (given: StatusReport) => {
+    now += 1_000;
+    files.publish({ imagesEnv: '# none\n', report: given });
+    await files.settled();
+  };
+  const read = (folder: string) => JSON.parse(readFileSync(at(`${folder}/status.json`), 'utf8'));
+
+  it('has the status in both places, with when and in which boot it was written', async () => {
+    await publish(report(1));
+    const written = {
+      ...JSON.parse(JSON.stringify(report(1))),
+      writtenAt: '2026-03-10T12:00:01.000Z',
+      bootId: 'boot-1',
+    };
+    expect([read('run'), read('state')]).toEqual([written, written]);
+    expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
+  });
+
+  it('keeps the known good image of a release whose records are lost, while its pin is unclaimed', async () => {
+    await publish(report(1, { unclaimed: [{ references: [PIN] }] }));
+    const kept = readFileSync(at('state/images.env'), 'utf8');
+    expect(kept).toContain(`\nSTICKPIN_ETCD=${PIN}\n`);
+    expect(kept).not.toContain('STICKPIN_OLD');
+    expect(readFileSync(at('run/images.env'), 'utf8')).toBe(kept);
+    await publish(report(1, { unclaimed: [], runtime: { ...report(1).runtime, reachable: false } }));
+    expect(readFileSync(at('state/images.env'), 'utf8')).toBe(kept);
+    await publish(report(1));
+    expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
+  });
+
+  it('writes to the disk only what still means something after a boot', async () => {
+    await publish(report(1));
+    const { ino } = statSync(at('state/status.json'));
+    await publish(report(2));
+    await publish(report(2));
+    expect(statSync(at('state/status.json')).ino).toBe(ino);
+    expect(read('run')).toMatchObject({ progress: { doneBytes: 2 }, writtenAt: '2026-03-10T12:00:02.000Z' });
+    await publish(report(3, { operation: 'activating' }));
+    expect(read('state')).toMatchObject({ operation: 'activating', progress: { doneBytes: 3 } });
+  });
+
+  it('tries again with the next report what could not be written, and tells it once', async () => {
+    mkdirSync(at('state/status.json'), { recursive: true });
+    await publish(report(1));
+    await publish(report(2));
+    expect(log.lines).toHaveLength(1);
+    rmdirSync(at('state/status.json'));
+    await publish(report(3));
+    expect(read('state')).toMatchObject({ progress: { doneBytes: 3 } });
+  });
+});

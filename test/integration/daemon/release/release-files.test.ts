@@ -1,0 +1,115 @@
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
+import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { eventually } from '../../../support/eventually.ts';
+
+let node: DaemonHarness;
+let dir: string;
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
+  node = await createDaemonHarness();
+  await node.start();
+});
+afterEach(async () => {
+  await node.dispose();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+async function bundleWithNotes() {
+  const path = join(dir, 'notes.txt');
+  writeFileSync(path, 'read me first');
+  const attachments = [{ path, name: 'notes.txt', mediaType: 'text/plain' }];
+  return makeSampleBundle({ dir, keys: [node.key], attachments });
+}
+const folder = () => join(node.base, 'state/releases/ocp/4.13.7');
+
+it('lays attached files when the release is ready, and again when they are lost, without the stick', async () => {
+  node.plug((await bundleWithNotes()).path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
+  node.unplug();
+  rmSync(folder(), { recursive: true });
+  node.daemon().engine.kick();
+  await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
+});
+
+it('moves a folder of an earlier version at the start, without the stick', async () => {
+  node.plug((await bundleWithNotes()).path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() => expect(existsSync(folder())).toBe(true));
+  node.unplug();
+  await node.stop();
+  const former = join(node.base, 'state/releases/ocp-4.13.7');
+  renameSync(folder(), former);
+  rmdirSync(dirname(folder()));
+  // Laid anew it would be another file.
+  const { ino } = statSync(join(former, 'notes.txt'));
+  await node.start();
+  await eventually(() => expect(statSync(join(folder(), 'notes.txt')).ino).toBe(ino));
+  expect(readdirSync(join(node.base, 'state/releases'))).toEqual(['ocp']);
+});
+
+it('keeps the files of two streams apart whose names and versions join to the same text', async () => {
+  const path = join(dir, 'notes.txt');
+  writeFileSync(path, 'of ocp-4');
+  const attachments = [{ path, name: 'notes.txt', mediaType: 'text/plain' }];
+  const one = await makeSampleBundle({ dir, keys: [node.key], attachments, name: 'ocp-4', version: '1' });
+  writeFileSync(path, 'of ocp');
+  const other = await makeSampleBundle({
+    dir: join(dir, 'b'),
+    keys: [node.key],
+    attachments,
+    name: 'ocp',
+    version: '4-1',
+  });
+  // Both are called ocp-4-1-<arch>, too.
+  renameSync(other.path, `${other.path}-b`);
+  node.plug(one.path, `${other.path}-b`);
+  const notes = (at: string) => readFileSync(join(node.base, 'state/releases', at, 'notes.txt'), 'utf8');
+  await eventually(() => expect([notes('ocp-4/1'), notes('ocp/4-1')]).toEqual(['of ocp-4', 'of ocp']), 60_000);
+});
+
+it('tells of a damaged one by name, and the release is ready all the same', async () => {
+  const { path, payload } = await bundleWithNotes();
+  const [notes] = payload.attachments ?? [];
+  if (notes === undefined) throw new Error('no attachment');
+  writeFileSync(join(path, 'blobs/sha256', hexOf(notes.digest)), 'READ ME FIRST');
+  node.plug(path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() =>
+    expect(node.log.lines.map(({ message }) => message).join('\n')).toMatch(
+      /not laid: attachment notes.txt should have digest/,
+    ),
+  );
+  expect(existsSync(folder())).toBe(false);
+  expect(readdirSync(join(node.base, 'state/releases'))).toEqual([]);
+});
+
+it('takes them away from among the kept blobs too when the release is retired, and keeps the manifests', async () => {
+  const { path, payload, contents } = await bundleWithNotes();
+  const notes = payload.attachments?.[0]?.digest ?? expect.unreachable();
+  const manifest = contents.images[0]?.digest ?? expect.unreachable();
+  const blob = (digest: Digest) => existsSync(join(node.base, 'state/blobs/sha256', hexOf(digest)));
+  node.plug(path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() => expect(existsSync(folder())).toBe(true));
+  expect([blob(notes), blob(manifest)]).toEqual([true, true]);
+  const { signal } = new AbortController();
+  await node.daemon().engine.unpin('ocp@4.13.7', { removeImages: false, force: true }, signal);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
+  await eventually(() => expect([existsSync(folder()), blob(notes), blob(manifest)]).toEqual([false, false, true]));
+});

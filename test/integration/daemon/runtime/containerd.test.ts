@@ -1,0 +1,165 @@
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { hexOf } from '../../../../src/domain/model/digest.ts';
+import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { eventually } from '../../../support/eventually.ts';
+import { have } from '../../../support/requirements.ts';
+import { startSourceRegistry } from '../../../support/source-registry.ts';
+
+describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
+  let containerd: Containerd;
+  let harness: DaemonHarness;
+  let factory: string;
+  let bundle: SampleBundle;
+
+  const unitListeners = new Set<() => void>();
+  beforeAll(async () => {
+    containerd = await startContainerd();
+  });
+  afterAll(() => containerd.stop());
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    harness = await createDaemonHarness({
+      settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
+      units: {
+        reloadUnit: async () => undefined,
+        onUnitChange: (_unit, listener) => {
+          unitListeners.add(listener);
+          return () => unitListeners.delete(listener);
+        },
+      },
+    });
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    // Each test begins with a state directory of its own; pins of the one before would look like those of a lost state.
+    await containerd.forgetPins();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  it('pulls by digest, pins by label, gives the tags, and leaves no hosts.toml behind', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    const images = await harness.images();
+    for (const { reference, tags } of bundle.contents.images) {
+      const image = images.find((candidate) => candidate.repoDigests.includes(reference));
+      expect(image?.pinned).toBe(true);
+      expect(image?.repoTags).toEqual(tags);
+      expect(await containerd.ctr('images', 'ls', `name==${reference}`)).toContain('io.cri-containerd.pinned=pinned');
+    }
+    await expect.poll(() => readdirSync(containerd.certsDirectory), { timeout: 10_000 }).toEqual([]);
+  });
+
+  it('labels again what lost its label (fact 22), without a stick', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    harness.unplug();
+    const reference = bundle.contents.images[0]?.reference ?? '';
+    await containerd.ctr('images', 'label', reference, 'io.cri-containerd.pinned=');
+    harness.daemon().engine.kick();
+    await expect
+      .poll(async () => (await harness.images()).find((image) => image.repoDigests.includes(reference))?.pinned, {
+        timeout: 10_000,
+      })
+      .toBe(true);
+  });
+
+  it('gives a removed tag to its image again, pins what a second pull unpinned, and looks at once after a restart', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    harness.unplug();
+    const { reference, tags } = bundle.contents.images[0] ?? { reference: '', tags: [] };
+    const isWhole = async () =>
+      expect((await harness.images()).find((image) => image.repoDigests.includes(reference))).toMatchObject({
+        pinned: true,
+        repoTags: tags,
+      });
+    await isWhole();
+
+    await containerd.ctr('images', 'rm', tags[0] ?? '');
+    harness.daemon().engine.kick();
+    await eventually(isWhole, 15_000);
+    await expect.poll(() => readdirSync(containerd.certsDirectory), { timeout: 10_000 }).toEqual([]);
+
+    const source = await startSourceRegistry();
+    const [registry = '', ...path] = reference.replace(/@.*/, '').split('/');
+    if (bundle.images[0] !== undefined) source.add(path.join('/'), bundle.images[0].image);
+    const folder = join(containerd.certsDirectory, registry);
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'hosts.toml'), `[host."http://${source.host}"]\n  capabilities = ["pull", "resolve"]\n`);
+    const cri = createCriClient({ socketPath: containerd.socketPath });
+    try {
+      await cri.pullImage(reference, AbortSignal.timeout(30_000));
+      harness.daemon().engine.kick();
+      await eventually(isWhole, 15_000);
+
+      await containerd.ctr('images', 'label', reference, 'io.cri-containerd.pinned=');
+      await containerd.restart();
+      for (const listener of unitListeners) listener(); // as systemd tells over D-Bus
+      await eventually(isWhole, 15_000);
+    } finally {
+      cri.close();
+      rmSync(folder, { recursive: true });
+      await source.close();
+    }
+  });
+
+  it('fills an envelope without blobs from the registries of its references, and takes from the stick what is there', async () => {
+    const remote = await startSourceRegistry();
+    // Content that no other test has left in this containerd.
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key], version: '4.14.0' });
+    try {
+      for (const { reference, image } of bundle.images) {
+        const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
+        remote.add(repository, image, [tag]);
+      }
+      const configured = `server = "http://${remote.host}"\n\n[host."http://${remote.host}"]\n  capabilities = ["pull", "resolve"]\n`;
+      mkdirSync(join(containerd.certsDirectory, 'quay.example.com'));
+      writeFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), configured);
+      const envelope = join(harness.base, 'envelope');
+      mkdirSync(envelope);
+      for (const file of ['bundle.dsse.json', 'index.json'])
+        copyFileSync(join(bundle.path, file), join(envelope, file));
+      const contents = hexOf(bundle.payload.contents.digest);
+      copyFileSync(join(bundle.path, 'blobs/sha256', contents), join(envelope, 'contents.json'));
+      const [etcd, api] = bundle.images;
+      for (const layer of api?.image.layers ?? []) rmSync(join(bundle.path, 'blobs/sha256', layer.digest.slice(7)));
+      harness.plug(bundle.path);
+      renameSync(envelope, join(harness.incoming, 'ocp'));
+      await harness.start();
+      const done = await harness.until(
+        (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
+        30_000,
+      );
+      expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+      expect(remote.bytesSent(etcd?.image.layers[0]?.digest)).toBe(0);
+      expect(remote.bytesSent(api?.image.layers[0]?.digest)).toBeGreaterThan(0);
+      await expect
+        .poll(() => readFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), 'utf8'), {
+          timeout: 10_000,
+        })
+        .toBe(configured);
+    } finally {
+      rmSync(join(containerd.certsDirectory, 'quay.example.com'), { recursive: true, force: true });
+      await remote.close();
+    }
+  });
+});

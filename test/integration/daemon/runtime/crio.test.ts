@@ -1,0 +1,145 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
+import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
+import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { have } from '../../../support/requirements.ts';
+import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+import { startSourceRegistry } from '../../../support/source-registry.ts';
+
+describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', () => {
+  let double: CrioDouble;
+  let harness: DaemonHarness;
+  let factory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    double = await startCrioDouble({
+      skopeo: skopeoArgv(),
+      files: { 'etc/crio/crio.conf.d/10-user.conf': '[crio.image]\npinned_images = ["quay.example.com/user/own:1"]\n' },
+    });
+    harness = await createDaemonHarness({
+      settings: {
+        runtime: { kind: 'cri-o', socket: double.socketPath },
+        crio: {
+          config_file: join(double.dirs.crioConfig, 'crio.conf'),
+          config_dir: double.dirs.crioDropIns,
+          pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
+          registries_conf: double.dirs.registriesFile,
+          registries_dir: double.dirs.registriesDropIns,
+          registries_d: double.dirs.registriesD,
+          signature_policy: double.dirs.policyFile,
+        },
+      },
+      units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
+    });
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    await double.stop();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const pinsText = () => readFileSync(join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'), 'utf8');
+  const mirrorsText = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
+
+  it('pulls every image by digest, pins it, gives the tags at activation and takes the mirrors away', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    const images = await harness.images();
+    expect(images.map((image) => image.pinned)).toEqual([true, true]);
+    for (const { reference, tags } of bundle.contents.images) {
+      const image = images.find((candidate) => candidate.repoDigests.includes(reference));
+      expect(image?.repoTags).toEqual(tags);
+      expect(pinsText()).toContain(`"${reference}"`);
+    }
+    expect(pinsText()).toContain('"quay.example.com/user/own:1"');
+    await harness.until((report) => report.operation === 'idle');
+    await expect.poll(mirrorsText, { timeout: 10_000 }).not.toContain('[[registry]]');
+    expect(harness.report().status).toBe(
+      'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
+    );
+  });
+
+  it('pulls nothing that is present: a restart and the same stick again ask the registry for nothing', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    await harness.stop();
+    const pulled = () => double.log().match(/PullImage|Pulling image/g)?.length ?? 0;
+    const before = pulled();
+    expect(before).toBeGreaterThan(0);
+    await harness.start();
+    await harness.until((report) => report.bundles[0]?.images.pinned === 2 && report.media.length > 1);
+    await harness.stop();
+    expect(pulled()).toBe(before);
+  });
+
+  it('pins an image that CRI-O had by its tag alone, by pulling its digest without a layer (fact 8)', async () => {
+    const [image] = bundle.images;
+    const source = await startSourceRegistry();
+    const [registry = '', ...path] = (image?.reference ?? '').replace(/:[^/]*$/, '').split('/');
+    if (image !== undefined) source.add(path.join('/'), image.image, [image.reference.split(':').at(-1) ?? '']);
+    writeFileSync(join(double.dirs.registriesDropIns, '50-source.conf'), mirrorToml(registry, source.host));
+    expect(await double.reloadAndWait()).toBeUndefined();
+    const client = connectCri(double.socketPath);
+    await client.pullImage(image?.reference ?? '');
+    client.close();
+    await source.close();
+    await harness.start();
+    harness.plug(bundle.path);
+    const done = await harness.until((report) => report.bundles[0]?.phase === 'activated', 30_000);
+    expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+  });
+
+  it('the disk fills up in mid-pull: said so, nothing half-written is kept, and it goes on once there is room', async () => {
+    const { staging } = double.dirs;
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', staging]);
+    try {
+      const big = await makeSampleBundle({
+        dir: join(factory, 'big'),
+        keys: [harness.key],
+        images: [
+          {
+            reference: 'quay.example.com/ocp/big:1.0.0',
+            image: sampleImage({ seed: 'big', layers: [sampleLayer({ seed: 'big', sizeBytes: 6 * 1024 * 1024 })] }),
+          },
+        ],
+      });
+      await harness.start();
+      harness.plug(big.path);
+      const full = await harness.until(({ status }) => /disk is full/.test(status));
+      expect(full.status).toMatch(/the runtime's disk is full while pulling quay\.example\.com\/ocp\/big@sha256/);
+      expect(await harness.images()).toEqual([]);
+      execFileSync('mount', ['-o', 'remount,size=64m', staging]);
+      await harness.until((report) => report.bundles[0]?.phase === 'activated', 30_000);
+    } finally {
+      execFileSync('umount', ['--lazy', staging]);
+    }
+  });
+
+  it('holds while CRI-O does not run, and goes on when it does', async () => {
+    await double.kill();
+    await harness.start();
+    harness.plug(bundle.path);
+    const held = await harness.until((report) => report.bundles[0]?.phase === 'held');
+    expect(held.bundles[0]?.hold).toBe('runtime');
+    expect(held.status).toContain('The container runtime does not answer');
+    double = await startCrioDouble({ base: double.dirs.base, skopeo: skopeoArgv() });
+    harness.daemon().engine.kick();
+    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    expect(existsSync(double.socketPath)).toBe(true);
+  });
+});

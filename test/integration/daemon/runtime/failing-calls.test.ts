@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Digest } from '../../../../src/domain/model/digest.ts';
+import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
+import { have } from '../../../support/requirements.ts';
+import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+
+const MIB = 1024 * 1024;
+
+describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs', { timeout: 120_000 }, () => {
+  let factory: string;
+  let node: CrioNode;
+  let gate: StickGate;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(() => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    gate = createStickGate();
+  });
+  afterEach(async () => {
+    gate.release();
+    await node.dispose();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const failures = () =>
+    [
+      ...node
+        .double()
+        .log()
+        .matchAll(/ImageFsInfo: lstat \S+: no such file/g),
+    ].length;
+
+  it('ImageFsInfo, for a file that a commit took away: the runtime is alive all the same, and nothing is told', async () => {
+    node = await createCrioNode({}, {}, { openBundle: gate.openBundle });
+    const { harness } = node;
+    const image = sampleImage({ seed: 'large', layers: [sampleLayer({ seed: 'large', sizeBytes: 6 * MIB })] });
+    const bundle = await makeSampleBundle({
+      dir: factory,
+      keys: [harness.key],
+      images: [{ reference: 'quay.example.com/ocp/large:1.0.0', image }],
+    });
+    gate.hold(image.layers[0]?.digest as Digest, 2 * MIB);
+    await harness.start();
+    harness.plug(bundle.path);
+    await gate.reached();
+    await expect
+      .poll(() => {
+        harness.daemon().engine.kick();
+        return failures();
+      })
+      .toBeGreaterThan(2);
+    expect(harness.report().runtime).toEqual({ reachable: true, name: 'cri-o 1.36.3' });
+    gate.release();
+    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 60_000);
+    expect(harness.statuses.filter((status) => /does not answer|waits for it/.test(status))).toEqual([]);
+    const events = harness.daemon().engine.history(undefined, 1_000);
+    expect(events.map(({ kind }) => kind)).toContain('preloadStarted');
+    expect(events.map(({ kind }) => kind)).not.toContain('runtimeUnreachable');
+  });
+});

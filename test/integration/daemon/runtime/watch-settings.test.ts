@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { watchSettings } from '../../../../src/app/daemon/watch-settings.ts';
+import { loadSettings } from '../../../../src/config/load-settings.ts';
+import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
+
+describe('settings that change while the daemon runs', () => {
+  let folder: string;
+  let log: RecordingLog;
+  let told: string[];
+  let unwatch: () => void;
+
+  const file = () => join(folder, 'stickpin.toml');
+  const count = (what: string) => told.filter((entry) => entry === what).length;
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'stickpin-settings-'));
+    writeFileSync(file(), '[preload]\nparallel = 2\n');
+    log = createRecordingLog();
+    told = [];
+    const tell = (what: string) => () => void told.push(what);
+    const sources = { fragments: [{ file: file() }] };
+    unwatch = watchSettings({
+      settings: await loadSettings(sources, new AbortController().signal),
+      sources,
+      log,
+      notifier: {
+        ready: tell('READY'),
+        reloading: tell('RELOADING'),
+        status: () => undefined,
+        stopping: () => undefined,
+      },
+      onReload: tell('reload'),
+      onChanged: tell('changed'),
+    });
+    await expect.poll(() => count('reload'), { timeout: 5_000 }).toBe(1); // the look when the watch stands
+  });
+  afterEach(() => {
+    unwatch();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it('takes up other settings by ending, so that systemd starts the daemon with them', async () => {
+    writeFileSync(file(), '[preload]\nparallel = 3\n');
+    await expect.poll(() => count('changed'), { timeout: 5_000 }).toBe(1);
+  });
+
+  it('keeps those in force when the new ones are wrong, and says which key is', async () => {
+    writeFileSync(file(), '[preload]\nparalel = 3\n');
+    await expect
+      .poll(() => log.lines.find(({ level }) => level === 'warn')?.message, { timeout: 5_000 })
+      .toMatch(/stickpin\.toml.*preload\.paralel.*Those from before stay in force/);
+    expect(count('changed')).toBe(0);
+  });
+
+  it('looks at everything again at SIGHUP and tells systemd so, RELOADING before READY', async () => {
+    process.emit('SIGHUP');
+    await expect.poll(() => count('READY'), { timeout: 5_000 }).toBe(1);
+    expect(told).toEqual(['reload', 'RELOADING', 'reload', 'READY']);
+  });
+
+  it('touched files that say the same end nothing', async () => {
+    writeFileSync(file(), '# a comment\n[preload]\nparallel = 2\n');
+    await expect.poll(() => count('reload'), { timeout: 5_000 }).toBe(2);
+    expect(count('changed')).toBe(0);
+  });
+});

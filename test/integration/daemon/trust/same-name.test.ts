@@ -1,0 +1,74 @@
+import { mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage } from '../../../support/bundles/sample-image.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+
+let harness: DaemonHarness;
+let factory: string;
+
+beforeEach(async () => {
+  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  harness = await createDaemonHarness();
+});
+afterEach(async () => {
+  await harness.dispose();
+  rmSync(factory, { recursive: true, force: true });
+});
+
+/** `ocp 4.13.7` with one image under the same tag, whose content `seed` makes. */
+const make = (seed: string, sequence: number): Promise<SampleBundle> =>
+  makeSampleBundle({
+    dir: join(factory, seed),
+    keys: [harness.key],
+    sequence,
+    schedule: 'manual',
+    images: [{ reference: 'quay.example.com/ocp/app:4.13.7', image: sampleImage({ seed }) }],
+  });
+const plugBoth = async (one: SampleBundle, other: SampleBundle): Promise<void> => {
+  await harness.start();
+  harness.plug(one.path);
+  renameSync(other.path, join(harness.incoming, 'ocp'));
+};
+
+it('two bundles of one name, version and sequence: one is taken, the other shown with why not', async () => {
+  const [one, other] = [await make('one', 1), await make('other', 1)];
+  await plugBoth(one, other);
+  const seen = await harness.until(({ bundles, rejected }) => bundles[0]?.phase === 'ready' && rejected.length === 1);
+  const taken = seen.bundles[0]?.bundleId === one.bundleId ? one : other;
+  expect(seen.bundles).toHaveLength(1);
+  expect(seen.rejected[0]?.reason.code).toBe('bundle/sequence');
+  expect(seen.rejected[0]?.reason.message).toMatch(
+    /ocp@4\.13\.7 \(sha256:.*\) has the same sequence 1 as ocp@4\.13\.7 \(sha256:/,
+  );
+  expect((await harness.images()).flatMap(({ repoDigests }) => repoDigests)).toEqual(
+    taken.contents.images.map(({ reference }) => reference),
+  );
+});
+
+it('two bundles of one name and version with other sequences: both are loaded, and activating takes the digest', async () => {
+  const [one, other] = [await make('one', 1), await make('other', 2)];
+  await plugBoth(one, other);
+  const isReady = (bundle: SampleBundle) => (report: { bundles: readonly { bundleId: string; phase: string }[] }) =>
+    report.bundles.some(({ bundleId, phase }) => bundleId === bundle.bundleId && phase === 'ready');
+  await harness.until((report) => isReady(one)(report) && isReady(other)(report));
+  const { engine } = harness.daemon();
+  await expect
+    .poll(() => harness.statuses.at(-1))
+    .toMatch(
+      /^ocp 4\.13\.7 \(sha256:[0-9a-f]{12}…\) is ready: .*'stickpin activate sha256:[0-9a-f]{64}' when you like/,
+    );
+  expect(() => engine.activate('ocp@4.13.7')).toThrow(
+    /2 bundles here are called ocp@4\.13\.7: name the one you mean by its digest, sha256:[0-9a-f]{64} \(sequence [12]\) or sha256:/,
+  );
+  engine.activate(one.bundleId);
+  const done = await harness.until(({ bundles }) => bundles.some(({ phase }) => phase === 'activated'));
+  expect(done.bundles.filter(({ phase }) => phase === 'activated').map(({ bundleId }) => bundleId)).toEqual([
+    one.bundleId,
+  ]);
+  const tagged = (await harness.images()).filter(({ repoTags }) => repoTags.length > 0);
+  expect(tagged.flatMap(({ repoDigests }) => repoDigests)).toContain(one.contents.images[0]?.reference);
+  expect(tagged).toHaveLength(1);
+});

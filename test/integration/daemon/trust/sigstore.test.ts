@@ -1,0 +1,100 @@
+import { createSign, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import { parseReference } from '../../../../src/domain/model/reference.ts';
+import { hostArch } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { have } from '../../../support/requirements.ts';
+import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+
+const NAME = 'quay.example.com/edge/app:1.0.0';
+const image = sampleImage({ seed: 'app', architecture: hostArch });
+
+describe.runIf(have('root', 'mmdebstrap'))(
+  'policy.json that demands sigstore signatures, with the CRI-O double',
+  () => {
+    let node: CrioNode;
+    let factory: string;
+    let keys: { publicKey: KeyObject; privateKey: KeyObject };
+
+    beforeAll(async () => {
+      await trixieRoot();
+    });
+    beforeEach(async () => {
+      factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+      node = await createCrioNode();
+      keys = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+      const { base, policyFile } = node.double().dirs;
+      writeFileSync(join(base, 'sigstore.pub'), keys.publicKey.export({ type: 'spki', format: 'pem' }));
+      const signed = {
+        type: 'sigstoreSigned',
+        keyPath: join(base, 'sigstore.pub'),
+        signedIdentity: { type: 'matchRepository' },
+      };
+      const transports = { docker: { 'quay.example.com': [signed] } };
+      writeFileSync(policyFile, JSON.stringify({ default: [{ type: 'reject' }], transports }));
+    });
+    afterEach(async () => {
+      await node.dispose();
+      rmSync(factory, { recursive: true, force: true });
+    });
+
+    const lookup = () => join(node.double().dirs.registriesD, '99-stickpin.yaml');
+    /** A bundle of one image with a signature by this key. */
+    const bundleSignedBy = async (key: KeyObject): Promise<string> => {
+      const layout = join(factory, 'layout');
+      const sign = (payload: Buffer) => createSign('sha256').update(payload).sign(key);
+      const signature = sampleSignature(image.top.digest, NAME.replace(/:[^:]*$/, ''), sign);
+      writeOciLayout(layout, [
+        { image, names: [NAME] },
+        { image: signature, names: [signatureTag(image.top.digest)] },
+      ]);
+      const { path } = await createBundle(
+        {
+          out: join(factory, 'edge-1.0.0'),
+          name: 'edge',
+          version: '1.0.0',
+          arch: hostArch,
+          sequence: 1,
+          created: '2026-01-01T00:00:00Z',
+          images: [
+            {
+              reference: parseReference(NAME),
+              source: { kind: 'layout', directory: layout, selector: { kind: 'name', name: NAME } },
+            },
+          ],
+          keys: [node.harness.key.privateKey],
+        },
+        new AbortController().signal,
+      );
+      return path;
+    };
+
+    it('pulls what is signed, the signature from our registry, and leaves no trace of that', async () => {
+      const path = await bundleSignedBy(keys.privateKey);
+      await node.harness.start();
+      node.harness.plug(path);
+      const done = await node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+      expect(done.bundles[0]?.images).toEqual({ total: 1, present: 1, pinned: 1 });
+      await expect.poll(() => existsSync(lookup()), { timeout: 10_000 }).toBe(false);
+    });
+
+    it('pulls nothing that another key has signed, and says that policy.json refuses it', async () => {
+      const stranger = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+      const path = await bundleSignedBy(stranger.privateKey);
+      await node.harness.start();
+      node.harness.plug(path);
+      const refused = await node.harness.until(({ status }) => status.includes('policy.json refuses'), 30_000);
+      expect(refused.status).toMatch(/policy\.json refuses quay\.example\.com\/edge\/app@sha256:.*signature/i);
+      expect(readFileSync(lookup(), 'utf8')).toMatch(
+        /"127\.0\.0\.1:\d+\/[0-9a-f]{32}":\n {4}use-sigstore-attachments: true/,
+      );
+      expect(await node.harness.images()).toEqual([]);
+    });
+  },
+);

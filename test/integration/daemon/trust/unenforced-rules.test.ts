@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { renderList } from '../../../../src/cli/output/render-status.ts';
+import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
+import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { have } from '../../../support/requirements.ts';
+import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+
+describe.runIf(have('root', 'mmdebstrap'))('signed rules that are not enforced yet hold the activation', () => {
+  let node: CrioNode;
+  let harness: DaemonHarness;
+  let factory: string;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    node = await createCrioNode();
+    ({ harness } = node);
+  });
+  afterEach(async () => {
+    await node.dispose();
+    rmSync(factory, { recursive: true, force: true });
+  });
+  const make = (update: UpdateRules) =>
+    makeSampleBundle({ dir: factory, keys: [harness.key], created: '2019-01-01T00:00:00Z', update });
+  const tagged = async () => (await harness.images()).flatMap(({ repoTags }) => repoTags);
+
+  it.each([
+    { rule: 'rule/from', update: { from: '>=99.0.0' }, words: />=99\.0\.0/ },
+    { rule: 'rule/rollout', update: { rollout: { start: '2130-01-01T00:00:00Z' } }, words: /2130-01-01T00:00:00Z/ },
+    { rule: 'rule/end-of-life', update: { endOfLife: '2020-01-01T00:00:00Z' }, words: /2020-01-01T00:00:00Z/ },
+  ])('$rule: preloaded and pinned, no tag moves, and a restart changes nothing', async ({ rule, update, words }) => {
+    const bundle = await make(update);
+    await harness.start();
+    harness.plug(bundle.path);
+    const report = await harness.until(({ bundles: [one] }) => one?.reason?.code === rule);
+    expect(report.bundles[0]).toMatchObject({ phase: 'ready', images: { total: 2, present: 2, pinned: 2 } });
+    expect(report.bundles[0]?.reason?.message).toMatch(words);
+    expect(report.status).toMatch(words);
+    expect(renderList(report)).toMatch(words);
+    await harness.stop();
+    await harness.start();
+    const { engine } = harness.daemon();
+    await expect.poll(() => engine.report()?.bundles[0]?.reason?.code).toBe(rule);
+    expect(await tagged()).toEqual([]);
+    expect(() => engine.activate('ocp@4.13.7', { override: false })).toThrow(words);
+    engine.activate('ocp@4.13.7', { override: true });
+    await harness.until(({ bundles: [one] }) => one?.phase === 'activated' && one.reason === undefined);
+    expect((await tagged()).sort()).toEqual(bundle.contents.images.flatMap(({ tags }) => tags).sort());
+  });
+});

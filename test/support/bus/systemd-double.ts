@@ -1,0 +1,145 @@
+import {
+  BusErrorReply,
+  type BusReply,
+  busCall,
+  connectMessageBus,
+  type IncomingCall,
+  type MessageBus,
+  unwrapVariant,
+  variant,
+} from '../../../src/dbus/message-bus.ts';
+import { unitObjectPath, unitOfObjectPath } from '../../../src/host/systemd/unit-object.ts';
+
+const SYSTEMD = 'org.freedesktop.systemd1';
+const MANAGER = `${SYSTEMD}.Manager`;
+const MANAGER_PATH = '/org/freedesktop/systemd1';
+
+/** Properties of a transient unit as they were asked for, variants unwrapped. */
+type TransientProperties = Readonly<Record<string, unknown>>;
+
+/** What happens when a job runs: the `result` of JobRemoved, as `done` or `failed`. */
+interface SystemdHooks {
+  mount?(unit: string, properties: TransientProperties): Promise<string>;
+  stop?(unit: string): Promise<string>;
+  reload?(unit: string): Promise<string>;
+}
+
+/** Enough of systemd's manager on a bus to plug devices in and out and to run mount, stop and reload jobs. */
+export interface SystemdDouble {
+  /** The calls that came in, as `StartTransientUnit`. */
+  readonly calls: readonly string[];
+  /** Puts a unit with these properties into memory and announces it with UnitNew. */
+  addUnit(unit: string, properties: Readonly<Record<string, Readonly<Record<string, unknown>>>>): void;
+  /** Takes a unit out of memory and announces it with UnitRemoved. */
+  removeUnit(unit: string): void;
+  /** A device unit in state `active`, as a plugged-in device has it. */
+  plug(unit: string, sysfsPath: string): void;
+  /** Sends PropertiesChanged of a unit's interface (`Unit`, `Device`, `Service`). */
+  changeProperties(unit: string, iface: string, properties: Readonly<Record<string, unknown>>): void;
+  hooks: SystemdHooks;
+  stop(): void;
+}
+
+const never = new AbortController().signal;
+
+/** Connects to the bus at `address` and owns systemd's name there. As the real one it sends signals only after `Subscribe`. */
+export async function startSystemdDouble(address: string): Promise<SystemdDouble> {
+  const bus = await connectMessageBus(address, never);
+  const units = new Map<string, Record<string, Record<string, unknown>>>();
+  const subscribers = new Set<string>();
+  const calls: string[] = [];
+  const emit = (path: string, iface: string, member: string, signature: string, body: readonly unknown[]): void => {
+    if (subscribers.size > 0) bus.emit({ path, interface: iface, member, signature, body });
+  };
+  const double: SystemdDouble = {
+    calls,
+    hooks: {},
+    addUnit: (unit, properties) => {
+      units.set(unit, structuredClone(properties) as Record<string, Record<string, unknown>>);
+      emit(MANAGER_PATH, MANAGER, 'UnitNew', 'so', [unit, unitObjectPath(unit)]);
+    },
+    removeUnit: (unit) => {
+      units.delete(unit);
+      emit(MANAGER_PATH, MANAGER, 'UnitRemoved', 'so', [unit, unitObjectPath(unit)]);
+    },
+    plug: (unit, sysfsPath) =>
+      double.addUnit(unit, { Unit: { ActiveState: 'active' }, Device: { SysFSPath: sysfsPath } }),
+    changeProperties: (unit, iface, properties) => {
+      const known = units.get(unit);
+      if (known !== undefined) known[iface] = { ...known[iface], ...properties };
+      emit(unitObjectPath(unit), 'org.freedesktop.DBus.Properties', 'PropertiesChanged', 'sa{sv}as', [
+        `${SYSTEMD}.${iface}`,
+        Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, asVariant(value)])),
+        [],
+      ]);
+    },
+    stop: () => bus.close(),
+  };
+  let nextJob = 1;
+  const job = (unit: string, run: () => Promise<string>): BusReply => {
+    const id = nextJob++;
+    const path = `${MANAGER_PATH}/job/${id}`;
+    const removed = (result: string): void =>
+      emit(MANAGER_PATH, MANAGER, 'JobRemoved', 'uoss', [id, path, unit, result]);
+    run().then(removed, () => removed('failed'));
+    return { signature: 'o', body: [path] };
+  };
+  const methods: Readonly<Record<string, (call: IncomingCall) => BusReply>> = {
+    Subscribe: ({ sender }) => {
+      if (subscribers.has(sender))
+        throw new BusErrorReply(`${SYSTEMD}.AlreadySubscribed`, 'Client is already subscribed.');
+      subscribers.add(sender);
+      return { signature: '', body: [] };
+    },
+    ListUnitsByPatterns: ({ body }) => {
+      const prefixes = (body[1] as string[]).map((pattern) => pattern.split('*')[0] ?? '');
+      const names = [...units.keys()].filter((name) => prefixes.some((prefix) => name.startsWith(prefix)));
+      const row = (name: string) => [name, '', 'loaded', 'active', 'plugged', '', unitObjectPath(name), 0, '', '/'];
+      return { signature: 'a(ssssssouso)', body: [names.map(row)] };
+    },
+    GetUnit: ({ body }) => {
+      const unit = String(body[0]);
+      if (!units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.NoSuchUnit`, `Unit ${unit} not loaded.`);
+      return { signature: 'o', body: [unitObjectPath(unit)] };
+    },
+    Get: ({ path, body }) => {
+      const [iface, name] = body.map(String);
+      const value = units.get(unitOfObjectPath(path))?.[String(iface).slice(SYSTEMD.length + 1)]?.[String(name)];
+      if (value === undefined) throw new BusErrorReply('org.freedesktop.DBus.Error.UnknownProperty', String(name));
+      return { signature: 'v', body: [asVariant(value)] };
+    },
+    StartTransientUnit: ({ body }) => {
+      const unit = String(body[0]);
+      if (units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.UnitExists`, `Unit ${unit} was already loaded.`);
+      const pairs = (body[2] as [string, unknown][]).map(([name, value]) => [name, unwrapVariant(value)] as const);
+      return job(unit, async () => (await double.hooks.mount?.(unit, Object.fromEntries(pairs))) ?? 'done');
+    },
+    StopUnit: ({ body }) => {
+      const unit = String(body[0]);
+      if (!units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.NoSuchUnit`, `Unit ${unit} not loaded.`);
+      return job(unit, async () => (await double.hooks.stop?.(unit)) ?? 'done');
+    },
+    ReloadUnit: ({ body }) => {
+      const unit = String(body[0]);
+      if (!units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.NoSuchUnit`, `Unit ${unit} not found.`);
+      return job(unit, async () => (await double.hooks.reload?.(unit)) ?? 'done');
+    },
+  };
+  bus.serve(async (call) => {
+    calls.push(call.member);
+    const method = methods[call.member];
+    if (method === undefined) throw new BusErrorReply('org.freedesktop.DBus.Error.UnknownMethod', call.member);
+    return method(call);
+  });
+  await ownName(bus);
+  return double;
+}
+
+async function ownName(bus: MessageBus): Promise<void> {
+  await bus.call(busCall('RequestName', 'su', [SYSTEMD, 4]), never);
+}
+
+function asVariant(value: unknown): unknown {
+  if (typeof value === 'boolean') return variant('b', value);
+  return typeof value === 'number' ? variant('u', value) : variant('s', value);
+}

@@ -1,0 +1,132 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { DoubleOptions } from '../options.ts';
+
+/** An image as containers-storage has it. */
+export interface StoredImage {
+  /** Hex digest of its configuration. */
+  readonly id: string;
+  /** Names as they were pulled, fully qualified, with a tag or a digest; a name belongs to one image (fact 10). */
+  readonly names: readonly string[];
+  readonly namesHistory: readonly string[];
+  /** Manifest digests, the one last pulled first; of an image pulled by an index both are there (fact 19). */
+  readonly digests: readonly string[];
+  /** Configuration, manifests and unpacked layers. */
+  readonly sizeBytes: number;
+  /** `User` of the image's configuration, empty when it has none. */
+  readonly user: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+interface ImageRecord {
+  readonly id: string;
+  readonly digest?: string;
+  readonly names?: readonly string[];
+  readonly 'names-history'?: readonly string[];
+  readonly layer?: string;
+  readonly 'big-data-sizes'?: Readonly<Record<string, number>>;
+  readonly 'big-data-digests'?: Readonly<Record<string, string>>;
+}
+
+interface LayerRecord {
+  readonly id: string;
+  readonly parent?: string;
+  readonly 'diff-size'?: number;
+}
+
+/** Reads the images out of the storage's own files, which are replaced by renaming, so that reading needs no lock. */
+export interface ImageReader {
+  /** All of them but those whose configuration is not written yet. */
+  images(): Promise<StoredImage[]>;
+}
+
+/**
+ * What an image's own files say is kept for as long as its record stays the same, as CRI-O keeps it: a look at a thousand images is
+ * not a thousand looks at the disk.
+ */
+export function createImageReader(options: DoubleOptions): ImageReader {
+  const directory = imagesDirectory(options);
+  const layerFile = join(options.root, `${options.storageDriver}-layers`, 'layers.json');
+  let kept = new Map<string, StoredImage>();
+  return {
+    images: async () => {
+      const records = (await readJson<ImageRecord[]>(join(directory, 'images.json'))) ?? [];
+      const next = new Map<string, StoredImage>();
+      const readLayers = once(async () => {
+        const layers = (await readJson<LayerRecord[]>(layerFile)) ?? [];
+        return new Map(layers.map((layer) => [layer.id, layer]));
+      });
+      const read = async (record: ImageRecord) => {
+        const key = JSON.stringify(record);
+        const image = kept.get(key) ?? (await readImage(record, directory, readLayers));
+        if (image !== undefined) next.set(key, image);
+        return image;
+      };
+      const images = await Promise.all(records.map(read));
+      kept = next;
+      return images.filter((image) => image !== undefined);
+    },
+  };
+}
+
+/** The directory of `images.json` and its lock, for whoever has to change them. */
+export function imagesDirectory(options: DoubleOptions): string {
+  return join(options.root, `${options.storageDriver}-images`);
+}
+
+async function readImage(
+  record: ImageRecord,
+  directory: string,
+  readLayers: () => Promise<ReadonlyMap<string, LayerRecord>>,
+): Promise<StoredImage | undefined> {
+  const read = <T>(key: string) => readJson<T>(join(directory, record.id, fileNameOf(key)));
+  const config = await read<{ config?: { User?: string; Labels?: Record<string, string> } }>(`sha256:${record.id}`);
+  const manifest = await read<{ annotations?: Record<string, string> }>('manifest');
+  if (config === undefined || manifest === undefined) return undefined;
+  const digests = Object.entries(record['big-data-digests'] ?? {})
+    .filter(([key]) => key.startsWith('manifest'))
+    .map(([, digest]) => digest);
+  const dataBytes = Object.values(record['big-data-sizes'] ?? {}).reduce((sum, size) => sum + size, 0);
+  return {
+    id: record.id,
+    names: record.names ?? [],
+    namesHistory: record['names-history'] ?? [],
+    digests: [...new Set([...(record.digest === undefined ? [] : [record.digest]), ...digests])],
+    sizeBytes: dataBytes + chainBytes(record.layer, await readLayers()),
+    user: config.config?.User ?? '',
+    labels: config.config?.Labels ?? {},
+    annotations: manifest.annotations ?? {},
+  };
+}
+
+function chainBytes(top: string | undefined, layers: ReadonlyMap<string, LayerRecord>): number {
+  let sum = 0;
+  for (let layer = layers.get(top ?? ''); layer !== undefined; layer = layers.get(layer.parent ?? '')) {
+    sum += layer['diff-size'] ?? 0;
+  }
+  return sum;
+}
+
+/** The first call's promise for every later one. */
+function once<T>(run: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= run();
+    return running;
+  };
+}
+
+/** Storage writes data under its plain key when that is a plain word, else under `=` and the key in base64. */
+function fileNameOf(key: string): string {
+  return /^[a-z0-9]+$/.test(key) ? key : `=${Buffer.from(key).toString('base64')}`;
+}
+
+async function readJson<T>(path: string): Promise<T | undefined> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as T;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,63 @@
+import type { CrioState } from '../crio-state.ts';
+import type { PullRequest, Skopeo } from './skopeo.ts';
+
+/** How a pull ended: undefined when it worked, else the text of CRI-O's gRPC answer and whether the pull was cancelled. */
+export type PullFailure = { readonly text: string; readonly isCancelled: boolean } | undefined;
+
+/** Runs pulls. Equal requests at the same time are one pull, which ends with the first caller's cancellation, as in CRI-O. */
+export interface Pulls {
+  pull(name: string, credentials: string | undefined, signal: AbortSignal): Promise<PullFailure>;
+  /** Whether any runs now. */
+  areRunning(): boolean;
+}
+
+/** Every pull is one process of skopeo on the registries configuration of the last reload. */
+export function createPulls(deps: { state: CrioState; skopeo: Skopeo }): Pulls {
+  const { state, skopeo } = deps;
+  const running = new Map<string, Promise<PullFailure>>();
+  return {
+    areRunning: () => running.size > 0,
+    pull: (name, credentials, signal) => {
+      const key = JSON.stringify([name, credentials]);
+      const present = running.get(key);
+      if (present !== undefined) return present;
+      const { signaturePolicy, bigFilesDirectory, pullProgressTimeoutMs } = state.configuration;
+      const request = {
+        name,
+        ...(credentials !== undefined && { credentials }),
+        home: state.registries.home,
+        policyFile: signaturePolicy,
+        bigFilesDirectory,
+        progressTimeoutMs: pullProgressTimeoutMs,
+      };
+      const pull = pullOnce(skopeo, request, signal).finally(() => running.delete(key));
+      running.set(key, pull);
+      return pull;
+    },
+  };
+}
+
+async function pullOnce(skopeo: Skopeo, request: PullRequest, signal: AbortSignal): Promise<PullFailure> {
+  const { ok, message } = await skopeo.pull(request, signal);
+  if (ok) return undefined;
+  if (message === 'context canceled') return { text: `unable to pull image: ${message}`, isCancelled: true };
+  const policy = /^Error loading trust policy: (.*)/s.exec(message)?.[1];
+  if (policy !== undefined) return { text: policy, isCancelled: false };
+  if (isNetworkError(message)) {
+    const text = `unable to pull image: ${message}`;
+    return { text: /connection refused/.test(message) ? `RegistryUnavailable: ${text}` : text, isCancelled: false };
+  }
+  // What is no network error could mean that the reference names an artifact: CRI-O asks for the manifest again and tells of both.
+  const manifest = await skopeo.readManifest(request, signal);
+  const artifact = manifest.ok
+    ? 'reference is a container image, not an OCI artifact'
+    : `get manifest from ref: ${manifest.message}`;
+  const text = `unable to pull image or OCI artifact: pull image err: ${message}; artifact err: image reference: ${artifact}`;
+  const isRejected = message.startsWith('Source image rejected');
+  return { text: isRejected ? `SignatureValidationFailed: ${text}` : text, isCancelled: false };
+}
+
+/** Errors of Go's `net` and of its HTTP client, in their wording. */
+function isNetworkError(message: string): boolean {
+  return /dial tcp|connection reset|i\/o timeout|(Get|Head|Post) "https?:/.test(message);
+}

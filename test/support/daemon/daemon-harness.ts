@@ -1,0 +1,175 @@
+import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { createDaemon, type Daemon, type DaemonOptions } from '../../../src/app/daemon/daemon.ts';
+import { loadSettings } from '../../../src/config/load-settings.ts';
+import type { Settings } from '../../../src/config/schema.ts';
+import type { BootTime } from '../../../src/domain/model/runtime-container.ts';
+import type { RuntimeImage } from '../../../src/domain/model/runtime-image.ts';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
+import { bootTime } from '../../../src/host/machine.ts';
+import type { MediaProvider } from '../../../src/media/provider/media-provider.ts';
+import { type Clock, systemClock } from '../../../src/platform/clock.ts';
+import type { ServiceNotifier, UnitControl } from '../../../src/ports/node.ts';
+import { hostArch, installKeys, type SampleKey, sampleKey } from '../bundles/sample-bundle.ts';
+import { eventually } from '../eventually.ts';
+import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
+
+/** Sections of the settings that a test sets; the rest are defaults below the harness's own folder. */
+export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial<Settings[Section]> };
+
+/** How a daemon under test is set up. */
+export interface HarnessOptions
+  extends Pick<DaemonOptions, 'openBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker'> {
+  readonly settings?: SettingsOverrides;
+  /** Where sticks come from beside the directories; default nowhere. Asked at each start. */
+  readonly providers?: () => readonly MediaProvider[];
+  /** Default: no systemd, reloads do nothing. */
+  readonly units?: UnitControl;
+  /** Keys in keys.d; default one that {@link DaemonHarness.key} gives. */
+  readonly keys?: readonly SampleKey[];
+  /** Default: the machine's own. */
+  readonly clock?: Clock;
+  /** Default: the machine's own. */
+  readonly boot?: () => BootTime;
+}
+
+/** The real daemon in this process, with a directory for a stick. */
+export interface DaemonHarness {
+  /** Everything of it lies below. */
+  readonly base: string;
+  readonly key: SampleKey;
+  readonly keysFolder: string;
+  /** Where the drop folder is. */
+  readonly incoming: string;
+  readonly settings: Settings;
+  readonly log: RecordingLog;
+  /** Each STATUS line once, in order, since the harness was made. */
+  readonly statuses: readonly string[];
+  daemon(): Daemon;
+  report(): StatusReport;
+  images(): Promise<readonly RuntimeImage[]>;
+  start(): Promise<void>;
+  /** SIGTERM's way: stops in order. The folder stays. */
+  stop(): Promise<void>;
+  /** Puts bundle directories under `stick/stickpin` and plugs the stick in at one stroke. */
+  plug(...bundles: readonly string[]): void;
+  /** Pulls the stick out; what lay on it is kept for {@link plugAgain}. */
+  unplug(): void;
+  plugAgain(): void;
+  /** Resolves with the first report for which `isIt` holds, now or later. */
+  until(isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
+  /** Stops and removes everything. */
+  dispose(): Promise<void>;
+}
+
+const noUnits: UnitControl = { reloadUnit: async () => undefined, onUnitChange: () => () => undefined };
+const noService: ServiceNotifier = {
+  ready: () => undefined,
+  status: () => undefined,
+  reloading: () => undefined,
+  stopping: () => undefined,
+};
+
+/** A harness whose daemon is not started yet; the runtime is the embedded one unless the settings say otherwise. */
+export async function createDaemonHarness(options: HarnessOptions = {}): Promise<DaemonHarness> {
+  const base = mkdtempSync(join(tmpdir(), 'stickpin-daemon-'));
+  const key = sampleKey('factory-2026');
+  const at = (name: string) => join(base, name);
+  installKeys(at('keys.d'), options.keys ?? [key]);
+  mkdirSync(at('incoming'));
+  const settings = await harnessSettings(at, options.settings ?? {});
+  const { clock = systemClock, boot = bootTime, units = noUnits, openBundle, watchRuntime, afterEffect } = options;
+  const { documentWorker } = options;
+  const log = createRecordingLog();
+  const statuses: string[] = [];
+  let latest: StatusReport | undefined;
+  let running: { daemon: Daemon; stop: AbortController; ended: Promise<void> } | undefined;
+
+  const harness: DaemonHarness = {
+    base,
+    key,
+    keysFolder: at('keys.d'),
+    incoming: at('incoming'),
+    settings,
+    log,
+    statuses,
+    daemon: () => {
+      if (running === undefined) throw new Error('the daemon is not started');
+      return running.daemon;
+    },
+    report: () => {
+      if (latest === undefined) throw new Error('no report yet');
+      return latest;
+    },
+    images: async () => {
+      const seen = await harness.daemon().observeRuntime(new AbortController().signal);
+      if (seen.kind !== 'reachable') throw new Error(seen.reason);
+      return seen.images;
+    },
+    start: async () => {
+      const stop = new AbortController();
+      const daemon = await createDaemon(
+        {
+          settings,
+          log,
+          clock,
+          node: { arch: hostArch, clockSynchronised: async () => false, boot: () => boot() },
+          notifier: noService,
+          units,
+          providers: options.providers?.() ?? [],
+          ...(openBundle !== undefined && { openBundle }),
+          ...(watchRuntime !== undefined && { watchRuntime }),
+          ...(afterEffect !== undefined && { afterEffect }),
+          ...(documentWorker !== undefined && { documentWorker }),
+          onStatus: (report) => {
+            if (report.status !== statuses.at(-1)) statuses.push(report.status);
+            latest = report;
+          },
+        },
+        stop.signal,
+      );
+      running = { daemon, stop, ended: daemon.run(stop.signal) };
+    },
+    stop: async () => {
+      running?.stop.abort();
+      await running?.ended;
+      running = undefined;
+    },
+    plug: (...bundles) => {
+      mkdirSync(at('prepared/stickpin'), { recursive: true });
+      for (const bundle of bundles) cpSync(bundle, at(`prepared/stickpin/${basename(bundle)}`), { recursive: true });
+      renameSync(at('prepared'), at('stick'));
+    },
+    unplug: () => {
+      rmSync(at('pocket'), { recursive: true, force: true });
+      renameSync(at('stick'), at('pocket'));
+    },
+    plugAgain: () => renameSync(at('pocket'), at('stick')),
+    until: (isIt, timeoutMs = 15_000) =>
+      eventually(() => {
+        if (latest !== undefined && isIt(latest)) return latest;
+        throw new Error(`not there yet; last status: ${latest?.status}`);
+      }, timeoutMs),
+    dispose: async () => {
+      await harness.stop();
+      rmSync(base, { recursive: true, force: true });
+    },
+  };
+  return harness;
+}
+
+async function harnessSettings(at: (name: string) => string, over: SettingsOverrides): Promise<Settings> {
+  const defaults = await loadSettings({ fragments: [] }, new AbortController().signal);
+  return {
+    trust: { ...defaults.trust, keys_dir: at('keys.d'), ...over.trust },
+    media: { ...defaults.media, detect: false, directories: [at('stick')], incoming: at('incoming'), ...over.media },
+    runtime: { ...defaults.runtime, kind: 'embedded', ...over.runtime },
+    crio: { ...defaults.crio, ...over.crio },
+    registry: { ...defaults.registry, listen: '127.0.0.1:0', ...over.registry },
+    preload: { ...defaults.preload, ...over.preload },
+    retention: { ...defaults.retention, ...over.retention },
+    lifecycle: { ...defaults.lifecycle, ...over.lifecycle },
+    paths: { state_dir: at('state'), run_dir: at('run'), ...over.paths },
+  };
+}

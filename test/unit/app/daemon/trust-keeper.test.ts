@@ -1,0 +1,105 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createTrustKeeper, type TrustKeeper } from '../../../../src/app/daemon/trust-keeper.ts';
+import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { storedState } from '../../../support/daemon/scenario.ts';
+import { eventually } from '../../../support/eventually.ts';
+import { createRevocationStore, createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
+import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
+
+const key = sampleKey('factory-2026');
+const other = 'ab'.repeat(32);
+let folder: string;
+let state: string;
+let stop: AbortController;
+let clock: VirtualClock;
+let log: RecordingLog;
+let keeper: TrustKeeper;
+let taken: number;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-keys-'));
+  state = mkdtempSync(join(tmpdir(), 'stickpin-state-'));
+  installKeys(folder, [key]);
+  stop = new AbortController();
+  clock = createVirtualClock();
+  log = createRecordingLog();
+  taken = 0;
+});
+afterEach(() => {
+  stop.abort();
+  for (const path of [folder, state]) rmSync(path, { recursive: true, force: true });
+});
+
+async function open(): Promise<void> {
+  const settings = { keys_dir: folder, threshold: 1, require: 'signature' as const, approved: [] };
+  const store = { load: () => storedState([]), ...createRevocationStore() };
+  const dependencies = { settings, stateDirectory: state, ownUid: process.getuid?.() ?? 0, store, clock, log };
+  keeper = await createTrustKeeper(dependencies, stop.signal);
+}
+const revoke = (text: string) => writeFileSync(join(folder, 'old.revoked'), text, { mode: 0o644 });
+const names = () => keeper.inForce().keys.map(({ name }) => name);
+/** What a reload that goes on until nothing is unreadable any more came to. */
+const reload = () =>
+  keeper.reload(stop.signal, () => {
+    taken += 1;
+  });
+describe('a *.revoked file that can not be read', () => {
+  it('takes nothing back when it can be read in a moment, as one that was being written', async () => {
+    await open();
+    revoke('');
+    const reloading = reload();
+    await eventually(() => expect(log.lines.at(-1)?.message).toContain('it is read again, and the keys hold'));
+    expect(names()).toEqual(['factory-2026']);
+    expect(keeper.revocations()).toEqual({ keyIds: [], isBlind: false });
+    revoke(`${other}\n`);
+    await eventually(async () => {
+      await clock.advance(1_500);
+      expect(keeper.revocations()).toEqual({ keyIds: [other], isBlind: false });
+    });
+    await reloading;
+    expect(taken).toBe(1);
+    expect(names()).toEqual(['factory-2026']);
+  });
+
+  it('makes every key count for nothing when it stays so, however often the folder changes, until it can be read', async () => {
+    await open();
+    revoke('who?');
+    const reloads = [reload()];
+    const began = clock.monotonic();
+    await eventually(async () => {
+      reloads.push(reload());
+      await clock.advance(1_000);
+      expect(keeper.revocations().isBlind).toBe(true);
+    });
+    expect(clock.monotonic() - began).toBeGreaterThanOrEqual(5_000);
+    expect(names()).toEqual([]);
+    revoke(`${other}\n`);
+    await eventually(async () => {
+      await clock.advance(30_000);
+      expect(names()).toEqual(['factory-2026']);
+    });
+    await Promise.all(reloads);
+  });
+
+  it('lets no key count from the start on, when nothing was read before', async () => {
+    revoke('who?');
+    await open();
+    expect(names()).toEqual([]);
+    const reloading = reload();
+    await eventually(() => expect(taken).toBe(1));
+    expect(keeper.inForce()).toMatchObject({
+      isBlind: true,
+      keys: [],
+      problems: [expect.stringContaining('old.revoked')],
+    });
+    rmSync(join(folder, 'old.revoked'));
+    await eventually(async () => {
+      await clock.advance(1_500);
+      expect(names()).toEqual(['factory-2026']);
+    });
+    await reloading;
+  });
+});

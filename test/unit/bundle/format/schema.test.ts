@@ -1,0 +1,160 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isTimestamp, parseContents, parsePayload } from '../../../../src/bundle/format/schema.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+
+import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
+
+const digest = `sha256:${'ab'.repeat(32)}`;
+const good = {
+  schemaVersion: 1,
+  name: 'ocp',
+  version: '4.13.7',
+  arch: 'amd64',
+  sequence: 3,
+  created: '2026-01-01T00:00:00Z',
+  index: { digest, size: 10 },
+  contents: { digest, size: 10 },
+  totals: { images: 1, blobs: 3, sizeBytes: 100, diskBytes: 4096, inodes: 1 },
+};
+const full = {
+  ...good,
+  expires: '2027-01-01T00:00:00+02:00',
+  update: {
+    from: '>=4.12.0',
+    barrier: { reason: 'etcd' },
+    deadend: { reason: 'x' },
+    rollout: { start: '2026-01-02T00:00:00Z', durationMinutes: 60, startPercentage: 10 },
+    endOfLife: '2028-01-01T00:00:00Z',
+    base: digest,
+  },
+  schedule: 'manual',
+  advisories: [{ version: '4.13.5', deadend: true, reason: 'loses data' }],
+  trust: { keys: [sampleKey().publicPem], revoked: ['0'.repeat(64)] },
+  attachments: [{ name: 'notes.txt', mediaType: 'text/plain', digest, size: 5 }],
+  warnings: ['x'],
+  annotations: { a: 'b' },
+};
+const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
+
+describe('parsePayload', () => {
+  it('schemaVersion: unknown versions are refused by name, whatever else has changed with them', () => {
+    const next = { schemaVersion: 2, streams: ['ocp'] };
+    expect(() => parsePayload(bytes(next))).toThrow(
+      expect.objectContaining({ code: 'bundle/schema-version', message: expect.stringContaining('schemaVersion 2') }),
+    );
+  });
+
+  it('takes the least and the most that the format knows', () => {
+    expect(parsePayload(bytes(good))).toEqual(good);
+    expect(parsePayload(bytes(full))).toEqual(full);
+  });
+
+  it.each([
+    [{ schemaVersion: 2 }, 'bundle/schema-version', 'schemaVersion 2 is not known'],
+    [{ schemaVersion: '1.1' }, 'bundle/schema-version', 'schemaVersion "1.1" is not known'],
+    [{ schemaVersion: null }, 'bundle/payload', 'schemaVersion'],
+    [{ surprise: 1 }, 'bundle/payload', 'surprise'],
+    [{ update: { surprise: 1 } }, 'bundle/payload', 'update.surprise'],
+    [{ name: 'OCP' }, 'bundle/payload', 'name'],
+    [{ name: 'a'.repeat(64) }, 'bundle/payload', 'name'],
+    [{ version: '../4' }, 'bundle/payload', 'version'],
+    [{ arch: 'x86_64' }, 'bundle/payload', 'arch'],
+    [{ sequence: 0 }, 'bundle/payload', 'sequence'],
+    [{ sequence: 1.5 }, 'bundle/payload', 'sequence'],
+    [{ sequence: 1e20 }, 'bundle/payload', 'sequence'],
+    [{ created: '2026-01-01' }, 'bundle/payload', 'created'],
+    [{ expires: '2026-13-01T00:00:00Z' }, 'bundle/payload', 'expires'],
+    [{ index: { digest: 'md5:1', size: 1 } }, 'bundle/payload', 'index.digest'],
+    [{ index: { digest, size: 17 * 2 ** 20 } }, 'bundle/payload', 'index.size'],
+    [{ contents: { digest, size: 64 * 2 ** 20 + 1 } }, 'bundle/payload', 'contents.size'],
+    [{ totals: { ...good.totals, images: 2001 } }, 'bundle/payload', 'totals.images'],
+    [{ totals: { ...good.totals, inodes: -1 } }, 'bundle/payload', 'totals.inodes'],
+    [{ schedule: 'later' }, 'bundle/payload', 'schedule'],
+    [{ warnings: ['\u001b[2J'] }, 'bundle/payload', 'warnings.0'],
+    [{ attachments: [{ ...full.attachments[0], name: '../x' }] }, 'bundle/payload', 'attachments.0.name'],
+    [{ attachments: [{ ...full.attachments[0], name: 'n'.repeat(256) }] }, 'bundle/payload', 'attachments.0.name'],
+    [{ attachments: [{ ...full.attachments[0], size: 16 * 2 ** 20 + 1 }] }, 'bundle/payload', 'attachments.0.size'],
+    [{ advisories: Array(257).fill(full.advisories[0]) }, 'bundle/payload', 'advisories'],
+    [{ annotations: { '\u001b[2J': 'x' } }, 'bundle/payload', 'annotations'],
+    [
+      { annotations: Object.fromEntries(Array.from({ length: 257 }, (_none, at) => [`a${at}`, ''])) },
+      'bundle/payload',
+      'annotations',
+    ],
+    [{ trust: { keys: ['pem'] } }, 'bundle/payload', 'trust.keys.0'],
+    [{ trust: { revoked: ['me'] } }, 'bundle/payload', 'trust.revoked.0'],
+  ])('payload: refuses %j with %s of %s', (change, code, path) => {
+    expect(() => parsePayload(bytes({ ...good, ...change }))).toThrow(
+      expect.objectContaining({ code, message: expect.stringContaining(path) }),
+    );
+  });
+
+  it.each(Object.keys(good))('payload: demands %s', (member) => {
+    const { [member as keyof typeof good]: _, ...rest } = good;
+    expect(() => parsePayload(bytes(rest))).toThrow(
+      expect.objectContaining({ code: 'bundle/payload', message: expect.stringContaining(member) }),
+    );
+  });
+
+  it('throws nothing but AppError, whatever the bytes', () => {
+    const members = Object.keys(full);
+    const wild = fc.oneof(
+      fc.uint8Array().map((raw) => Buffer.from(raw)),
+      fc.jsonValue().map(bytes),
+      fc
+        .tuple(fc.constantFrom(...members), fc.jsonValue())
+        .map(([member, value]) => bytes({ ...full, [member]: value })),
+    );
+    fc.assert(
+      fc.property(wild, (raw) => {
+        for (const parse of [parsePayload, parseContents]) {
+          try {
+            parse(raw);
+          } catch (error) {
+            expect(error).toBeInstanceOf(AppError);
+          }
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe('parseContents', () => {
+  const image = { reference: `quay.io/a@${digest}`, digest, mediaType: 'm', layers: [] };
+
+  it('pins by default', () => {
+    expect(parseContents(bytes({ layers: [], images: [image] })).images[0]).toEqual({ ...image, tags: [], pin: true });
+  });
+
+  it.each([
+    [{ layers: [], images: Array(2001).fill(image) }, 'images'],
+    [{ layers: [], images: [{ ...image, layers: Array(128).fill(0) }] }, 'images.0.layers'],
+    [{ layers: [], images: [{ ...image, component: '../x' }] }, 'images.0.component'],
+    [{ layers: [], images: [{ ...image, extra: 1 }] }, 'images.0.extra'],
+    [{ layers: [{ digest }], images: [] }, 'layers.0'],
+    [{ images: [] }, 'layers'],
+  ])('refuses what breaks a limit or lacks a member (%#)', (value, path) => {
+    expect(() => parseContents(bytes(value))).toThrow(
+      expect.objectContaining({ code: 'bundle/contents', message: expect.stringContaining(path) }),
+    );
+  });
+});
+
+describe('isTimestamp', () => {
+  it.each(['2026-01-31T12:00:00Z', '2026-01-31T12:00:00.123456+05:30'])('takes %s', (text) => {
+    expect(isTimestamp(text)).toBe(true);
+  });
+
+  it.each([
+    '2026-01-31',
+    '2026-01-31T12:00:00',
+    '2026-02-30T12:00:00Z',
+    '2026-01-31T25:00:00Z',
+    'now',
+    '2026-01-31 12:00:00Z',
+  ])('refuses %s', (text) => {
+    expect(isTimestamp(text)).toBe(false);
+  });
+});

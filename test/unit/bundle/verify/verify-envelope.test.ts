@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
+import type { Envelope } from '../../../../src/bundle/format/dsse.ts';
+import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
+import type { Trust } from '../../../../src/bundle/keys/trust.ts';
+import { bundleIdOf, verifyEnvelope } from '../../../../src/bundle/verify/verify-envelope.ts';
+import { type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+
+const factory = sampleKey('factory-2026');
+const audit = sampleKey('audit', 'ecdsa-p256');
+const stranger = sampleKey('stranger');
+const payload = Buffer.from('{"any":"bytes"}');
+
+function trust(keys: readonly SampleKey[], threshold = 1): Trust {
+  const loaded = keys.map((key) => ({ name: key.name, ...parsePublicKey(key.publicPem, key.name) }));
+  return {
+    keys: {
+      folder: '/etc/stickpin/keys.d',
+      keys: loaded,
+      revoked: [],
+      revokedIds: new Set<string>(),
+      formsOf: new Map<string, readonly string[]>(),
+      byFile: [],
+      isListed: true,
+      isBlind: false,
+      problems: [],
+      revision: 'r',
+    },
+    threshold,
+  };
+}
+
+function signed(...keys: readonly SampleKey[]): Envelope {
+  return keys.map((key) => key.privateKey).reduce(signEnvelope, unsignedEnvelope(payload));
+}
+
+function reasonFor(envelope: Envelope, trusted: Trust): { code: string; message: string; disposition: string } {
+  try {
+    verifyEnvelope(envelope, trusted);
+  } catch (error) {
+    const { code, message, disposition } = error as { code: string; message: string; disposition: string };
+    return { code, message, disposition };
+  }
+  throw new Error('was trusted');
+}
+
+describe('verifyEnvelope', () => {
+  it('gives the payload, its digest and who signed', () => {
+    expect(verifyEnvelope(signed(stranger, factory, audit), trust([factory, audit]))).toEqual({
+      bundleId: bundleIdOf(payload),
+      payload,
+      signedBy: ['audit', 'factory-2026'],
+      signerKeyIds: [audit.privateKey.keyId, factory.privateKey.keyId].sort(),
+    });
+  });
+
+  it('takes keyid as a hint only', () => {
+    const envelope = signed(factory);
+    const lying = envelope.signatures.map((signature) => ({ ...signature, keyId: audit.privateKey.keyId }));
+    const silent = envelope.signatures.map((signature) => ({ ...signature, keyId: '' }));
+    for (const signatures of [lying, silent]) {
+      expect(verifyEnvelope({ ...envelope, signatures }, trust([factory, audit])).signedBy).toEqual(['factory-2026']);
+    }
+  });
+
+  it('counts a key once, however often it signed', () => {
+    const envelope = signed(audit);
+    const again = signed(audit).signatures;
+    const twice = { ...envelope, signatures: [...envelope.signatures, ...again] };
+    expect(reasonFor(twice, trust([factory, audit], 2))).toMatchObject({
+      code: 'bundle/threshold',
+      message: expect.stringContaining('signed by audit only, and 2 distinct trusted keys'),
+    });
+    expect(verifyEnvelope(signed(factory, audit), trust([factory, audit], 2)).signedBy).toHaveLength(2);
+  });
+
+  it('says where to put a key when none is installed', () => {
+    expect(reasonFor(signed(factory), trust([]))).toMatchObject({
+      code: 'bundle/no-key',
+      disposition: 'wait',
+      message: expect.stringContaining("copy the factory's .pub file to /etc/stickpin/keys.d"),
+    });
+  });
+
+  it('names an unknown key', () => {
+    const { code, message } = reasonFor(signed(stranger), trust([factory]));
+    expect(code).toBe('bundle/unknown-key');
+    expect(message).toContain(`unknown key ${stranger.privateKey.keyId.slice(0, 12)}…`);
+  });
+
+  it('tells a changed payload from an unknown key', () => {
+    const tampered = { ...signed(factory), payload: Buffer.from('{"any":"Bytes"}') };
+    expect(reasonFor(tampered, trust([factory, audit]))).toMatchObject({
+      code: 'bundle/bad-signature',
+      message: expect.stringContaining('signature by factory-2026'),
+    });
+  });
+
+  it('covers the payload type', () => {
+    const other = { ...signed(factory), payloadType: 'application/vnd.stickpin.bundle.v1' };
+    expect(reasonFor(other, trust([factory])).code).toBe('bundle/bad-signature');
+  });
+
+  it('refuses an envelope without signatures', () => {
+    expect(reasonFor(unsignedEnvelope(payload), trust([factory])).code).toBe('bundle/unsigned');
+  });
+
+  it.each([Buffer.alloc(0), Buffer.alloc(64), Buffer.from('3006020100020100', 'hex')])(
+    'takes junk for no signature (%#)',
+    (signature) => {
+      const envelope = { ...unsignedEnvelope(payload), signatures: [{ keyId: '', signature }] };
+      expect(reasonFor(envelope, trust([factory, audit])).code).toBe('bundle/unknown-key');
+    },
+  );
+
+  it('says that a key is revoked, which is not the same as unknown', () => {
+    const revoking = trust([audit]);
+    const trusted = { ...revoking, keys: { ...revoking.keys, revokedIds: new Set([factory.privateKey.keyId]) } };
+    expect(reasonFor(signed(factory), trusted).code).toBe('bundle/revoked-key');
+    expect(reasonFor(signed(stranger), trusted).code).toBe('bundle/unknown-key');
+  });
+
+  it('needs no signature for a digest that is vouched for, and that digest alone', () => {
+    const vouched = new Set([bundleIdOf(payload)]);
+    for (const envelope of [unsignedEnvelope(payload), signed(stranger)]) {
+      expect(verifyEnvelope(envelope, { ...trust([]), vouched })).toMatchObject({ signedBy: [], signerKeyIds: [] });
+      const other = { ...envelope, payload: Buffer.from('{}') };
+      expect(() => verifyEnvelope(other, { ...trust([factory]), vouched })).toThrow();
+    }
+    expect(verifyEnvelope(signed(factory), { ...trust([factory], 2), vouched }).signedBy).toEqual(['factory-2026']);
+  });
+});

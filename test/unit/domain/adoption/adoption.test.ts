@@ -1,0 +1,168 @@
+import { describe, expect, it } from 'vitest';
+import { type AdoptionContext, refuseAdoption, sequenceFloor } from '../../../../src/domain/adoption/adoption.ts';
+import {
+  allListed,
+  type BundleSpec,
+  found,
+  judge,
+  keyIdOf,
+  medium,
+  NOON,
+  observation,
+  reachable,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const context = (over: Partial<AdoptionContext> = {}): AdoptionContext => ({
+  bundles: [],
+  arch: 'amd64',
+  now: NOON,
+  clockSynchronised: true,
+  ...over,
+});
+const activated = (spec: BundleSpec) => stored(verified(spec), { activatedAt: NOON });
+const code = (spec: BundleSpec, over: Partial<AdoptionContext> = {}) =>
+  refuseAdoption(verified(spec), context(over))?.code;
+
+describe('refuseAdoption, after the bundle format', () => {
+  it('payload: a bundle that nothing speaks against is taken', () => {
+    expect(code({})).toBeUndefined();
+  });
+
+  it('arch: must match the node', () => {
+    expect(refuseAdoption(verified({ arch: 'arm64' }), context())).toEqual({
+      code: 'bundle/arch',
+      message: 'ocp@4.13.7 is made for arm64, this node is amd64; bring the bundle made for amd64',
+    });
+  });
+
+  it('sequence: below the floor is refused; the floor is what was activated of that stream', () => {
+    const bundles = [activated({ sequence: 8, version: '4.13.8' }), activated({ name: 'tools', sequence: 90 })];
+    expect(sequenceFloor(bundles, 'ocp')).toBe(8);
+    expect(sequenceFloor(bundles, 'other')).toBe(0);
+    expect(code({ sequence: 7 }, { bundles })).toBe('bundle/sequence');
+    expect(code({ sequence: 9 }, { bundles })).toBeUndefined();
+  });
+
+  it('sequence: a bundle that is only adopted raises no floor, so that a barrier release can be taken first', () => {
+    expect(code({ sequence: 7 }, { bundles: [stored(verified({ sequence: 8, version: '4.13.8' }))] })).toBeUndefined();
+  });
+
+  it('sequence: the same sequence with another digest is refused and both are named', () => {
+    const twin = stored(verified({ sequence: 7, version: '4.13.7-rebuilt' }));
+    const reason = refuseAdoption(verified({ sequence: 7 }), context({ bundles: [twin] }));
+    expect(reason?.code).toBe('bundle/sequence');
+    expect(reason?.message).toMatch(/ocp@4\.13\.7 .*same sequence 7 as ocp@4\.13\.7-rebuilt/);
+    expect(code({ sequence: 7 }, { bundles: [stored(verified({ name: 'tools', sequence: 7 }))] })).toBeUndefined();
+  });
+
+  it('expires: an expired bundle is refused, to the millisecond', () => {
+    const at = (ms: number) => new Date(ms).toISOString();
+    expect(code({ expires: at(NOON) })).toBe('bundle/expired');
+    expect(code({ expires: at(NOON + 1) })).toBeUndefined();
+  });
+
+  it('expires: the clock never runs behind the newest created adopted', () => {
+    const bundles = [stored(verified({ sequence: 3, version: '4.13.3', created: '2026-06-01T00:00:00Z' }))];
+    expect(code({ expires: '2026-05-01T00:00:00Z' }, { bundles })).toBe('bundle/expired');
+    expect(code({ expires: '2026-07-01T00:00:00Z' }, { bundles })).toBeUndefined();
+  });
+
+  it('created: more than 24 h ahead of a synchronised clock is refused, of another clock not', () => {
+    const dayAhead = (extraMs: number) => new Date(NOON + 86_400_000 + extraMs).toISOString();
+    expect(code({ created: dayAhead(0) })).toBeUndefined();
+    expect(code({ created: dayAhead(1) })).toBe('bundle/from-the-future');
+    expect(code({ created: dayAhead(1) }, { clockSynchronised: false })).toBeUndefined();
+  });
+
+  it('created: the newest one adopted counts whatever its stream, and of a notice too', () => {
+    const created = '2026-06-01T00:00:00Z';
+    const tools = stored(verified({ name: 'tools', created }));
+    const notice = stored(verified({ version: '2026.6.1', sequence: 3, images: {}, created }));
+    for (const known of [tools, notice]) {
+      expect(code({ expires: '2026-05-01T00:00:00Z' }, { bundles: [known] })).toBe('bundle/expired');
+    }
+  });
+
+  it('created: how far ahead it is is measured by the clock alone, not by what was adopted', () => {
+    const bundles = [stored(verified({ sequence: 3, version: '4.13.3', created: '2026-06-01T00:00:00Z' }))];
+    expect(code({ created: '2026-05-31T00:00:00Z' }, { bundles })).toBe('bundle/from-the-future');
+  });
+
+  it('sequence: the floor itself is taken by nothing else, and stays when the release is retired or went back', () => {
+    const top = { sequence: 8, version: '4.13.8' };
+    for (const marks of [{ retiredAt: NOON + 1 }, { rolledBackAt: NOON + 1, rolledBackReason: 'it failed' }]) {
+      const bundles = [stored(verified(top), { activatedAt: NOON, ...marks })];
+      expect(code({ sequence: 7 }, { bundles })).toBe('bundle/sequence');
+      expect(code({ sequence: 8, version: '4.13.8-rev2' }, { bundles })).toBe('bundle/sequence');
+    }
+  });
+});
+
+describe('architecture, "Adoption"', () => {
+  const old = verified({ sequence: 7, expires: '2026-03-10T00:00:00Z' });
+  const newer = verified({ sequence: 8, version: '4.13.8' });
+  const stick = (...bundles: readonly ReturnType<typeof verified>[]) =>
+    observation({
+      media: [
+        medium(
+          'sdb1',
+          bundles.map((one) => found(one)),
+        ),
+      ],
+    });
+  const sequences = (...[observed, bundles]: Parameters<typeof judge>) =>
+    judge(observed, bundles).assessment.adoptions.map((adoption) => adoption.found.bundle.payload.sequence);
+
+  it('"sequence and expiry judge whether an unknown bundle is adopted"', () => {
+    const expired = judge(stick(old)).assessment;
+    expect(expired).toMatchObject({ adoptions: [], rejections: [{ reason: { code: 'bundle/expired' } }] });
+    const below = judge(stick(verified()), [stored(newer, { activatedAt: NOON })]).assessment;
+    expect(below).toMatchObject({ adoptions: [], rejections: [{ reason: { code: 'bundle/sequence' } }] });
+  });
+
+  it('"once adopted stays a source of blobs for mending and rollback, whatever its sequence or age"', () => {
+    const known = [stored(old, { readyAt: NOON, activatedAt: NOON }), stored(newer, { activatedAt: NOON + 1 })];
+    const { first, assessment } = judge(stick(old), known);
+    expect(assessment.rejections).toEqual([]);
+    expect(first).toMatchObject({ media: ['sdb1'], pullableImages: old.contents.images });
+    const asked = { ...known[0], activationRequestedAt: NOON + 2 } as (typeof known)[0] & object;
+    const there = observation({ runtime: reachable({ images: [...allListed(old), ...allListed(newer)] }) });
+    expect(judge(there, [asked, ...known.slice(1)]).first).toMatchObject({ activationDue: true });
+  });
+
+  it('"unless its key is revoked"', () => {
+    const revocations = { keyIds: [keyIdOf('factory-2026')], isBlind: false };
+    const { first } = judge({ ...stick(old), revocations }, [stored(old)]);
+    expect(first).toMatchObject({ phase: 'rejected', pullableImages: [], reason: { code: 'trust/key-revoked' } });
+  });
+
+  it('"the floor rises with activation, so that a barrier release on the same stick can still be taken first"', () => {
+    const barrier = verified({ sequence: 7, update: { barrier: { reason: 'etcd' } } });
+    for (const order of [
+      [barrier, newer],
+      [newer, barrier],
+    ]) {
+      expect(sequences(stick(...order)).sort()).toEqual([7, 8]);
+    }
+    expect(sequences(stick(barrier), [stored(newer)])).toEqual([7]);
+    expect(sequences(stick(barrier), [stored(newer, { activatedAt: NOON })])).toEqual([]);
+  });
+
+  it('sequence: of two bundles with the same one that come together, one is taken', () => {
+    const rebuilt = verified({ version: '4.13.7-rev2' });
+    const { assessment } = judge(stick(verified(), rebuilt));
+    expect(assessment.adoptions).toHaveLength(1);
+    expect(assessment.rejections).toMatchObject([
+      { name: 'ocp@4.13.7-rev2', reason: { code: 'bundle/sequence', message: expect.stringContaining('ocp@4.13.7 ') } },
+    ]);
+  });
+
+  it('created: what comes together moves the clock too', () => {
+    const fresh = verified({ name: 'tools', created: '2026-03-11T08:00:00Z' });
+    const stale = verified({ expires: '2026-03-11T00:00:00Z' });
+    expect(sequences(stick(stale))).toEqual([7]);
+    expect(judge(stick(fresh, stale)).assessment.rejections).toMatchObject([{ reason: { code: 'bundle/expired' } }]);
+  });
+});

@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest';
+import { isClaim, refuseAdoption } from '../../../../src/domain/adoption/adoption.ts';
+import {
+  floorHold,
+  floorsFrom,
+  higherFloors,
+  isAboveFloor,
+  NO_FLOORS,
+} from '../../../../src/domain/adoption/floors.ts';
+import { surplusBundles } from '../../../../src/domain/release/retention.ts';
+import type { Floors } from '../../../../src/domain/state/floor-set.ts';
+import {
+  found,
+  judge,
+  medium,
+  NOON,
+  observation,
+  POLICY,
+  pinsOf,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const floors = (sequence: number, over: Partial<Floors> = {}): Floors => ({
+  ...NO_FLOORS,
+  sequences: new Map([['ocp', sequence]]),
+  ...over,
+});
+
+describe('a ready release that floors keep from being activated by itself', () => {
+  const release = verified({ sequence: 7 });
+  const ready = stored(release, { readyAt: NOON });
+  const look = (over: Partial<Floors>) => {
+    const { first } = judge(observation({ floors: floors(9, over) }), [ready]);
+    return first?.floorHold;
+  };
+
+  it('says why, and what to do', () => {
+    expect(look({})?.message).toBe(
+      "It is not activated by itself: it has sequence 7, and sequence 9 of ocp was activated here before. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
+    );
+    const lost = { areLost: true, sequences: new Map() };
+    expect(look(lost)?.code).toBe('engine/floor-unknown');
+    expect(look(lost)?.message).toContain('nobody knows which release of ocp was activated here before');
+    expect(look({ sequences: new Map([['ocp', 7]]) })).toBeUndefined();
+  });
+
+  it('says nothing of one that a person activates, or that waits for a person anyway', () => {
+    const all = floors(9);
+    expect(floorHold(stored(release, { activationRequestedAt: NOON }), all)).toBeUndefined();
+    expect(floorHold(stored(verified({ sequence: 7, schedule: 'manual' })), all)).toBeUndefined();
+    expect(floorHold(stored(release, { activatedAt: NOON }), all)).toBeUndefined();
+  });
+});
+
+describe('floors', () => {
+  it('are the higher of what is remembered and what the bundles say', () => {
+    const bundles = [stored(verified({ sequence: 8 }), { activatedAt: NOON }), stored(verified({ sequence: 9 }))];
+    expect(floorsFrom(bundles).sequences.get('ocp')).toBe(8);
+    expect(higherFloors(floors(9), floorsFrom(bundles)).sequences.get('ocp')).toBe(9);
+    expect(higherFloors(floors(2), floorsFrom(bundles)).sequences.get('ocp')).toBe(8);
+    expect(higherFloors(floors(2, { areLost: true }), NO_FLOORS).areLost).toBe(true);
+  });
+
+  it('keep a release from being activated by itself that is below, or whose floor nobody remembers', () => {
+    const release = { payload: verified({ sequence: 7 }).payload };
+    expect(isAboveFloor(release, floors(7))).toBe(true);
+    expect(isAboveFloor(release, floors(8))).toBe(false);
+    expect(isAboveFloor(release, NO_FLOORS)).toBe(true);
+    expect(isAboveFloor(release, { ...NO_FLOORS, areLost: true })).toBe(false);
+    expect(isAboveFloor(release, floors(7, { areLost: true }))).toBe(true);
+  });
+
+  it('outlive the bundles: an older one is refused, and so is one that had expired when another was made', () => {
+    const context = { bundles: [], arch: 'amd64', now: NOON, clockSynchronised: false };
+    const code = (over: object, remembered: Floors) =>
+      refuseAdoption(verified(over), { ...context, floors: remembered })?.code;
+    expect(code({ sequence: 2 }, floors(9))).toBe('bundle/sequence');
+    expect(code({ sequence: 9 }, floors(9))).toBeUndefined();
+    const late = floors(0, { newestCreated: NOON + 10 });
+    expect(code({ expires: new Date(NOON + 5).toISOString() }, late)).toBe('bundle/expired');
+    expect(code({ expires: new Date(NOON + 5).toISOString() }, NO_FLOORS)).toBeUndefined();
+  });
+
+  it('let a bundle in that claims its own pins, without activating it', () => {
+    const old = verified({ sequence: 2 });
+    expect(isClaim(old, new Set(pinsOf(old)))).toBe(true);
+    expect(isClaim(old, new Set(pinsOf(old).slice(1)))).toBe(false);
+    const ledger = {
+      releases: [],
+      unclaimed: pinsOf(old),
+      givenUp: [],
+      state: { origin: 'db-1', revision: 0 },
+      stamp: 0,
+    };
+    const observed = observation({ media: [medium('sdb1', [found(old)])], pinLedger: ledger, floors: floors(9) });
+    const { assessment } = judge(observed);
+    expect(assessment.rejections).toEqual([]);
+    expect(assessment.adoptions.map((adoption) => adoption.isClaim)).toEqual([true]);
+    const adopted = judge(observed, [stored(old, { claimedAt: NOON, readyAt: NOON })]);
+    expect(adopted.first?.activationDue).toBe(false);
+    expect(judge({ ...observed, floors: floors(2) }, [stored(old, { readyAt: NOON })]).first?.activationDue).toBe(true);
+  });
+
+  it('a release that was claimed again is kept as a fallback, one that was passed over is not', () => {
+    const done = { readyAt: NOON, activatedAt: NOON, activeAt: NOON, provenAt: NOON };
+    const good = stored(verified({ sequence: 9, images: { nine: ['nine'] } }), done);
+    const old = stored(verified({ sequence: 8 }), { readyAt: NOON });
+    expect(surplusBundles([old, good], POLICY.lifecycle)).toEqual([old]);
+    expect(surplusBundles([{ ...old, claimedAt: NOON }, good], POLICY.lifecycle)).toEqual([]);
+  });
+});

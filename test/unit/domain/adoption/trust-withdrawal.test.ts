@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
+import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
+import { newsBetween } from '../../../../src/domain/report/events.ts';
+import type { Observed, Policy } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  found,
+  judge,
+  keyIdOf,
+  medium,
+  NOON,
+  observation,
+  POLICY,
+  pullOf,
+  reachable,
+  spoken,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified({ signedBy: ['factory-2026'] });
+const revoked = (...names: string[]): Pick<Observed, 'revocations'> => ({
+  revocations: { keyIds: names.map(keyIdOf), isBlind: false },
+});
+const approvals = { policy: POLICY.trust, verdicts: [] };
+const standing = (over: Partial<typeof bundle>, threshold = 1, ...names: string[]) =>
+  withdrawalOf(stored({ ...bundle, ...over }), revoked(...names).revocations, {
+    ...approvals,
+    policy: { ...approvals.policy, threshold },
+  });
+
+describe('withdrawalOf', () => {
+  it('counts the signers that are left against the threshold of now', () => {
+    const two = verified({ signedBy: ['audit', 'factory-2026'] });
+    expect(standing(two, 1, 'audit')).toBeUndefined();
+    expect(standing(two, 2)).toBeUndefined();
+    expect(standing(two, 2, 'audit')?.reason.code).toBe('trust/key-revoked');
+    expect(standing(two, 3)?.reason.code).toBe('trust/threshold');
+  });
+
+  it('names the key, and what to do', () => {
+    const { reason } = standing({}, 1, 'factory-2026') ?? {};
+    expect(reason?.message).toContain(keyIdOf('factory-2026').slice(0, 12));
+    expect(reason?.message).toContain('Bring it signed again');
+  });
+
+  it('trusts nothing while a revocation cannot be read', () => {
+    const blind = { keyIds: [], isBlind: true };
+    expect(withdrawalOf(stored(bundle), blind, approvals)?.reason.code).toBe('trust/blind');
+  });
+
+  it('lets an approved digest stand without a signature where approval is enough', () => {
+    const policy = { require: 'approval', threshold: 1, approved: [bundle.bundleId] } as const;
+    const unsigned = stored({ ...bundle, signedBy: [], signerKeyIds: [] });
+    const { revocations } = revoked('factory-2026');
+    expect(withdrawalOf(unsigned, revocations, { policy, verdicts: [] })).toBeUndefined();
+    const signature = { ...policy, require: 'signature' } as const;
+    expect(withdrawalOf(unsigned, revocations, { policy: signature, verdicts: [] })?.phase).toBe('rejected');
+  });
+
+  it('does not match signers that were never recorded by their ids', () => {
+    const { signerKeyIds: _unknown, ...old } = bundle;
+    expect(withdrawalOf(stored(old), revoked('factory-2026').revocations, approvals)).toBeUndefined();
+  });
+});
+
+describe('a bundle whose key was revoked', () => {
+  const plugged = { media: [medium('sdb1', [found(bundle)])], ...revoked('factory-2026') };
+
+  it('that was being preloaded is rejected: nothing is pulled and nothing served', () => {
+    const observed = observation(plugged);
+    const { first, decision, assessment } = judge(observed, [stored(bundle)]);
+    expect(first).toMatchObject({ phase: 'rejected', reason: { code: 'trust/key-revoked' }, pullableImages: [] });
+    expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
+    expect([...catalogOf(observed, assessment).keys()]).toEqual([]);
+  });
+
+  it('has what runs of it broken off', () => {
+    const task = pullOf(bundle, 'etcd');
+    const { decision } = judge(observation({ ...plugged, running: [task] }), [stored(bundle)]);
+    expect(decision.effects).toContainEqual({ kind: 'cancel', task });
+  });
+
+  it('that is ready is not activated, and what runs from it stays pinned', () => {
+    const asked = stored(bundle, { readyAt: NOON, activationRequestedAt: NOON });
+    const runtime = reachable({ images: allListed(bundle) });
+    const { first, decision } = judge(observation({ ...plugged, runtime }), [asked]);
+    expect(first).toMatchObject({ phase: 'ready', activationDue: false, reason: { code: 'trust/key-revoked' } });
+    expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
+  });
+
+  it('is told of, and again when a signature of a trusted key was added', () => {
+    const snapshot = (over: Partial<Observed>, signedBy = ['factory-2026']) => {
+      const observed = observation({ ...plugged, ...over });
+      return { observed, assessment: judge(observed, [stored({ ...bundle, ...verified({ signedBy }) })]).assessment };
+    };
+    const before = snapshot({ revocations: { keyIds: [], isBlind: false } });
+    const during = snapshot({});
+    expect(newsBetween(before, during).map(({ kind }) => kind)).toEqual(['trustWithdrawn']);
+    expect(newsBetween(during, during)).toEqual([]);
+    const after = snapshot({}, ['factory-2026', 'factory-2027']);
+    expect(newsBetween(during, after).map(({ kind }) => kind)).toEqual(['trustRestored']);
+  });
+});
+
+describe('signers that a medium shows and the state has not got', () => {
+  const again = { ...bundle, signedBy: ['factory-2027'], signerKeyIds: [keyIdOf('factory-2027')] };
+  const plugged = observation({ media: [medium('sdb1', [found(again)])], ...revoked('factory-2026') });
+
+  it('are added to those that are known', () => {
+    const { decision } = judge(plugged, [stored(bundle)]);
+    expect(decision.effects).toContainEqual({
+      kind: 'record-signers',
+      bundleId: bundle.bundleId,
+      signedBy: ['factory-2026', 'factory-2027'],
+      signerKeyIds: [keyIdOf('factory-2026'), keyIdOf('factory-2027')].sort(),
+    });
+  });
+
+  it('mend the trust in it once they are recorded', () => {
+    const both = stored({ ...bundle, signerKeyIds: [keyIdOf('factory-2026'), keyIdOf('factory-2027')].sort() });
+    const { first, decision } = judge(plugged, [both], POLICY satisfies Policy);
+    expect(first).toMatchObject({ phase: 'preloading', withdrawn: undefined });
+    expect(spoken(decision.effects)).not.toContain('record-signers');
+  });
+});

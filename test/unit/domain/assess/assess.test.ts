@@ -1,0 +1,206 @@
+import { describe, expect, it } from 'vitest';
+import type { MissingBlob } from '../../../../src/domain/model/medium.ts';
+import type { Observed, StoredBundle, TaskFailure } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  found,
+  judge,
+  layer,
+  listed,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  refused,
+  spoken,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const adopted = stored(bundle);
+const stick = medium('sdb1', [found(bundle)]);
+const absent = (...names: readonly string[]): MissingBlob[] =>
+  names.map((name) => ({ digest: layer(name).digest, why: 'absent' }));
+const phase = (over: Partial<Observed>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
+
+describe('assess: what media offer', () => {
+  it('pulls what one volume has, and names the blob that neither has', () => {
+    const one = medium('sdb1', [found(bundle, absent('api', 'etcd'))]);
+    const two = medium('sdc1', [found(bundle, absent('api', 'base'))]);
+    expect(phase({ media: [one, two] })?.pullableImages.map(({ component }) => component)).toEqual(['etcd']);
+    const held = phase({ media: [one, two], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
+    expect(held).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'bundle/blob-missing' } });
+    expect(held?.reason?.message).toBe(
+      `ocp 4.13.7 on sdb1, sdc1 lacks 1 blob, first ${layer('api').digest} (absent); 1/2 images present. Plug in the stick that carries the rest, or copy the bundle again.`,
+    );
+  });
+
+  it('does not count as missing what the runtime has already', () => {
+    const volume = medium('sdb1', [found(bundle, absent('base', 'etcd', 'api'))]);
+    const held = phase({ media: [volume], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
+    expect(held?.reason?.message).toContain(`lacks 1 blob, first ${layer('api').digest}`);
+  });
+
+  it('takes an image from two volumes together, and from a medium with another bundle', () => {
+    const media = [
+      medium('sdb1', [found(bundle, absent('etcd', 'api'))]),
+      medium('sdc1', [found(bundle, absent('base'))]),
+    ];
+    expect(phase({ media })?.pullableImages).toHaveLength(2);
+    const other = verified({ sequence: 8, version: '4.13.8' });
+    expect(phase({ media: [medium('sdb1', [found(other)])] })?.pullableImages).toHaveLength(2);
+  });
+
+  it('can not pull an image whose manifest is on no medium', () => {
+    const volume = medium('sdb1', [
+      found(bundle, [{ digest: bundle.contents.images[0]?.digest ?? layer('').digest, why: 'damaged' }]),
+    ]);
+    expect(phase({ media: [volume] })?.pullableImages.map(({ component }) => component)).toEqual(['api']);
+  });
+
+  it('takes nothing from what is rejected or not read', () => {
+    const media = [medium('sdb1', [refused()]), medium('sdc1', { kind: 'mounted' })];
+    expect(phase({ media })).toMatchObject({ phase: 'held', hold: 'media', pullableImages: [] });
+  });
+
+  it('lists rejections with what is known of them', () => {
+    const foreign = verified({ arch: 'arm64' });
+    const { assessment } = judge(observation({ media: [medium('sdb1', [refused('bad signature'), found(foreign)])] }));
+    expect(assessment.adoptions).toEqual([]);
+    expect(assessment.rejections).toMatchObject([
+      { label: 'sdb1', name: undefined, bundleId: undefined, reason: { message: 'bad signature' } },
+      { label: 'sdb1', name: 'ocp@4.13.7', bundleId: foreign.bundleId, reason: { code: 'bundle/arch' } },
+    ]);
+  });
+
+  it('keeps an adopted bundle as a source whatever its sequence or age', () => {
+    const old = stored(verified({ sequence: 1, expires: '2020-01-01T00:00:00Z' }));
+    const newer = stored(verified({ sequence: 9, version: '4.13.9' }), { activatedAt: NOON });
+    const { assessment } = judge(observation({ media: [medium('sdb1', [found(old)])] }), [old, newer]);
+    expect(assessment.rejections).toEqual([]);
+    expect(assessment.bundles[0]).toMatchObject({ phase: 'preloading', media: ['sdb1'] });
+  });
+});
+
+describe('assess: what is degraded', () => {
+  const failure = (name: string, over: Partial<TaskFailure>): TaskFailure => ({
+    task: pullOf(bundle, name),
+    attempts: 1,
+    reason: { code: `code/${name}`, message: name },
+    retryAt: NOON,
+    ...over,
+  });
+
+  it('shows what is not tried again by itself before what was tried most often', () => {
+    const often = failure('etcd', { attempts: 9 });
+    expect(phase({ media: [stick], failures: [failure('api', {}), often] })?.trouble?.code).toBe('code/etcd');
+    const final = failure('api', { retryAt: undefined });
+    expect(phase({ media: [stick], failures: [often, final] })?.trouble?.code).toBe('code/api');
+  });
+
+  it('is degraded by what quick tries did not mend, and by that alone', () => {
+    const quick = failure('etcd', { attempts: 4 });
+    expect(phase({ media: [stick], failures: [quick] })?.degraded).toBeUndefined();
+    const late = failure('api', { isExhausted: true, attempts: 2 });
+    expect(phase({ media: [stick], failures: [quick, late] })?.degraded?.code).toBe('code/api');
+    expect(phase({ media: [stick], failures: [failure('etcd', { retryAt: undefined })] })?.degraded?.code).toBe(
+      'code/etcd',
+    );
+  });
+
+  it('takes all that a policy refuses for one trouble', () => {
+    const refused = (name: string) => failure(name, { reason: { code: 'runtime/policy', message: `no ${name}` } });
+    const over = { media: [stick], failures: [refused('etcd'), refused('api')] };
+    expect(phase(over)?.trouble?.message).toBe(
+      'policy.json of this node refuses 2 images of ocp 4.13.7; first: no etcd',
+    );
+  });
+
+  it('shows nothing of other bundles', () => {
+    const other = stored(verified({ name: 'tools', sequence: 2 }));
+    expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.trouble).toBeUndefined();
+  });
+});
+
+describe('assess: a delta', () => {
+  const base = verified({ version: '4.13.6', sequence: 6, images: { old: ['base', 'shared'] } });
+  const delta = verified({
+    images: { etcd: ['base', 'etcd'], api: ['shared', 'api'] },
+    layers: { base: { inBase: true }, shared: { inBase: true } },
+    update: { base: base.bundleId },
+    annotations: { 'io.stickpin.base': 'ocp@4.13.6' },
+  });
+  const leftOut: MissingBlob[] = ['base', 'shared'].map((name) => ({ digest: layer(name).digest, why: 'in-base' }));
+  const deltaStick = medium('sdb1', [found(delta, leftOut)]);
+  const judged = (over: Partial<Observed>, ...bundles: readonly StoredBundle[]) =>
+    judge(observation({ media: [deltaStick], ...over }), bundles).assessment.bundles.at(-1);
+
+  it('is held while the node never had its base, and names it', () => {
+    const entry = judged({}, stored(delta));
+    expect(entry).toMatchObject({ phase: 'held', hold: 'base', reason: { code: 'engine/no-base' } });
+    expect(entry?.reason?.message).toMatch(
+      /^ocp 4\.13\.7 needs base ocp@4\.13\.6 \(.{8,}\), which this node has never had: it lacks 2 layers\. Plug in the stick with ocp@4\.13\.6, /,
+    );
+    const { decision } = judge(observation({ media: [deltaStick] }), [stored(delta)]);
+    expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
+  });
+
+  it('is held while images of an adopted base are gone, whether its own stick is in or not', () => {
+    for (const media of [[deltaStick], []]) {
+      const entry = judged({ media }, stored(base), stored(delta));
+      expect(entry).toMatchObject({ phase: 'held', hold: 'base' });
+      expect(entry?.reason?.message).toContain('which is not complete on this node: it lacks 2 layers.');
+    }
+  });
+
+  it('is preloaded once the images of its base are there', () => {
+    const entry = judged({ runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
+    expect(entry).toMatchObject({ phase: 'preloading', pullableImages: delta.contents.images });
+  });
+
+  it('is preloaded while a stick with its base is in', () => {
+    const media = [deltaStick, medium('sdc1', [found(base)])];
+    expect(judged({ media }, stored(delta))).toMatchObject({ phase: 'preloading' });
+  });
+
+  it('is not held by layers of images that are present', () => {
+    const present = delta.contents.images.map(({ reference }) => listed(reference));
+    expect(judged({ runtime: reachable({ images: present }) }, stored(delta))).toMatchObject({ phase: 'ready' });
+  });
+
+  it('names what the stick itself lacks, not what it leaves to the base', () => {
+    const media = [medium('sdb1', [found(delta, [...leftOut, ...absent('etcd', 'api')])])];
+    const entry = judged({ media, runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
+    expect(entry).toMatchObject({ phase: 'held', hold: 'media' });
+    expect(entry?.reason?.message).toMatch(/lacks 2 blobs, first sha256:[0-9a-f]{64} \(absent\)/);
+  });
+});
+
+describe('assess: images that a complete release has lost', () => {
+  const large = verified({
+    images: Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`image-${index}`, ['base', `own-${index}`]])),
+  });
+  const entry = (over: Partial<StoredBundle>) => stored(large, { readyAt: NOON, ...over });
+  const judged = (over: Partial<Observed>, bundle: StoredBundle) => judge(observation(over), [bundle]).first;
+
+  it('is degraded with the names of the first and the count of the rest, whatever its phase', () => {
+    const first5 = [0, 1, 2, 3, 4].map((index) => referenceOf(`image-${index}`)).join(', ');
+    const degraded = {
+      code: 'engine/image-missing',
+      message: `8 of 8 images of ocp 4.13.7 are missing: ${first5} and 3 more. Plug in the stick of ocp 4.13.7.`,
+    };
+    expect(judged({}, entry({}))).toMatchObject({ phase: 'held', degraded });
+    expect(judged({}, entry({ activatedAt: NOON }))).toMatchObject({ phase: 'activated', degraded });
+  });
+
+  it('is not degraded by it while they can be pulled, before it was ready, when it is retired, or when nobody knows', () => {
+    const carried = { media: [medium('sdb1', [found(large)])] };
+    expect(judged(carried, entry({}))?.degraded).toBeUndefined();
+    expect(judged({}, stored(large))?.degraded).toBeUndefined();
+    expect(judged({}, entry({ activatedAt: 1, retiredAt: 2 }))?.degraded).toBeUndefined();
+    expect(judged({ runtime: { kind: 'unreachable', reason: 'away' } }, entry({}))?.degraded).toBeUndefined();
+  });
+});

@@ -1,0 +1,222 @@
+import { describe, expect, it } from 'vitest';
+import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  found,
+  judge,
+  listed,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const adopted = stored(bundle);
+const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+const stick = medium('sdb1', [found(bundle)]);
+const phase = (over: Partial<Observed>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
+
+describe('the phase of a release', () => {
+  it.each<{ when: string; over: Partial<Observed>; entry?: StoredBundle; is: object }>([
+    { when: 'the stick is in', over: { media: [stick] }, is: { phase: 'preloading', media: ['sdb1'] } },
+    {
+      when: 'the runtime is away before it was ever ready',
+      over: { media: [stick], runtime: { kind: 'unreachable', reason: 'connection refused' } },
+      is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
+    },
+    {
+      when: 'the runtime answers and lists no images',
+      over: { media: [stick], runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } },
+      is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unlisted', message: 'database is locked' } },
+    },
+    {
+      when: 'the runtime is too old to report pins, though all is there',
+      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1', images: allListed(bundle) }) },
+      is: { phase: 'held', hold: 'runtime-version', reason: { code: 'runtime/version' } },
+    },
+    {
+      when: 'the runtime is too old, after activation',
+      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
+      entry: active,
+      is: { phase: 'activated', reason: { code: 'runtime/version' } },
+    },
+    {
+      when: 'the runtime is away after activation',
+      over: { runtime: { kind: 'unreachable', reason: 'connection refused' } },
+      entry: active,
+      is: { phase: 'activated', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
+    },
+    {
+      when: "the runtime's own configuration does not allow it",
+      over: {
+        media: [stick],
+        obstacle: { code: 'runtime/config', message: 'Rendering the mirrors failed: no config_path' },
+      },
+      is: { phase: 'held', hold: 'runtime', reason: { message: 'Rendering the mirrors failed: no config_path' } },
+    },
+    {
+      when: 'something else could not be done',
+      over: { media: [stick], obstacle: { code: 'media/read', message: 'Reading sdc1 failed' } },
+      is: { phase: 'preloading' },
+    },
+    {
+      when: 'it is in the way while a pull that began before still runs',
+      over: {
+        media: [stick],
+        running: [pullOf(bundle, 'etcd')],
+        obstacle: { code: 'runtime/config', message: 'no config_path' },
+      },
+      is: { phase: 'preloading' },
+    },
+    { when: 'all is there', over: { runtime: reachable({ images: allListed(bundle) }) }, is: { phase: 'ready' } },
+    {
+      when: 'all is there and it was activated',
+      over: { runtime: reachable({ images: allListed(bundle) }) },
+      entry: active,
+      is: { phase: 'activated', absentImages: [], unpinnedImages: [] },
+    },
+    {
+      when: 'readyAt is set but an image is gone, and so is the stick',
+      over: { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      entry: stored(bundle, { readyAt: NOON }),
+      is: {
+        phase: 'held',
+        hold: 'media',
+        reason: {
+          code: 'engine/image-missing',
+          message: expect.stringMatching(
+            /^1 of 2 images of ocp 4\.13\.7 is missing, first quay\S+\. Plug in the stick of ocp 4\.13\.7\.$/,
+          ),
+        },
+      },
+    },
+    {
+      when: 'readyAt is set but an image is gone, and the stick is in',
+      over: { media: [stick], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      entry: stored(bundle, { readyAt: NOON }),
+      is: { phase: 'preloading' },
+    },
+    {
+      when: 'it was activated and an image is gone',
+      over: { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      entry: active,
+      is: { phase: 'activated', reason: { code: 'engine/image-missing' } },
+    },
+    {
+      when: 'images are present and not pinned yet',
+      over: { runtime: reachable({ images: [listed(referenceOf('etcd'), false), listed(referenceOf('api'))] }) },
+      is: {
+        phase: 'preloading',
+        reason: {
+          code: 'runtime/pins-pending',
+          message: '1 of 2 images of ocp 4.13.7 are present and not pinned yet',
+        },
+      },
+    },
+    {
+      when: 'the stick was removed in mid-pull: the pull may still be held',
+      over: { running: [pullOf(bundle, 'etcd')] },
+      is: { phase: 'preloading', media: [] },
+    },
+    {
+      when: 'the stick was removed and no pull is left',
+      over: {},
+      is: {
+        phase: 'held',
+        hold: 'media',
+        reason: {
+          code: 'engine/no-source',
+          message: 'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+        },
+      },
+    },
+  ])('$when', ({ over, entry, is }) => {
+    expect(phase(over, entry)).toMatchObject(is);
+  });
+
+  describe('of what went back', () => {
+    const [was, newer] = [stored(bundle), stored(verified({ version: '4.13.8', sequence: 8 }))];
+    const back = { readyAt: 1, activatedAt: 30, rolledBackAt: 40, rolledBackReason: 'B was rolled back' };
+    const images = [...allListed(was), ...allListed(newer)];
+    const phaseAfter = (it: Partial<StoredBundle>, other: Partial<StoredBundle>) => {
+      const bundles = [
+        { ...was, ...it },
+        { ...newer, readyAt: 1, ...other },
+      ];
+      const { phase, reason } = judge(observation({ runtime: reachable({ images }) }), bundles).first ?? {};
+      return { phase, code: reason?.code, message: reason?.message };
+    };
+    const told = { code: 'engine/rolled-back', message: 'B was rolled back' };
+
+    it.each<{ is: string; it: Partial<StoredBundle>; other: Partial<StoredBundle> }>([
+      { is: 'activated', it: back, other: { activatedAt: 50 } },
+      { is: 'superseded', it: { ...back, provenAt: 10 }, other: { activatedAt: 50, provenAt: 60 } },
+      { is: 'proven', it: { ...back, provenAt: 35 }, other: { activatedAt: 50 } },
+    ])('says so, $is as it is', ({ is, it, other }) => {
+      expect(phaseAfter(it, other)).toEqual({ phase: is, ...told });
+    });
+
+    it('says so no longer once it was activated again', () => {
+      const again = { ...back, provenAt: 35, activatedAt: 70 };
+      expect(phaseAfter(again, { activatedAt: 50 })).toEqual({
+        phase: 'activated',
+        code: undefined,
+        message: undefined,
+      });
+    });
+  });
+
+  it('calls it a fault when pins were asked for four times and do not hold', () => {
+    const images = [listed(referenceOf('etcd'), false), listed(referenceOf('api'))];
+    const asked = (attempts: number) =>
+      phase({
+        runtime: reachable({ images }),
+        pinsRequested: { references: [], unpinned: referenceOf('etcd'), attempts, at: NOON },
+      });
+    expect(asked(3)).toMatchObject({ phase: 'preloading', reason: { code: 'runtime/pins-pending' } });
+    expect(asked(4)).toMatchObject({ phase: 'held', hold: 'runtime', reason: { code: 'runtime/pins-ignored' } });
+    expect(asked(4)?.reason?.message).toContain('after 4 tries');
+  });
+
+  it('is degraded by a file that takes pins away, before it does and after', () => {
+    const pinFault = { code: 'runtime/config', message: '/etc/crio/crio.conf.d/99-z.conf sets pinned_images' };
+    const seen = (pinned: boolean) =>
+      phase({
+        runtime: reachable({ images: [listed(referenceOf('etcd'), pinned), listed(referenceOf('api'))], pinFault }),
+      });
+    expect(seen(true)).toMatchObject({ phase: 'ready', degraded: pinFault });
+    expect(seen(false)).toMatchObject({ phase: 'held', reason: { code: 'runtime/pins-ignored' } });
+    expect(seen(false)?.reason?.message).toContain('99-z.conf');
+  });
+
+  it('holds for space with what is needed, what is free and what is reserved', () => {
+    const filesystem = { path: '/var/lib/containers', totalBytes: 40 * 1024 ** 3, freeBytes: 6.05 * 1024 ** 3 };
+    expect(phase({ media: [stick], runtime: reachable({ filesystem }) })).toMatchObject({
+      phase: 'held',
+      hold: 'space',
+      reason: {
+        code: 'engine/no-space',
+        message:
+          'Not enough space for ocp 4.13.7: needs about 75 MiB on /var/lib/containers, 6.0 GiB free of which 6.0 GiB are reserved',
+      },
+    });
+  });
+
+  it('needs space for what is missing only', () => {
+    const filesystem = { path: '/var', totalBytes: 0, freeBytes: 26 * 1024 ** 2 };
+    const runtime = reachable({ images: [listed(referenceOf('etcd'))], filesystem });
+    expect(phase({ media: [stick], runtime })).toMatchObject({
+      phase: 'preloading',
+      // A layer of 25 MiB in 100 files, and what an image with one layer takes beside it.
+      disk: { neededBytes: 25 * 1024 ** 2 + 100 * 640 + (34 + 24 + 40) * 1024 },
+    });
+    expect(phase({ media: [stick], runtime: reachable({ filesystem: undefined }) })).toMatchObject({
+      phase: 'preloading',
+    });
+  });
+});

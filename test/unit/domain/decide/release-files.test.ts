@@ -1,0 +1,194 @@
+import { describe, expect, it } from 'vitest';
+import { releaseFilesPlan, spareAttachments } from '../../../../src/domain/decide/release-files.ts';
+import type { BundleId } from '../../../../src/domain/model/digest.ts';
+import { isVersion } from '../../../../src/domain/model/version.ts';
+import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  digestOf,
+  found,
+  judge,
+  keyIdOf,
+  LEDGER,
+  medium,
+  NOON,
+  observation,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const attachments = [{ name: 'notes.txt', mediaType: 'text/plain', digest: digestOf('notes'), size: 5 }];
+const release = verified({ attachments });
+const ready = stored(release, { readyAt: NOON });
+
+function plan(
+  bundles: readonly StoredBundle[],
+  laid: Readonly<Record<string, BundleId>> = {},
+  over: Partial<Observed> = {},
+) {
+  const assessed = judge(observation(over), bundles).assessment;
+  const { lay, remove, move } = releaseFilesPlan(assessed, new Map(Object.entries(laid)));
+  return {
+    lay: lay.map(({ folder, bundle }) => [folder, bundle.bundleId]),
+    remove,
+    ...(move.length > 0 && { move: move.map(({ from, to }) => `${from} > ${to}`) }),
+  };
+}
+
+const pinLedger = { ...LEDGER, unclaimed: ['quay.example.com/lost@sha256:0'] };
+
+describe('files of releases whose records may be lost', () => {
+  it('stay while there are unclaimed pins', () => {
+    const laid = { 'lost/1': digestOf('lost') as BundleId };
+    expect(plan([], laid)).toEqual({ lay: [], remove: ['lost/1'] });
+    expect(plan([], laid, { pinLedger })).toEqual({ lay: [], remove: [] });
+    const retired = stored(release, { readyAt: NOON, retiredAt: NOON });
+    const spare = (over: Partial<Observed>) =>
+      spareAttachments(judge(observation(over), [retired]).assessment, new Set([digestOf('notes')]));
+    expect(spare({})).toEqual([digestOf('notes')]);
+    expect(spare({ pinLedger })).toEqual([]);
+  });
+});
+
+describe('releaseFilesPlan', () => {
+  it('lays the files of a bundle when it is ready, once', () => {
+    expect(plan([stored(release)])).toEqual({ lay: [], remove: [] });
+    expect(plan([ready])).toEqual({ lay: [['ocp/4.13.7', release.bundleId]], remove: [] });
+    expect(plan([ready], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: [] });
+  });
+
+  it('lays those of a bundle without images when it is adopted', () => {
+    const notice = verified({ attachments, images: {}, version: '1.0.0' });
+    expect(plan([stored(notice)]).lay).toEqual([['ocp/1.0.0', notice.bundleId]]);
+  });
+
+  it('makes no folder for a bundle without files', () => {
+    expect(plan([stored(verified(), { readyAt: NOON })])).toEqual({ lay: [], remove: [] });
+  });
+
+  it('takes them away with the bundle', () => {
+    const retired = { ...ready, retiredAt: NOON + 1 };
+    expect(plan([retired], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: ['ocp/4.13.7'] });
+    expect(plan([], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: ['ocp/4.13.7'] });
+  });
+
+  it('gives a folder that two bundles want to the one that was adopted last', () => {
+    const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
+    expect(plan([ready, again], { 'ocp/4.13.7': release.bundleId }).lay).toEqual([['ocp/4.13.7', again.bundleId]]);
+    expect(plan([ready, again], { 'ocp/4.13.7': again.bundleId }).lay).toEqual([]);
+  });
+
+  it('keeps streams apart whose names and versions join to the same text', () => {
+    const one = verified({ attachments, name: 'ocp-4', version: '1' });
+    const other = verified({ attachments, name: 'ocp', version: '4-1', sequence: 8 });
+    const both = [one, other].map((bundle) => stored(bundle, { readyAt: NOON }));
+    expect(plan(both).lay).toEqual([
+      ['ocp-4/1', one.bundleId],
+      ['ocp/4-1', other.bundleId],
+    ]);
+    expect(plan(both, { 'ocp-4/1': one.bundleId, 'ocp/4-1': other.bundleId })).toEqual({ lay: [], remove: [] });
+  });
+
+  describe('folders of earlier versions, called <name>-<version>', () => {
+    it('are moved, once', () => {
+      expect(plan([ready], { 'ocp-4.13.7': release.bundleId })).toEqual({
+        lay: [],
+        remove: [],
+        move: ['ocp-4.13.7 > ocp/4.13.7'],
+      });
+      const both = { 'ocp-4.13.7': release.bundleId, 'ocp/4.13.7': release.bundleId };
+      expect(plan([ready], both)).toEqual({ lay: [], remove: ['ocp-4.13.7'] });
+    });
+
+    it('go to the bundle that they name, and the other one gets its files anew', () => {
+      const one = verified({ attachments, name: 'ocp-4', version: '1' });
+      const other = verified({ attachments, name: 'ocp', version: '4-1', sequence: 8 });
+      const both = [one, other].map((bundle) => stored(bundle, { readyAt: NOON }));
+      expect(plan(both, { 'ocp-4-1': other.bundleId })).toEqual({
+        lay: [['ocp-4/1', one.bundleId]],
+        remove: [],
+        move: ['ocp-4-1 > ocp/4-1'],
+      });
+    });
+
+    it('are moved before those that need their name for a stream', () => {
+      const short = verified({ attachments, name: 'ocp', version: '4' });
+      const long = verified({ attachments, name: 'ocp-4', version: '1', sequence: 8 });
+      const both = [long, short].map((bundle) => stored(bundle, { readyAt: NOON }));
+      expect(plan(both, { 'ocp-4-1': long.bundleId, 'ocp-4': short.bundleId }).move).toEqual([
+        'ocp-4 > ocp/4',
+        'ocp-4-1 > ocp-4/1',
+      ]);
+    });
+
+    it('are removed when their bundle is gone, is retired or is another one than their name says', () => {
+      expect(plan([], { 'ocp-4.13.7': release.bundleId }).remove).toEqual(['ocp-4.13.7']);
+      const retired = { ...ready, retiredAt: NOON + 1 };
+      expect(plan([retired], { 'ocp-4.13.7': release.bundleId }).remove).toEqual(['ocp-4.13.7']);
+      expect(plan([ready], { 'ocp-4.13.8': release.bundleId })).toEqual({
+        lay: [['ocp/4.13.7', release.bundleId]],
+        remove: ['ocp-4.13.8'],
+      });
+    });
+
+    it('are moved, not lost, when the key of their bundle was revoked', () => {
+      const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false } };
+      expect(plan([ready], { 'ocp-4.13.7': release.bundleId }, revoked)).toEqual({
+        lay: [],
+        remove: [],
+        move: ['ocp-4.13.7 > ocp/4.13.7'],
+      });
+    });
+
+    it('give way to a bundle of the same name and version that was adopted later', () => {
+      const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
+      expect(plan([ready, again], { 'ocp-4.13.7': release.bundleId })).toEqual({
+        lay: [['ocp/4.13.7', again.bundleId]],
+        remove: ['ocp-4.13.7'],
+      });
+    });
+  });
+
+  it('has no version that leads out of the folder of its stream', () => {
+    for (const version of ['.', '..', 'a/b', '/', '../x', '', '.bundle', `1.${'0'.repeat(128)}`]) {
+      expect([version, isVersion(version)]).toEqual([version, false]);
+    }
+  });
+
+  it('leaves files of a bundle whose key was revoked, and lays none', () => {
+    const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false } };
+    expect(plan([ready], {}, revoked)).toEqual({ lay: [], remove: [] });
+    expect(plan([ready], { 'ocp/4.13.7': release.bundleId }, revoked)).toEqual({ lay: [], remove: [] });
+  });
+});
+
+describe('spareAttachments', () => {
+  const notes = digestOf('notes');
+  const retired = stored(release, { readyAt: NOON, retiredAt: NOON + 1 });
+  const spare = (bundles: readonly StoredBundle[], over: Partial<Observed> = {}, kept = [notes]) =>
+    spareAttachments(judge(observation(over), bundles).assessment, new Set(kept));
+
+  it('are those of retired releases that lie on the disk', () => {
+    expect(spare([retired])).toEqual([notes]);
+    expect(spare([retired], {}, [])).toEqual([]);
+    expect(spare([ready])).toEqual([]);
+    expect(spare([stored(release)])).toEqual([]);
+  });
+
+  it('are not what another bundle has attached, be it a notice or one that is being taken up', () => {
+    const next = verified({ attachments, version: '4.13.8', sequence: 8 });
+    const notice = verified({ attachments, images: {}, version: '1.0.0', sequence: 9 });
+    expect(spare([retired, stored(next)])).toEqual([]);
+    expect(spare([retired, stored(notice)])).toEqual([]);
+    expect(spare([retired], { media: [medium('sdb1', [found(next)])] })).toEqual([]);
+    expect(spare([retired, stored(next, { readyAt: NOON, retiredAt: NOON + 1 })])).toEqual([notes]);
+  });
+
+  it('are not what an image of any bundle names, retired or not', () => {
+    const image = stored(verified({ version: '4.13.8', sequence: 8, imageOver: { etcd: { digest: notes } } }));
+    expect(spare([retired, image])).toEqual([]);
+    expect(spare([retired, { ...image, readyAt: NOON, retiredAt: NOON + 1 }])).toEqual([]);
+    const blobs = [{ digest: notes, size: 5 }];
+    const attached = [{ tag: 'sha256-x.sig', mediaType: 'm', digest: digestOf('sig'), size: 1, blobs }];
+    expect(spare([retired, stored(verified({ sequence: 9, imageOver: { api: { attached } } }))])).toEqual([]);
+  });
+});

@@ -1,0 +1,214 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  confirmationMessage,
+  holdReason,
+  judgeRules,
+  ruleTime,
+  shownRules,
+} from '../../../../src/domain/gates/unenforced-rules.ts';
+import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
+import { RULE_CODES } from '../../../../src/domain/model/rule-code.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import { createModelMachine } from '../../../support/daemon/model-machine.ts';
+import { createModelNode } from '../../../support/daemon/model-node.ts';
+import { NOON, POLICY, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const HOUR = 3_600_000;
+const at = (time: number) => new Date(time).toISOString();
+const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
+  ...stored(verified({ update }), { readyAt: NOON }),
+  ...over,
+});
+const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
+  judgeRules(rulesOn(update, over), { now: NOON });
+const codes = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
+  judge(update, over).holds.map(({ code }) => code);
+
+describe('rules that hold an activation', () => {
+  it.each<{ when: string; update: UpdateRules; holds: readonly string[]; lookAgainAt?: number }>([
+    { when: 'no rule', update: {}, holds: [] },
+    { when: 'any range in from', update: { from: '>=4.12.0' }, holds: ['rule/from'] },
+    {
+      when: 'a rollout that has not begun',
+      update: { rollout: { start: at(NOON + HOUR), durationMinutes: 60 } },
+      holds: ['rule/rollout'],
+      lookAgainAt: NOON + 2 * HOUR,
+    },
+    {
+      when: 'a rollout under way',
+      update: { rollout: { start: at(NOON - HOUR), durationMinutes: 61, startPercentage: 50 } },
+      holds: ['rule/rollout'],
+      lookAgainAt: NOON + 60_000,
+    },
+    {
+      when: 'a rollout that ends now',
+      update: { rollout: { start: at(NOON - HOUR), durationMinutes: 60 } },
+      holds: [],
+    },
+    {
+      when: 'a rollout that is one moment',
+      update: { rollout: { start: at(NOON + 1) } },
+      holds: ['rule/rollout'],
+      lookAgainAt: NOON + 1,
+    },
+    { when: 'such a one that is past', update: { rollout: { start: at(NOON) } }, holds: [] },
+    {
+      when: 'a rollout for a part of the nodes that never ends',
+      update: { rollout: { start: at(NOON - HOUR), startPercentage: 10 } },
+      holds: ['rule/rollout'],
+    },
+    { when: 'an end of life ahead', update: { endOfLife: at(NOON + 1) }, holds: [], lookAgainAt: NOON + 1 },
+    { when: 'an end of life that is now', update: { endOfLife: at(NOON) }, holds: ['rule/end-of-life'] },
+    { when: 'rules about other releases', update: { barrier: { reason: 'x' }, deadend: { reason: 'y' } }, holds: [] },
+    {
+      when: 'all at once',
+      update: { from: '1.x', rollout: { start: at(NOON + 1) }, endOfLife: at(NOON - 1) },
+      holds: RULE_CODES,
+      lookAgainAt: NOON + 1,
+    },
+  ])('$when', ({ update, holds, lookAgainAt }) => {
+    expect(codes(update)).toEqual(holds);
+    expect(judge(update).lookAgainAt).toBe(lookAgainAt);
+  });
+
+  it('none holds a release that was activated here before: there is always a way back', () => {
+    expect(codes({ from: '>=99.0.0', endOfLife: at(NOON - 1) }, { activatedAt: 1 })).toEqual([]);
+  });
+
+  it('holds what was not confirmed, and only that', () => {
+    const update = { from: '>=99.0.0', endOfLife: at(NOON - 1) };
+    expect(codes(update, { activationOverrides: ['rule/from'] })).toEqual(['rule/end-of-life']);
+    expect(codes(update, { activationOverrides: RULE_CODES })).toEqual([]);
+  });
+
+  it('judges by a clock that never runs behind the newest bundle', () => {
+    const bundles = [stored(verified({ created: '2030-01-01T00:00:00Z' })), rulesOn({})];
+    expect(ruleTime(bundles, NOON)).toBe(Date.parse('2030-01-01T00:00:00Z'));
+    expect(ruleTime([], NOON)).toBe(NOON);
+  });
+
+  it('says which rule holds it, its values and what to do', () => {
+    const bundle = rulesOn({ from: '>=99.0.0' });
+    const { holds } = judgeRules(bundle, { now: NOON });
+    expect(holdReason(bundle, holds)).toEqual({
+      code: 'rule/from',
+      message: `Its activation is held: its rule "from" lets it be applied only from >=99.0.0, which stickpin can't check yet. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
+    });
+    expect(confirmationMessage(bundle, holds)).toBe(
+      `the activation of ocp 4.13.7 is held: its rule "from" lets it be applied only from >=99.0.0, which stickpin can't check yet; it is activated after a confirmation only`,
+    );
+    expect(holdReason(bundle, [])).toBeUndefined();
+  });
+
+  it('says when a rollout ends, and that it goes on by itself where it does', () => {
+    const message = (update: UpdateRules, manual = false, isSynchronised = true) => {
+      const bundle = stored(verified({ update, ...(manual && { schedule: 'manual' }) }), { readyAt: NOON });
+      return holdReason(bundle, judgeRules(bundle, { now: NOON, isSynchronised }).holds)?.message;
+    };
+    const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
+    expect(message({ rollout })).toMatch(/is held, and goes on by itself then: .* ends on 2030-01-01T01:30:00Z\./);
+    expect(message({ rollout }, true)).toMatch(/^Its activation is held: .* ends on 2030-01-01T01:30:00Z\./);
+    expect(message({ rollout, from: '1.x' })).toMatch(/^Its activation is held: its rule "from"/);
+    expect(message({ rollout }, false, false)).toContain("by this node's clock, which is not synchronised");
+    expect(message({ endOfLife: '2026-01-01T00:00:00Z' })).toContain('end of life was on 2026-01-01T00:00:00Z');
+  });
+
+  it('never throws, whatever the clock and the payload say', () => {
+    const times = fc.integer({ min: -8.64e15, max: 8.64e15 });
+    const years = fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true });
+    fc.assert(
+      fc.property(times, years, fc.option(fc.maxSafeNat()), fc.option(fc.nat(100)), (now, date, minutes, percent) => {
+        const rollout = {
+          start: date.toISOString(),
+          ...(minutes !== null && { durationMinutes: minutes }),
+          ...(percent !== null && { startPercentage: percent }),
+        };
+        const bundle = rulesOn({ rollout, endOfLife: date.toISOString() });
+        const { holds, lookAgainAt } = judgeRules(bundle, { now, isSynchronised: false });
+        expect(lookAgainAt === undefined || lookAgainAt > now).toBe(true);
+        expect(holdReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
+      }),
+    );
+  });
+});
+
+describe('shown rules', () => {
+  it('tells what each does now', () => {
+    const update = {
+      from: '1.x',
+      barrier: { reason: 'storage is migrated' },
+      deadend: { reason: 'superseded' },
+      rollout: { start: '2030-01-01T00:00:00Z', durationMinutes: 1, startPercentage: 5 },
+      endOfLife: '2031-01-01T00:00:00Z',
+    };
+    expect(shownRules({ update })).toEqual([
+      { rule: 'from', value: '1.x', effect: 'holds-activation' },
+      {
+        rule: 'rollout',
+        value: 'from 2030-01-01T00:00:00Z, over 1 minute, 5 % at once',
+        effect: 'holds-activation',
+      },
+      { rule: 'endOfLife', value: '2031-01-01T00:00:00Z', effect: 'holds-activation' },
+      { rule: 'barrier', value: 'storage is migrated', effect: 'not-enforced-yet' },
+      { rule: 'deadend', value: 'superseded', effect: 'not-enforced-yet' },
+    ]);
+    expect(shownRules({})).toEqual([]);
+  });
+});
+
+describe('on a model of the node', () => {
+  const release = (sequence: number, update?: UpdateRules) =>
+    verified({
+      version: `4.13.${sequence}`,
+      sequence,
+      images: { [`etcd-${sequence}`]: ['os', `e${sequence}`], [`api-${sequence}`]: ['os', `a${sequence}`] },
+      imageOver: { [`etcd-${sequence}`]: { component: 'etcd' }, [`api-${sequence}`]: { component: 'api' } },
+      ...(update !== undefined && { update }),
+    });
+
+  function createNode(update: UpdateRules) {
+    const machine = createModelMachine();
+    const node = createModelNode({ machine, policy: POLICY });
+    for (const bundle of [release(6), release(7, update)]) {
+      node.plug(bundle);
+      node.settle();
+    }
+    const activated = () =>
+      node.bundles().flatMap((one) => (one.activatedAt === undefined ? [] : [one.payload.version]));
+    return { machine, node, activated };
+  }
+
+  it('a held release is ready and pinned, also after a restart of the daemon, and holds no other', () => {
+    const { machine, node, activated } = createNode({ from: '>=99.0.0' });
+    node.restart();
+    node.settle();
+    expect(activated()).toEqual(['4.13.6']);
+    expect(node.bundles().every(({ readyAt }) => readyAt !== undefined)).toBe(true);
+    expect(machine.pins).toContain(referenceOf('etcd-7'));
+    expect(() => node.commands.activate('ocp@4.13.7')).toThrow(/>=99\.0\.0/);
+    node.commands.activate('ocp@4.13.7', { override: true });
+    node.restart();
+    node.settle();
+    expect(activated()).toEqual(['4.13.6', '4.13.7']);
+  });
+
+  it('goes on when the rollout is over, and not before', () => {
+    const { machine, node, activated } = createNode({ rollout: { start: at(NOON + HOUR), durationMinutes: 60 } });
+    machine.pass(2 * HOUR - 1_000);
+    node.settle();
+    expect(activated()).toEqual(['4.13.6']);
+    machine.pass(1_000);
+    node.settle();
+    expect(activated()).toEqual(['4.13.6', '4.13.7']);
+  });
+
+  it('is activated by the evidence that it runs', () => {
+    const { machine, node, activated } = createNode({ endOfLife: at(NOON - HOUR) });
+    for (const name of ['etcd', 'api']) machine.run(name, referenceOf(`${name}-7`));
+    node.settle();
+    machine.pass(60_000);
+    node.settle();
+    expect(activated()).toEqual(['4.13.6', '4.13.7']);
+  });
+});

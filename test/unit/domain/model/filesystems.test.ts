@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import {
+  defaultFilesystems,
+  filesystemMount,
+  filesystemRefusal,
+  knownFilesystems,
+} from '../../../../src/domain/model/filesystems.ts';
+
+describe('filesystems of media', () => {
+  it.each(knownFilesystems)('mounts %s read-only and without devices, programs and links', (type) => {
+    expect(filesystemMount(type)?.options).toMatch(/^ro,nosuid,nodev,noexec,nosymfollow(,|$)/);
+  });
+
+  it.each([
+    ['vfat', 'errors=remount-ro'],
+    ['exfat', 'errors=remount-ro'],
+    ['ext2', 'errors=remount-ro'],
+    ['ext3', 'errors=remount-ro'],
+    ['ext4', 'errors=remount-ro'],
+  ])('does not leave it to %s whether the kernel panics', (type, option) => {
+    expect(filesystemMount(type)?.options.split(',')).toContain(option);
+  });
+
+  it.each([
+    ['ext3', 'noload'],
+    ['ext4', 'noload'],
+    ['xfs', 'norecovery'],
+    ['btrfs', 'rescue=nologreplay'],
+    ['f2fs', 'norecovery'],
+  ])('never replays the journal of %s', (type, option) => {
+    expect(filesystemMount(type)?.options.split(',')).toContain(option);
+  });
+
+  it.each(['swap', 'crypto_LUKS', 'hfsplus', 'constructor', ''])('can not mount %s', (type) => {
+    expect(filesystemMount(type)).toBeUndefined();
+    expect(filesystemRefusal(type, [type])).toContain('which stickpin does not mount');
+  });
+
+  it('mounts by default what the common tools write, and nothing else', () => {
+    expect(defaultFilesystems).toEqual(['vfat', 'exfat', 'ext4', 'iso9660', 'udf', 'squashfs']);
+    expect(knownFilesystems.filter((type) => filesystemRefusal(type, defaultFilesystems) === undefined)).toEqual(
+      defaultFilesystems,
+    );
+  });
+
+  it('mounts what the settings allow, and says how to allow the others', () => {
+    expect(filesystemRefusal('xfs', ['vfat', 'xfs'])).toBeUndefined();
+    expect(filesystemRefusal('vfat', ['xfs'])).toContain('media.filesystems = ["xfs", "vfat"]');
+  });
+});

@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import type { BadBlob, FailedBlob } from '../../../../src/domain/state/bad-blob.ts';
+import type { Observed, StoredBundle, TaskFailure } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  digestOf,
+  found,
+  judge,
+  listed,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  spoken,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const etcdLayer = digestOf('layer etcd');
+const damaged: BadBlob = { digest: etcdLayer, why: 'damaged', medium: 'sdb1', reference: referenceOf('etcd') };
+const apiThere = reachable({ images: [listed(referenceOf('api'))] });
+const known = (...badBlobs: readonly BadBlob[]) => stored(bundle, { badBlobs });
+const look = (over: Partial<Observed>, entry: StoredBundle = stored(bundle)) =>
+  judge(observation({ runtime: apiThere, ...over }), [entry]);
+const failure = (over: Partial<FailedBlob> = {}): TaskFailure => ({
+  task: pullOf(bundle, 'etcd'),
+  attempts: 1,
+  reason: { code: 'media/blob-damaged', message: 'Blob of etcd is damaged on sdb1.' },
+  blob: { digest: etcdLayer, why: 'damaged', medium: 'sdb1', isLast: true, ...over },
+  retryAt: undefined,
+});
+
+describe('what is known to be bad of a bundle', () => {
+  it('is what a pull failed for, and is stored once', () => {
+    const { first, decision } = look({ media: [medium('sdb1', [found(bundle)])], failures: [failure()] });
+    expect(first?.badBlobs).toEqual([damaged]);
+    expect(decision.effects).toContainEqual({
+      kind: 'record-bad-blobs',
+      bundleId: bundle.bundleId,
+      badBlobs: [damaged],
+    });
+    const again = look({ media: [medium('sdb1', [found(bundle)])], failures: [failure()] }, known(damaged));
+    expect(spoken(again.decision.effects)).not.toContain('record-bad-blobs');
+  });
+
+  it('is not what another medium has a good copy of', () => {
+    expect(look({ failures: [failure({ isLast: false })] }).first?.badBlobs).toEqual([]);
+  });
+
+  it('holds while the medium is away, and no longer once one is plugged in that was not found bad', () => {
+    expect(look({}, known(damaged)).first?.badBlobs).toEqual([damaged]);
+    const { first, decision } = look({ media: [medium('sdc1', [found(bundle)])] }, known(damaged));
+    expect(first).toMatchObject({ badBlobs: [], phase: 'preloading' });
+    expect(decision.effects).toContainEqual({ kind: 'record-bad-blobs', bundleId: bundle.bundleId, badBlobs: [] });
+  });
+
+  it('holds while the runtime does not answer: nobody knows then what is needed', () => {
+    const { first, decision } = look({ runtime: { kind: 'unreachable', reason: 'no socket' } }, known(damaged));
+    expect(first?.badBlobs).toEqual([damaged]);
+    expect(spoken(decision.effects)).not.toContain('record-bad-blobs');
+  });
+
+  it('is forgotten when the bundle is complete, when its layer is there, and when this node has the blob', () => {
+    const complete = { runtime: reachable({ images: allListed(bundle) }) };
+    expect(look(complete, known(damaged)).first?.badBlobs).toEqual([]);
+    expect(look({ localBlobs: new Set([etcdLayer]) }, known(damaged)).first?.badBlobs).toEqual([]);
+    const config: BadBlob = { ...damaged, digest: digestOf('config'), reference: referenceOf('api') };
+    expect(look({}, known(config)).first?.badBlobs).toEqual([]);
+    expect(look({}, known({ ...config, reference: referenceOf('etcd') })).first?.badBlobs).toHaveLength(1);
+  });
+
+  it('is what media lack: each file that was cut short, and of the absent ones one', () => {
+    const lacking = [
+      { digest: digestOf('layer base'), why: 'absent' },
+      { digest: etcdLayer, why: 'truncated' },
+      { digest: digestOf('layer api'), why: 'absent' },
+    ] as const;
+    const { first } = look({ runtime: reachable(), media: [medium('sdb1', [found(bundle, lacking)])] });
+    expect(first?.badBlobs).toEqual([
+      { digest: etcdLayer, why: 'truncated', medium: 'sdb1' },
+      { digest: digestOf('layer base'), why: 'absent', medium: 'sdb1' },
+    ]);
+  });
+
+  it('is not what one medium lacks and another one has', () => {
+    const one = medium('sdb1', [found(bundle, [{ digest: etcdLayer, why: 'absent' }])]);
+    const other = medium('sdc1', [found(bundle)]);
+    expect(look({ media: [one, other] }).first?.badBlobs).toEqual([]);
+  });
+});
+
+describe('a release that can not be completed from what was seen', () => {
+  it('says that it needs an undamaged copy, where the bad one was, and how to be rid of it', () => {
+    expect(look({}, known(damaged)).first).toMatchObject({
+      phase: 'held',
+      hold: 'media',
+      degraded: { code: 'engine/needs-copy' },
+      reason: {
+        code: 'engine/needs-copy',
+        message: `ocp 4.13.7 needs an undamaged copy (1/2 images present): blob ${etcdLayer.slice(0, 19)}… was damaged on sdb1. Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in. Or give it up: 'stickpin unpin ocp@4.13.7'.`,
+      },
+    });
+  });
+
+  it('counts the other bad blobs', () => {
+    const other: BadBlob = { digest: digestOf('layer base'), why: 'truncated', medium: 'sdb1' };
+    expect(look({ runtime: reachable() }, known(damaged, other)).first?.reason?.message).toContain(
+      'was damaged on sdb1 (and 1 more)',
+    );
+  });
+
+  it('asks for the stick with the rest where files were missing', () => {
+    const { first } = look({}, known({ digest: etcdLayer, why: 'absent', medium: 'sdb1' }));
+    expect(first?.reason).toEqual({
+      code: 'bundle/blob-missing',
+      message: `ocp 4.13.7 still lacks 1 layer (10 MiB), first ${etcdLayer}; 1/2 images present. Plug in the stick that carries the rest.`,
+    });
+  });
+
+  it('asks for an undamaged copy also where it was ready before', () => {
+    const { first } = look({}, stored(bundle, { readyAt: NOON, badBlobs: [damaged] }));
+    expect(first?.reason).toMatchObject({
+      code: 'engine/image-missing',
+      message: expect.stringMatching(/An undamaged copy is needed: blob sha256:\S+ was damaged on sdb1\. Copy/),
+    });
+  });
+});

@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { afterPull, fill, type LineUp, type PlannedPull } from '../../../../src/domain/preload/pull-queue.ts';
+import { orderPulls } from '../../../../src/domain/preload/pull-schedule.ts';
+import { digestOf } from '../../../support/daemon/scenario.ts';
+
+const planned = (reference: string, layers: readonly string[]): PlannedPull => ({
+  reference,
+  missingLayers: layers.map((name) => ({ digest: digestOf(name), sizeBytes: name.length })),
+  task: { kind: 'pull', bundleId: digestOf('bundle'), reference },
+});
+const lineUpOf = (pulls: readonly PlannedPull[], parallel: number): LineUp => ({
+  waiting: orderPulls(pulls),
+  running: [],
+  landed: new Set(),
+  parallel,
+});
+const named = (tasks: readonly { reference: string }[]) => tasks.map(({ reference }) => reference);
+
+describe('the line-up', () => {
+  it('lets an image follow at once on the one that brought their shared layer', () => {
+    const first = fill(lineUpOf([planned('a', ['base', 'a']), planned('b', ['base']), planned('c', ['c'])], 2));
+    expect(named(first.starts)).toEqual(['a', 'c']);
+    const second = afterPull(first.lineUp, 'c');
+    expect(named(second.starts)).toEqual([]);
+    expect(named(afterPull(second.lineUp, 'a').starts)).toEqual(['b']);
+  });
+
+  it('starts nothing more than fits beside what runs', () => {
+    const lineUp = lineUpOf(
+      ['x', 'y', 'z'].map((name) => planned(name, [name])),
+      2,
+    );
+    const { starts, lineUp: left } = fill({ ...lineUp, running: [planned('other', ['o'])] });
+    expect(named(starts)).toEqual(['x']);
+    expect(named(fill(left).starts)).toEqual([]);
+  });
+
+  it('pulls every image once and each layer once, in any order of ends, and is never idle before the last', () => {
+    const anyImage = fc.uniqueArray(fc.constantFrom(...'123456789'), { maxLength: 5 });
+    const anyImages = fc.array(anyImage, { minLength: 1, maxLength: 12 });
+    const anyEnds = fc.array(fc.nat(), { minLength: 12, maxLength: 12 });
+    fc.assert(
+      fc.property(anyImages, fc.integer({ min: 1, max: 5 }), anyEnds, (images, parallel, ends) => {
+        const pulls = images.map((layers, at) => planned(String(at), layers));
+        const started: string[] = [];
+        const read: string[] = [];
+        let { starts, lineUp } = fill(lineUpOf(pulls, parallel));
+        for (const end of ends.slice(0, images.length)) {
+          for (const reference of named(starts)) {
+            started.push(reference);
+            read.push(...(images[Number(reference)] ?? []).filter((name) => !lineUp.landed.has(digestOf(name))));
+          }
+          expect(lineUp.running.length).toBeGreaterThan(0);
+          expect(lineUp.running.length).toBeLessThanOrEqual(parallel);
+          const ended = lineUp.running[end % lineUp.running.length]?.reference ?? '';
+          ({ starts, lineUp } = afterPull(lineUp, ended));
+        }
+        expect(started.toSorted()).toEqual(named(pulls).toSorted());
+        expect(lineUp.running).toEqual([]);
+        expect(read.toSorted()).toEqual([...new Set(images.flat())].toSorted());
+      }),
+    );
+  });
+});

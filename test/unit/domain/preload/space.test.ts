@@ -1,0 +1,219 @@
+import { describe, expect, it } from 'vitest';
+import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
+import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
+import type { Policy, TaskFailure } from '../../../../src/domain/state/state.ts';
+import {
+  found,
+  GIB,
+  judge,
+  listed,
+  MIB,
+  medium,
+  NOON,
+  observation,
+  POLICY,
+  pinsOf,
+  pullOf,
+  reachable,
+  spoken,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const adopted = stored(bundle);
+const media = [medium('sdb1', [found(bundle)])];
+type Reachable = Extract<RuntimeObservation, { kind: 'reachable' }>;
+
+const seen = (over: Partial<Reachable>, rest: Parameters<typeof observation>[0] = {}, policy: Partial<Policy> = {}) =>
+  judge(
+    observation({
+      media,
+      pinsRequested: { references: pinsOf(bundle), unpinned: '', attempts: 1, at: NOON },
+      runtime: reachable({ renderedMirrors: ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'], ...over }),
+      ...rest,
+    }),
+    [adopted],
+    { ...POLICY, ...policy },
+  );
+/** What the runtime lays down beside the bundle's layers: less than 1 MiB. */
+const beside = (storage: LayerStorage) =>
+  diskUse(
+    bundle.contents.layers.map((layer) => ({ ...layer, diskBytes: 0, sizeBytes: 0 })),
+    bundle.contents.images.length,
+    storage,
+  );
+/** 40 GiB, of which 6 GiB are reserved and `roomMiB` are for layers; the bundle takes 75 MiB unpacked, and 30 MiB compressed. */
+const disk = (roomMiB: number, storage: LayerStorage = 'unpacked') => ({
+  path: '/var/lib/containers',
+  totalBytes: 40 * GIB,
+  freeBytes: 6 * GIB + roomMiB * MIB + beside(storage).bytes,
+});
+
+describe('held (space)', () => {
+  it('says what is needed, where, and what of the free bytes is reserved', () => {
+    expect(seen({ filesystem: disk(74) }).first).toMatchObject({
+      phase: 'held',
+      hold: 'space',
+      reason: {
+        code: 'engine/no-space',
+        message:
+          'Not enough space for ocp 4.13.7: needs about 75 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
+      },
+    });
+    expect(seen({ filesystem: disk(75) }).first?.phase).toBe('preloading');
+  });
+
+  it('counts the compressed layers too where the runtime keeps them', () => {
+    expect(seen({ filesystem: disk(105, 'both'), layerStorage: 'both' }).first?.phase).toBe('preloading');
+    expect(seen({ filesystem: disk(104, 'both'), layerStorage: 'both' }).first?.reason?.message).toContain(
+      'about 105 MiB',
+    );
+  });
+
+  it('counts what it keeps itself on the same filesystem, but for what is kept already', () => {
+    const policy = { keepBlobs: true };
+    const at = (roomMiB: number, over: Parameters<typeof observation>[0] = {}) =>
+      seen({ filesystem: disk(roomMiB) }, { layersBesideImages: true, ...over }, policy).first;
+    expect(at(105)?.phase).toBe('preloading');
+    expect(at(104)?.reason?.message).toContain('about 105 MiB');
+    expect(at(75, { layersBesideImages: false })?.phase).toBe('preloading');
+    const localBlobs = new Set(bundle.contents.layers.map(({ digest }) => digest));
+    expect(at(75, { localBlobs })?.phase).toBe('preloading');
+    expect(seen({ filesystem: disk(75) }, { layersBesideImages: true }).first?.phase).toBe('preloading');
+  });
+
+  it('speaks of inodes', () => {
+    const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
+    expect(seen({ filesystem }).first?.reason?.message).toBe(
+      'Not enough inodes for ocp 4.13.7: needs about 347 on /var/lib/containers, 496 free of which 150 are reserved',
+    );
+    expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 497 } } }).first?.phase).toBe(
+      'preloading',
+    );
+  });
+
+  it('speaks of the filesystem on which blobs are staged', () => {
+    const staging = { path: '/var/tmp', totalBytes: 100 * MIB, freeBytes: 44 * MIB };
+    expect(seen({ staging }).first?.reason?.message).toBe(
+      'Not enough space for ocp 4.13.7: the runtime stages about 30 MiB on /var/tmp while it pulls, 44 MiB free of which 15 MiB are reserved',
+    );
+    expect(seen({ staging: { ...staging, freeBytes: 45 * MIB } }).first?.phase).toBe('preloading');
+  });
+
+  it('counts what is staged on the filesystem of the images as needed there, and retires older releases for it', () => {
+    const at = (roomMiB: number) => seen({ filesystem: disk(roomMiB), staging: 'with-images' });
+    expect(at(105).first?.phase).toBe('preloading');
+    const { first, assessment } = at(104);
+    expect(first?.reason?.message).toBe(
+      'Not enough space for ocp 4.13.7: needs about 105 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
+    );
+    expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
+  });
+
+  it('counts neither what is being pulled nor what that stages: it lacks from what is free', () => {
+    const running = [pullOf(bundle, 'etcd')];
+    const staged = (parallelPulls: number) =>
+      seen({ filesystem: disk(1_000), staging: 'with-images' }, { running }, { parallelPulls }).first?.disk
+        ?.neededBytes;
+    const [api] = bundle.contents.images.filter(({ reference }) => reference.includes('/api@'));
+    const layers = api?.layers.flatMap((at) => bundle.contents.layers[at] ?? []) ?? [];
+    const etcd = bundle.contents.images.find(({ reference }) => reference.includes('/etcd@'));
+    const own = layers.filter((layer) => !etcd?.layers.some((at) => bundle.contents.layers[at] === layer));
+    expect(own).toHaveLength(1);
+    expect(staged(1)).toBe(diskUse(own, 1, 'unpacked').bytes);
+    expect(staged(2)).toBe(diskUse(own, 1, 'unpacked').bytes + 10 * MIB);
+  });
+});
+
+describe('what older releases are to make room for', () => {
+  const elsewhere = (freeBytes: number) => ({ path: '/var/tmp', totalBytes: 100 * MIB, freeBytes });
+  const inodes = { total: 1_000, free: 496 };
+  const full: TaskFailure = {
+    task: pullOf(bundle, 'etcd'),
+    attempts: 1,
+    reason: { code: 'runtime/no-space', message: 'full' },
+    retryAt: NOON + 1_000,
+  };
+  const lacking = (bytes: number, inodes = 0) => [{ bundle: adopted, lacking: { bytes, inodes } }];
+
+  it.each<{ what: string; over: Partial<Reachable>; failures?: TaskFailure[]; short: unknown }>([
+    { what: 'nothing, when all fits', over: { filesystem: disk(75) }, short: [] },
+    { what: 'bytes for the images', over: { filesystem: disk(74) }, short: lacking(MIB) },
+    {
+      what: 'all of the reserve that lacks too',
+      over: { filesystem: { ...disk(0), freeBytes: 0 } },
+      short: lacking(6 * GIB + 75 * MIB + beside('unpacked').bytes),
+    },
+    { what: 'inodes', over: { filesystem: { ...disk(1_000), inodes } }, short: lacking(0, 1) },
+    { what: 'both', over: { filesystem: { ...disk(74), inodes } }, short: lacking(MIB, 1) },
+    { what: 'staging beside the images', over: { filesystem: disk(104), staging: 'with-images' }, short: lacking(MIB) },
+    { what: 'nothing, when staging lacks elsewhere', over: { staging: elsewhere(44 * MIB) }, short: [] },
+    {
+      what: 'nothing, when it would still lack elsewhere',
+      over: { filesystem: disk(74), staging: elsewhere(44 * MIB) },
+      short: [],
+    },
+    {
+      what: 'the images, when staging elsewhere fits',
+      over: { filesystem: disk(74), staging: elsewhere(45 * MIB) },
+      short: lacking(MIB),
+    },
+    { what: 'a disk that filled up all the same', over: {}, failures: [full], short: lacking(1) },
+    {
+      what: 'nothing, when it may be the one for staging that filled up',
+      over: { staging: elsewhere(45 * MIB) },
+      failures: [full],
+      short: [],
+    },
+  ])('$what', ({ over, failures = [], short }) => {
+    expect(seen(over, { failures }).assessment.short).toEqual(short);
+  });
+});
+
+describe('a disk that filled up in mid-pull', () => {
+  const tools = verified({ name: 'tools', images: { shell: ['shell'] } });
+  const full: TaskFailure = {
+    task: pullOf(bundle, 'etcd'),
+    attempts: 1,
+    reason: { code: 'runtime/no-space', message: "the runtime's disk is full while pulling etcd" },
+    retryAt: NOON + 1_000,
+  };
+  const node = (over: Parameters<typeof observation>[0]) =>
+    judge(
+      observation({
+        media: [medium('sdb1', [found(bundle), found(tools)])],
+        pinsRequested: { references: pinsOf(bundle, tools), unpinned: '', attempts: 1, at: NOON },
+        runtime: reachable({ renderedMirrors: ['api', 'etcd', 'shell'].map((name) => `quay.example.com/ocp/${name}`) }),
+        ...over,
+      }),
+      [adopted, stored(tools)],
+    );
+
+  it('breaks off every pull, also of other bundles, and starts none', () => {
+    const { decision } = node({ failures: [full], running: [pullOf(tools, 'shell')] });
+    expect(spoken(decision.effects)).toEqual(['cancel shell']);
+  });
+
+  it('holds every bundle that lacks images, with what happened, and keeps all pins', () => {
+    const { assessment, decision } = node({ failures: [full] });
+    expect(assessment.bundles.map(({ phase, hold, reason }) => [phase, hold, reason?.code])).toEqual([
+      ['held', 'space', 'runtime/no-space'],
+      ['held', 'space', 'runtime/no-space'],
+    ]);
+    expect(decision.effects.filter(({ kind }) => kind === 'apply-pins')).toEqual([]);
+    expect(decision.wakeAt).toBe(NOON + 1_000);
+  });
+
+  it('goes on by itself when the pause is over and the estimate says that it fits', () => {
+    expect(spoken(node({ failures: [full], now: NOON + 1_000 }).decision.effects)).toEqual(['pull etcd', 'pull shell']);
+    const tight = seen({ filesystem: disk(10) }, { failures: [full], now: NOON + 1_000 });
+    expect(tight.first?.reason?.code).toBe('engine/no-space');
+    expect(tight.decision.effects.filter(({ kind }) => kind === 'start')).toEqual([]);
+  });
+
+  it('matters no more once the image is there all the same', () => {
+    const images = [listed(full.task.kind === 'pull' ? full.task.reference : '')];
+    expect(seen({ images }, { failures: [] }).first?.phase).toBe('preloading');
+  });
+});

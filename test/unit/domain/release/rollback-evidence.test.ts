@@ -1,0 +1,155 @@
+import { describe, expect, it } from 'vitest';
+import type { RuntimeContainer } from '../../../../src/domain/model/runtime-container.ts';
+import { imageIds } from '../../../../src/domain/release/evidence.ts';
+import { isLookDue, provenWayBack } from '../../../../src/domain/release/rollback-evidence.ts';
+import type { Soak } from '../../../../src/domain/state/soak-record.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  NOON,
+  observation,
+  POLICY,
+  reachable,
+  referenceOf,
+  stored,
+  storedState,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+import { createModelStage } from '../../../support/daemon/scenarios/model-stage.ts';
+import { pass, plug, run } from '../../../support/daemon/scenarios/table.ts';
+
+const MINUTE_MS = 60_000;
+
+const before = verified({
+  sequence: 6,
+  version: '4.13.6',
+  images: { 'etcd-6': ['e6'], 'api-6': ['a6'] },
+  imageOver: { 'etcd-6': { component: 'etcd' }, 'api-6': { component: 'api' } },
+});
+const fallback = stored(before, { readyAt: 1, activatedAt: 1, activeAt: 2, provenAt: 3 });
+/** It has a component that the fallback has not. */
+const release = verified({
+  images: { 'etcd-7': ['e7'], 'api-7': ['a7'], 'dns-7': ['d7'] },
+  imageOver: {
+    'etcd-7': { component: 'etcd' },
+    'api-7': { component: 'api' },
+    'dns-7': { component: 'dns' },
+  },
+});
+/** Since the boot in which it was proven. */
+const soak: Soak = {
+  activatedAt: 10,
+  bootId: 'boot-1',
+  components: ['etcd', 'api', 'dns'].map((component) => ({
+    component,
+    counts: true,
+    runs: [{ key: component, containerId: component, startedAt: NOON, sinceMs: 5 }],
+    failed: [],
+    startedAt: NOON,
+  })),
+};
+const proven = (over: Partial<StoredBundle> = {}) =>
+  stored(release, { readyAt: 10, activatedAt: 10, activeAt: 11, provenAt: 12, soak, ...over });
+
+const running = (name: string, over: Partial<RuntimeContainer> = {}): RuntimeContainer => ({
+  containerId: name,
+  key: name,
+  attempt: 0,
+  imageNames: [referenceOf(name)],
+  state: 'running',
+  startedAt: NOON + 1,
+  exitCode: 0,
+  ...over,
+});
+const BACK = [running('etcd-6'), running('api-6')];
+
+function look(
+  bundle: StoredBundle,
+  containers: readonly RuntimeContainer[],
+  { older = fallback, bootId = 'boot-1', uptimeMs = 100 * MINUTE_MS } = {},
+) {
+  const images = [...allListed(fallback), ...allListed(release)];
+  const observed = observation({ runtime: reachable({ images }), containers, boot: { bootId, uptimeMs } });
+  const state = storedState([older, bundle]);
+  return provenWayBack(bundle, false, {
+    observed,
+    stored: state,
+    policy: POLICY,
+    containers,
+    ids: imageIds(images),
+    unclaimed: [],
+  });
+}
+
+describe('the way back from a proven release (architecture, "Rolled back")', () => {
+  it('is taken when all its components that the fallback has run from that one for a minute', () => {
+    const first = look(proven(), BACK);
+    expect(first).toMatchObject({ soak: { backSinceMs: 100 * MINUTE_MS }, effects: [], dueInMs: MINUTE_MS });
+    const uptimeMs = 101 * MINUTE_MS;
+    expect(look(proven({ soak: first?.soak ?? soak }), BACK, { uptimeMs })?.effects).toEqual([
+      { kind: 'record-rolled-back', bundleId: release.bundleId, to: fallback.bundleId },
+    ]);
+  });
+
+  it('starts its minute anew after a boot', () => {
+    const later = look(proven({ soak: { ...soak, backSinceMs: 5 } }), BACK, { bootId: 'boot-2', uptimeMs: 9_000_000 });
+    expect(later).toMatchObject({ soak: { bootId: 'boot-2', backSinceMs: 9_000_000 }, dueInMs: MINUTE_MS });
+  });
+
+  it.each<{ when: string; containers: readonly RuntimeContainer[]; older?: StoredBundle }>([
+    { when: 'only some of its components run again', containers: [running('api-6')] },
+    { when: 'one of them has ended', containers: [running('api-6'), running('etcd-6', { state: 'exited' })] },
+    { when: 'they started before it did', containers: BACK.map((one) => ({ ...one, startedAt: NOON - 1 })) },
+    { when: 'nothing runs at all', containers: [] },
+    { when: 'what runs again went back itself', containers: BACK, older: { ...fallback, rolledBackAt: 5 } },
+    { when: 'what runs again was never activated', containers: BACK, older: stored(before, { readyAt: 1 }) },
+  ])('is not taken when $when', ({ containers, older = fallback }) => {
+    const goingBack = proven({ soak: { ...soak, backSinceMs: 5 } });
+    expect(look(goingBack, containers, { older })).toEqual({ soak, effects: [], dueInMs: undefined });
+  });
+
+  it('is not taken while anything runs from it', () => {
+    const images = [...allListed(fallback), ...allListed(release)];
+    const observed = observation({ runtime: reachable({ images }), containers: BACK });
+    const state = storedState([fallback, proven()]);
+    const context = { observed, stored: state, policy: POLICY, containers: BACK, ids: imageIds(images), unclaimed: [] };
+    expect(provenWayBack(proven(), true, context)).toEqual({ soak, effects: [], dueInMs: undefined });
+  });
+});
+
+describe('the way back beside a release that runs without activation', () => {
+  it('comes first: only one of the two is activated in one stroke', async () => {
+    const stage = createModelStage({ name: '', traits: { C: { schedule: 'manual' } }, rows: [] });
+    stage.begin();
+    const before = [plug('A'), run('A'), pass(12), plug('B'), run('B', 'etcd'), pass(12), plug('C')];
+    for (const event of [...before, run('A', 'etcd'), run('C', 'api')]) await stage.play(event);
+    const { effects, tags } = await stage.play(pass(2));
+    expect(effects).toContain('record-rolled-back B to A');
+    expect(effects).not.toContain('request-activation C');
+    expect(tags).toBe('A');
+    expect(await stage.play(pass(2))).toMatchObject({
+      tags: 'C',
+      phases: 'A superseded, B proven (rolled back), C active',
+    });
+  });
+});
+
+describe('isLookDue', () => {
+  const due = (sinceLookMs: number, bundles = [fallback, proven()], soakMs = 60 * MINUTE_MS) =>
+    isLookDue(bundles, sinceLookMs, { soakMs });
+
+  it('is so once in ten minutes, or in the soak time if that is shorter, and in each round on the way back', () => {
+    expect([9, 10].map((minutes) => due(minutes * MINUTE_MS))).toEqual([false, true]);
+    expect(due(Number.POSITIVE_INFINITY)).toBe(true);
+    expect([4, 5].map((seconds) => due(seconds * 1_000, undefined, 5_000))).toEqual([false, true]);
+    expect(due(0, [fallback, proven({ soak: { ...soak, backSinceMs: 5 } })])).toBe(true);
+  });
+
+  it('is never so where there is nothing to go back to, or where it went back already', () => {
+    const dueWith = (...bundles: StoredBundle[]) => due(Number.POSITIVE_INFINITY, bundles);
+    expect(dueWith(proven())).toBe(false);
+    expect(dueWith({ ...fallback, retiredAt: 20 }, proven())).toBe(false);
+    expect(dueWith({ ...fallback, rolledBackAt: 5 }, proven())).toBe(false);
+    expect(dueWith(fallback, proven({ rolledBackAt: 20 }))).toBe(false);
+  });
+});

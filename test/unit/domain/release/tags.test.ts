@@ -1,0 +1,293 @@
+import { describe, expect, it } from 'vitest';
+import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
+import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
+import type { RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
+import { tagOwners, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
+import { restoredMessage } from '../../../../src/domain/report/tag-events.ts';
+import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  digestOf,
+  judge,
+  listed,
+  NOON,
+  observation,
+  pinsOf,
+  reachable,
+  referenceOf,
+  spoken,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const HOUR = 60 * 60_000;
+const older = verified({ version: '4.13.6', sequence: 6 });
+const newer = verified({ images: { etcd2: ['etcd2'], api2: ['api2'] } });
+const tag = (name: string, version = '4.13.7') => `quay.example.com/ocp/${name}:${version}`;
+/** Both releases name their etcd by the same floating tag too. */
+const floating = 'quay.example.com/ocp/etcd:latest';
+const sharing = (name: string, version: string) => ({
+  imageOver: { [name]: { tags: [tag(name, version), floating] } },
+});
+const was = verified({ version: '4.13.6', sequence: 6, images: { etcd: ['etcd'] }, ...sharing('etcd', '4.13.6') });
+const is = verified({ images: { etcd2: ['etcd2'] }, ...sharing('etcd2', '4.13.7') });
+const active = (bundle: VerifiedBundle, at = NOON, over: Partial<StoredBundle> = {}) =>
+  stored(bundle, { readyAt: 1, activatedAt: at, ...over });
+
+const look = (images: readonly RuntimeImage[], bundles: readonly StoredBundle[], over: Partial<Observed> = {}) => {
+  const observed = observation({
+    runtime: reachable({ images }),
+    pinsRequested: { references: pinsOf(...bundles), unpinned: '', attempts: 1, at: NOON },
+    ...over,
+  });
+  return { observed, ...judge(observed, bundles) };
+};
+const dueOf = (...args: Parameters<typeof look>) => look(...args).assessment.tags.due.map((lost) => lost.tag);
+/** All of `newer`, but etcd2 without its tag. */
+const bare = [listed(referenceOf('etcd2')), ...allListed(newer).slice(1)];
+
+describe('tags: which are given to their images again', () => {
+  it.each<{
+    when: string;
+    images: readonly RuntimeImage[];
+    bundles: StoredBundle[];
+    over?: Partial<Observed>;
+    due: string[];
+  }>([
+    { when: 'all name their images', images: allListed(newer), bundles: [active(newer)], due: [] },
+    { when: 'one is gone', images: bare, bundles: [active(newer)], due: [tag('etcd2')] },
+    {
+      when: 'one names another image',
+      images: [...bare, listed('quay.example.com/other@sha256:1', false, [tag('etcd2')])],
+      bundles: [active(newer)],
+      due: [tag('etcd2')],
+    },
+    {
+      when: 'its image is absent: that comes first',
+      images: allListed(newer).slice(1),
+      bundles: [active(newer)],
+      due: [],
+    },
+    { when: 'it was never activated', images: bare, bundles: [stored(verified({ schedule: 'manual' }))], due: [] },
+    { when: 'it is activated next', images: bare, bundles: [stored(newer, { readyAt: 1 })], due: [] },
+    {
+      when: 'it was rolled back',
+      images: bare,
+      bundles: [active(newer, NOON, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
+      due: [],
+    },
+    {
+      when: 'it was rolled back and activated again',
+      images: bare,
+      bundles: [active(newer, NOON + 2, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
+      due: [tag('etcd2')],
+    },
+    { when: 'it is retired', images: bare, bundles: [active(newer, NOON, { retiredAt: NOON + 1 })], due: [] },
+    {
+      when: "a newer one was activated after it: tags of the older one are nobody's",
+      images: [...allListed(newer), listed(referenceOf('etcd')), listed(referenceOf('api'))],
+      bundles: [active(older, NOON - 1), active(newer)],
+      due: [],
+    },
+    {
+      when: 'the newer one was rolled back: to give the older one its tags would be an activation',
+      images: [...allListed(newer), listed(referenceOf('etcd')), listed(referenceOf('api'))],
+      bundles: [active(older, NOON - 1), active(newer, NOON, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
+      due: [],
+    },
+    {
+      when: "both share a tag and it names the older one's image",
+      images: [listed(referenceOf('etcd'), true, [floating]), listed(referenceOf('etcd2'), true, [tag('etcd2')])],
+      bundles: [active(was, NOON - 1), active(is)],
+      due: [floating],
+    },
+    {
+      when: 'both share a tag and the older one is the activated one',
+      images: [
+        listed(referenceOf('etcd'), true, [tag('etcd', '4.13.6')]),
+        listed(referenceOf('etcd2'), true, [floating]),
+      ],
+      bundles: [active(was), active(is, NOON - 1)],
+      due: [floating],
+    },
+    {
+      when: 'an activation of the stream is to come',
+      images: [...bare, ...allListed(older)],
+      bundles: [stored(older, { readyAt: 1, activationRequestedAt: NOON + 1 }), active(newer)],
+      due: [],
+    },
+    {
+      when: 'an activation of the stream waits for images',
+      images: bare,
+      bundles: [stored(older, { readyAt: 1, activationRequestedAt: NOON + 1 }), active(newer)],
+      due: [tag('etcd2')],
+    },
+    {
+      when: 'an activation runs: what was observed may be old',
+      images: bare,
+      bundles: [active(newer)],
+      over: { running: [{ kind: 'activate', bundleId: newer.bundleId }] },
+      due: [],
+    },
+    {
+      when: 'the runtime does not answer',
+      images: bare,
+      bundles: [active(newer)],
+      over: { runtime: { kind: 'unreachable', reason: 'away' } },
+      due: [],
+    },
+    {
+      when: 'its key was revoked',
+      images: bare,
+      bundles: [active(newer)],
+      over: { revocations: { keyIds: newer.signerKeyIds ?? [], isBlind: false } },
+      due: [],
+    },
+    {
+      when: 'the last try failed and must not be made again yet',
+      images: bare,
+      bundles: [active(newer)],
+      over: {
+        failures: [
+          {
+            task: { kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] },
+            attempts: 1,
+            reason: { code: 'runtime/pull-failed', message: 'no' },
+            retryAt: NOON + 1,
+          },
+        ],
+      },
+      due: [],
+    },
+  ])('$when', ({ images, bundles, over, due }) => {
+    expect(dueOf(images, bundles, over)).toEqual(due);
+  });
+
+  it('gives the tags of one release at a time', () => {
+    const tools = verified({ name: 'tools', images: { shell: ['shell'] } });
+    const images = [...bare, listed(referenceOf('shell'))];
+    expect(dueOf(images, [active(newer), active(tools)])).toEqual([tag('etcd2')]);
+  });
+
+  it('lets of two streams with one tag the one have it that was activated last', () => {
+    const tools = verified({ name: 'tools', images: { etcd: ['etcd'] }, ...sharing('etcd', '1.0.0') });
+    for (const [first, second] of [
+      [is, tools],
+      [tools, is],
+    ] as const) {
+      expect(tagOwners([active(second, NOON), active(first, NOON - 1)]).get(floating)?.bundleId).toBe(second.bundleId);
+    }
+  });
+
+  it('takes no tag from the other stream that has it', () => {
+    const tools = verified({ name: 'tools', images: { etcd: ['etcd'] }, ...sharing('etcd', '1.0.0') });
+    const images = [listed(referenceOf('etcd'), true, [tag('etcd', '1.0.0')]), ...allListed(is)];
+    expect(dueOf(images, [active(tools, NOON - 1), active(is)])).toEqual([]);
+    expect(dueOf(images, [active(tools, NOON + 1), active(is)])).toEqual([floating]);
+  });
+});
+
+describe('tags: how they are given again', () => {
+  it('puts mirrors of their repositories in place, then pulls them, and offers no other tag', () => {
+    const first = look(bare, [active(newer)]);
+    expect(spoken(first.decision.effects)).toEqual(['apply-mirrors etcd2']);
+    const mirrored = { runtime: reachable({ images: bare, renderedMirrors: ['quay.example.com/ocp/etcd2'] }) };
+    const second = look(bare, [active(newer)], mirrored);
+    expect(spoken(second.decision.effects)).toEqual(['restore-tags etcd2:4.13.7']);
+    const running = [{ kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] } as const];
+    for (const over of [mirrored, { ...mirrored, running }]) {
+      const { observed, assessment, decision } = look(bare, [active(newer)], over);
+      const catalog = catalogOf(observed, assessment);
+      const offered = [...catalog].flatMap(([name, { tags }]) => [...tags.keys()].map((one) => `${name}:${one}`));
+      expect(offered).toEqual([tag('etcd2')]);
+      expect(spoken(decision.effects)).toEqual(over === mirrored ? ['restore-tags etcd2:4.13.7'] : []);
+    }
+    const done = look(allListed(newer), [active(newer)], {
+      runtime: { ...mirrored.runtime, images: allListed(newer) },
+    });
+    expect(spoken(done.decision.effects)).toEqual(['apply-mirrors']);
+  });
+
+  it.each([
+    { given: [], due: true },
+    { given: [-4_999], due: false, wakeAt: NOON + 1 },
+    { given: [-5_000], due: true },
+    { given: [-60_000, -19_999], due: false, wakeAt: NOON + 1 },
+    { given: [-60_000, -20_000], due: true },
+    { given: [-HOUR + 1, -60_000, -20_000], due: false, isContested: true },
+    { given: [-HOUR - 80_001, -100_000, -80_000], due: true },
+    { given: [-9 * HOUR, -9 * HOUR, -9 * HOUR], due: false, isContested: true },
+    { given: [60_000], due: true },
+  ])('lost after it was given $given ms from now: $due', ({ given, due, wakeAt, isContested = false }) => {
+    const tagsGiven = given.map((ms) => ({ tag: tag('etcd2'), at: NOON + ms }));
+    const { assessment, first } = look(bare, [active(newer)], { tagsGiven });
+    expect(assessment.tags.due).toHaveLength(due ? 1 : 0);
+    expect(assessment.tags.contested).toHaveLength(isContested ? 1 : 0);
+    expect(assessment.tags.wakeAt).toBe(wakeAt);
+    expect(first?.degraded?.code).toBe(isContested ? 'engine/tag-contested' : undefined);
+  });
+
+  it('names the tag that is left alone, what it names now, and what gives it again', () => {
+    const tagsGiven = [1, 2, 3].map((at) => ({ tag: tag('etcd2'), at: NOON + at - 10 }));
+    const stolen = [...bare, listed('quay.example.com/other@sha256:1', false, [tag('etcd2')])];
+    expect(look(stolen, [active(newer)], { tagsGiven }).first).toMatchObject({
+      phase: 'activated',
+      degraded: {
+        message: `${tag('etcd2')} of ocp 4.13.7 was taken away again after it was given back 3 times within an hour, so it is left alone: it names quay.example.com/other@sha256:1 now and should name ${referenceOf('etcd2')}. Find out what moves it; 'stickpin activate ocp@4.13.7' gives it again`,
+      },
+    });
+    expect(look(bare, [active(newer)], { tagsGiven }).first?.degraded?.message).toContain('it names no image now');
+  });
+
+  it('keeps the mirror while it waits after a failure, since the runtime takes it up only a little later (fact 5)', () => {
+    const task = { kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] } as const;
+    const failures = [{ task, attempts: 1, reason: { code: 'engine/tags', message: 'no' }, retryAt: NOON + 1 }];
+    const runtime = reachable({ images: bare, renderedMirrors: ['quay.example.com/ocp/etcd2'] });
+    expect(look(bare, [active(newer)], { failures, runtime }).decision.effects).toEqual([]);
+    expect(spoken(look(bare, [active(newer)], { failures, runtime, now: NOON + 1 }).decision.effects)).toEqual([
+      'restore-tags etcd2:4.13.7',
+    ]);
+  });
+
+  it('goes on with the others while one is left alone', () => {
+    const tagsGiven = [1, 2, 3].map((at) => ({ tag: tag('etcd2'), at: NOON + at - 10 }));
+    const images = newer.contents.images.map(({ reference }) => listed(reference));
+    expect(dueOf(images, [active(newer)], { tagsGiven })).toEqual([tag('api2')]);
+  });
+
+  it('forgets after an hour what has settled, and never what is still lost', () => {
+    const given = [
+      { tag: 'a', at: NOON - HOUR - 1 },
+      { tag: 'a', at: NOON - HOUR },
+      { tag: 'b', at: NOON - 9 * HOUR },
+    ];
+    expect(tagsGivenLately(given, ['a'], NOON)).toEqual(given.slice(1));
+    const held = look(allListed(newer), [active(newer)], { tagsGiven: [{ tag: tag('api2'), at: 1 }] });
+    expect(held.assessment.tags.settled).toEqual([tag('api2')]);
+    const retired = [active(newer, NOON, { retiredAt: NOON + 1 })];
+    const gone = look(bare, retired, { tagsGiven: [{ tag: tag('etcd2'), at: 1 }] });
+    expect(gone.assessment.tags.settled).toEqual([tag('etcd2')]);
+    const away = {
+      runtime: { kind: 'unreachable', reason: 'away' } as const,
+      tagsGiven: [{ tag: tag('api2'), at: 1 }],
+    };
+    expect(look([], [active(newer)], away).assessment.tags.settled).toEqual([]);
+  });
+
+  it('says in one line what was given again', () => {
+    const lost = {
+      bundleId: newer.bundleId,
+      tag: tag('etcd2'),
+      reference: referenceOf('etcd2'),
+      digest: digestOf('image etcd2'),
+      names: undefined,
+    };
+    expect(restoredMessage([lost], stored(newer))).toBe(
+      `1 tag of ocp 4.13.7 names its image again, first ${tag('etcd2')}, which was gone and names ${referenceOf('etcd2')} now`,
+    );
+    const moved = { ...lost, names: `quay.example.com/other@${digestOf('other')}` };
+    expect(restoredMessage([moved, lost], stored(newer))).toBe(
+      `2 tags of ocp 4.13.7 name their images again, first ${tag('etcd2')}, which named ${moved.names} and names ${referenceOf('etcd2')} now`,
+    );
+  });
+});

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { lastingStatus } from '../../../../src/domain/report/lasting-status.ts';
+import { reportOf } from '../../../../src/domain/report/report.ts';
+import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  found,
+  judge,
+  listed,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  refused,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const lasting = (over: Partial<Observed>, stage: Partial<StoredBundle> = {}, doneBytes = 3) => {
+  const observed = observation({ media: [medium('sdb1', [found(bundle)])], ...over });
+  const { assessment } = judge(observed, [stored(bundle, stage)]);
+  return lastingStatus(
+    reportOf(observed, assessment, { doneBytes, totalBytes: 9, bytesPerSecond: 1.6, waitingTransfers: 0 }),
+  );
+};
+const preloading = { running: [pullOf(bundle, 'etcd')] };
+const done = { runtime: reachable({ images: allListed(bundle) }) };
+
+describe('what of the status is worth a write', () => {
+  it('is not how far a preload is', () => {
+    const half = { ...preloading, runtime: reachable({ images: [listed(referenceOf('api'))] }) };
+    expect(lasting(half, {}, 7)).toBe(lasting(preloading));
+  });
+
+  it('is not the words of a fault', () => {
+    const media = (why: string) => ({ media: [medium('sdb1', [refused(why)])] });
+    expect(lasting(media('a bad signature'))).toBe(lasting(media('a worse signature')));
+    const away = (reason: string) => lasting({ runtime: { kind: 'unreachable', reason } });
+    expect(away('no socket')).toBe(away('no answer'));
+  });
+
+  it.each<{ what: string; one: string; other: string }>([
+    { what: 'a phase', one: lasting(preloading), other: lasting(done, { readyAt: NOON }) },
+    {
+      what: 'the time of an activation',
+      one: lasting(done, { readyAt: NOON, activatedAt: NOON }),
+      other: lasting(done, { readyAt: NOON, activatedAt: NOON + 1 }),
+    },
+    {
+      what: 'a hold',
+      one: lasting({ media: [] }),
+      other: lasting({ media: [] }, { cancelled: { at: NOON, media: [] } }),
+    },
+    {
+      what: 'a runtime that is away',
+      one: lasting(done),
+      other: lasting({ runtime: { kind: 'unreachable', reason: 'x' } }),
+    },
+    { what: 'a medium', one: lasting(done), other: lasting({ ...done, media: [] }) },
+    { what: 'a rejection', one: lasting(done), other: lasting({ ...done, media: [medium('sdb1', [refused('x')])] }) },
+  ])('is $what', ({ one, other }) => expect(one).not.toBe(other));
+});

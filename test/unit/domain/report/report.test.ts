@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { reportOf } from '../../../../src/domain/report/report.ts';
+import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  found,
+  judge,
+  listed,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  refused,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const report = (over: Partial<Observed>, bundles: readonly StoredBundle[] = []) => {
+  const observed = observation(over);
+  const progress = { doneBytes: 3, totalBytes: 9, bytesPerSecond: 1.6, waitingTransfers: 0 };
+  return reportOf(observed, judge(observed, bundles).assessment, progress);
+};
+
+describe('reportOf', () => {
+  it('lists what is plugged in and cannot be recorded, with the reason, and nothing twice', () => {
+    const obstacle = { code: 'store/read-only', message: '/var/lib/stickpin is read-only' };
+    const media = [medium('sdb1', [found(bundle)]), medium('sdc1', [found(bundle)])];
+    expect(report({ media, obstacle }).bundles).toEqual([
+      {
+        bundleId: bundle.bundleId,
+        name: 'ocp',
+        version: '4.13.7',
+        sequence: 7,
+        phase: 'detected',
+        reason: obstacle,
+        signedBy: ['factory-2026'],
+        media: ['sdb1', 'sdc1'],
+        images: { total: 2, present: 0, pinned: 0 },
+        sizeBytes: bundle.payload.totals.sizeBytes,
+      },
+    ]);
+    expect(report({ media, obstacle }, [stored(bundle)]).bundles).toHaveLength(1);
+    expect(report({ media, obstacle: { code: 'media/read', message: 'bad' } }).bundles).toEqual([]);
+  });
+
+  it('counts images, and tells times, media and phase', () => {
+    const images = [listed(referenceOf('etcd'), false)];
+    const runtime = reachable({ images });
+    expect(report({ media: [medium('sdb1', [found(bundle)])], runtime }, [stored(bundle)])).toMatchObject({
+      operation: 'preloading',
+      runtime: { reachable: true, name: 'cri-o 1.36.3' },
+      media: [{ medium: 'sdb1', state: 'read', bundles: 1 }],
+      bundles: [
+        {
+          bundleId: bundle.bundleId,
+          name: 'ocp',
+          version: '4.13.7',
+          sequence: 7,
+          phase: 'preloading',
+          signedBy: ['factory-2026'],
+          media: ['sdb1'],
+          sources: ['sdb1'],
+          images: { total: 2, present: 1, pinned: 0 },
+          adoptedAt: '2026-03-10T12:00:00.000Z',
+        },
+      ],
+      progress: { doneBytes: 3, totalBytes: 9, bytesPerSecond: 2 },
+    });
+  });
+
+  it('tells hold and reason, rejections and an unreachable runtime', () => {
+    const media = [medium('sdb1', [refused('bad signature')])];
+    const down = report({ media, runtime: { kind: 'unreachable', reason: 'no socket' } }, [stored(bundle)]);
+    expect(down.runtime).toEqual({ reachable: false, reason: 'no socket' });
+    const unlisted = { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } as const;
+    expect(report({ media, runtime: unlisted }, [stored(bundle)]).runtime).toEqual({
+      reachable: true,
+      name: 'cri-o 1.36.3',
+      reason: 'database is locked',
+    });
+    expect(down.bundles[0]).not.toHaveProperty('sources');
+    expect(down.bundles[0]).toMatchObject({ phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable' } });
+    expect(down.rejected).toEqual([
+      {
+        medium: 'sdb1',
+        path: 'stickpin/ocp-4.13.7-amd64',
+        reason: { code: 'bundle/signature', message: 'bad signature' },
+      },
+    ]);
+  });
+
+  it.each<{ over: Partial<Observed>; bundles: StoredBundle[]; is: string }>([
+    { over: {}, bundles: [], is: 'idle' },
+    { over: { media: [medium('sdb1', { kind: 'mounted' })] }, bundles: [], is: 'verifying' },
+    { over: { media: [medium('sdb1', [found(bundle)])] }, bundles: [], is: 'verifying' },
+    { over: { running: [pullOf(bundle, 'etcd')] }, bundles: [stored(bundle)], is: 'preloading' },
+    {
+      over: {
+        runtime: reachable({ images: allListed(bundle) }),
+        running: [{ kind: 'activate', bundleId: bundle.bundleId }],
+      },
+      bundles: [stored(bundle, { readyAt: NOON })],
+      is: 'activating',
+    },
+  ])('is $is', ({ over, bundles, is }) => {
+    expect(report(over, bundles).operation).toBe(is);
+  });
+});

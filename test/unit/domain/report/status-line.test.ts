@@ -1,0 +1,724 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
+import { type Progress, statusLine } from '../../../../src/domain/report/status-line.ts';
+import type { Observed, StoredBundle, TaskFailure } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  type BundleSpec,
+  digestOf,
+  found,
+  GIB,
+  judge,
+  listed,
+  MIB,
+  medium,
+  NOON,
+  observation,
+  pullOf,
+  reachable,
+  referenceOf,
+  refused,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const many = Object.fromEntries(Array.from({ length: 112 }, (_, index) => [`image-${index}`, [`layer-${index}`]]));
+const bundle = verified({ images: many });
+const adopted = stored(bundle);
+const ready = stored(bundle, { readyAt: NOON });
+const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+const stick = medium('sdb1', [found(bundle)]);
+const some = Object.keys(many)
+  .slice(0, 37)
+  .map((name) => listed(referenceOf(name)));
+const complete = reachable({ images: allListed(bundle) });
+const moving: Progress = {
+  doneBytes: 5.1 * GIB,
+  totalBytes: 16 * GIB,
+  bytesPerSecond: 84 * MIB,
+  waitingTransfers: 0,
+};
+const still: Progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
+
+function line(over: Partial<Observed>, bundles: readonly StoredBundle[] = [], progress: Progress = still): string {
+  const observed = observation(over);
+  return statusLine(observed, judge(observed, bundles).assessment, progress);
+}
+
+describe('statusLine: the wording of the design', () => {
+  it.each<{ when: string; over: Partial<Observed>; bundles?: StoredBundle[]; progress?: Progress; reads: string }>([
+    { when: 'nothing was ever plugged in', over: {}, reads: 'Idle. No bundle yet. Waiting for media.' },
+    {
+      when: 'a release is activated and no stick is in',
+      over: { runtime: complete },
+      bundles: [active],
+      reads: 'Idle. ocp 4.13.7 activated (112 images present and pinned). Waiting for media.',
+    },
+    { when: 'a stick was found', over: { media: [medium('sdb1', { kind: 'attached' })] }, reads: 'Looking at sdb1.' },
+    {
+      when: 'it carries a good bundle',
+      over: { media: [stick] },
+      reads: 'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 336 blobs found. Preloading next.',
+    },
+    {
+      when: 'its manifests are being kept',
+      over: { media: [stick], keeping: new Map([[bundle.bundleId, { done: 37, total: 224 }]]) },
+      reads: 'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 336 blobs found. Keeping its manifests: 37 of 224.',
+    },
+    {
+      when: 'it is being preloaded',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: moving,
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left',
+    },
+    {
+      when: 'the preload has just begun',
+      over: { media: [stick] },
+      bundles: [adopted],
+      progress: { ...still, totalBytes: 16 * GIB },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 0/112 images, 0.0 of 16.0 GiB',
+    },
+    {
+      when: 'all is read and the last image is being stored: no rate, which would only sink',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, doneBytes: 16 * GIB },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 16.0 of 16.0 GiB',
+    },
+    {
+      when: 'nothing is transferred since the runtime unpacks',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, isUnpacking: true },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, the runtime is unpacking',
+    },
+    {
+      when: 'images were pulled since the runtime was looked at',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, landedImages: [referenceOf('image-0'), referenceOf('image-50'), referenceOf('image-51')] },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 39/112 images, 5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left',
+    },
+    {
+      when: 'one of its two sticks was pulled, and a transfer waits for it',
+      over: {
+        media: [
+          medium('sdc1', [
+            found(
+              bundle,
+              bundle.contents.layers.slice(90).map(({ digest }) => ({ digest, why: 'absent' as const })),
+            ),
+          ]),
+        ],
+        runtime: reachable({ images: some }),
+        running: [pullOf(bundle, 'image-99')],
+      },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads: 'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
+    },
+    {
+      when: 'it is all but done',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, doneBytes: 16 * GIB - MIB },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 16.0 of 16.0 GiB, 84 MiB/s, about 1 s left',
+    },
+    {
+      when: 'it hardly moves: no nonsense about the time left',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, bytesPerSecond: 100 },
+      reads: 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 100 B/s',
+    },
+    {
+      when: 'the stick was pulled and its transfer is held',
+      over: { runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads: 'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
+    },
+    {
+      when: 'the stick was pulled and nothing runs any more',
+      over: { runtime: reachable({ images: some }) },
+      bundles: [adopted],
+      reads: 'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
+    },
+    {
+      when: 'the stick was unmounted by hand during a preload',
+      over: {
+        media: [medium('sdb1', { kind: 'unmounted' })],
+        lastCarriers: new Map([[bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false }]]),
+        runtime: reachable({ images: some }),
+      },
+      bundles: [adopted],
+      reads:
+        "sdb1 was unmounted while preloading ocp 4.13.7 (37/112 images). Plug it in again or run 'stickpin rescan' to continue.",
+    },
+    {
+      when: 'the stick was unmounted by hand when all was done',
+      over: { media: [medium('sdb1', { kind: 'unmounted' })], runtime: complete },
+      bundles: [active],
+      reads:
+        "Idle. ocp 4.13.7 activated (112 images present and pinned). sdb1 was unmounted; plug it in again or run 'stickpin rescan'.",
+    },
+    {
+      when: 'a bundle was taken out of the drop folder, and its transfer is held',
+      over: {
+        media: [{ ...medium('/var/lib/stickpin/incoming', []), isDropFolder: true }],
+        lastCarriers: new Map([
+          [bundle.bundleId, { mediumId: 'dir:i', label: '/var/lib/stickpin/incoming', isDropFolder: true }],
+        ]),
+        runtime: reachable({ images: some }),
+        running: [pullOf(bundle, 'image-99')],
+      },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads:
+        'ocp 4.13.7 was taken out of the drop folder while preloading (37/112 images). Put it back, or plug in its stick, to continue.',
+    },
+    {
+      when: 'a folder was taken away and nothing runs any more',
+      over: {
+        lastCarriers: new Map([[bundle.bundleId, { mediumId: 'load:/mnt/a', label: '/mnt/a', isDropFolder: false }]]),
+        runtime: reachable({ images: some }),
+      },
+      bundles: [adopted],
+      reads:
+        'ocp 4.13.7 was taken out of /mnt/a while preloading (37/112 images). Put it back, or plug in its stick, to continue.',
+    },
+    {
+      when: 'the stick is in but can not be read on',
+      over: { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] },
+      bundles: [adopted],
+      progress: { ...moving, waitingTransfers: 1 },
+      reads:
+        'Preloading ocp 4.13.7 has stalled at 37/112 images: sdb1 does not deliver. It is tried again; if that does not help, unplug the stick and plug it in again.',
+    },
+    {
+      when: 'the bundle is not trusted',
+      over: { media: [medium('sdb1', [refused('signature by unknown key 5f0c')])] },
+      reads:
+        "Rejected bundle on sdb1: signature by unknown key 5f0c; see 'stickpin list' and journalctl -u stickpin -x",
+    },
+    {
+      when: 'two bundles are rejected, one by the adoption rules',
+      over: { media: [medium('sdb1', [refused(), found(verified({ arch: 'arm64' }))])] },
+      reads:
+        "Rejected ocp@4.13.7 on sdb1: ocp@4.13.7 is made for arm64, this node is amd64; bring the bundle made for amd64 (and 1 more); see 'stickpin list' and journalctl -u stickpin -x",
+    },
+    {
+      when: 'there is no room',
+      over: {
+        media: [stick],
+        runtime: reachable({
+          filesystem: { path: '/var/lib/containers', totalBytes: 40.6 * GIB, freeBytes: 7 * GIB },
+        }),
+      },
+      bundles: [adopted],
+      reads:
+        'Not enough space for ocp 4.13.7: needs about 2.7 GiB on /var/lib/containers, 7.0 GiB free of which 6.1 GiB are reserved',
+    },
+    {
+      when: 'a manual release is ready',
+      over: { runtime: complete },
+      bundles: [stored(verified({ images: many, schedule: 'manual' }), { readyAt: NOON })],
+      reads: "ocp 4.13.7 is ready: 112 images present and pinned. 'stickpin activate ocp@4.13.7' when you like.",
+    },
+    {
+      when: 'it is ready and activated by itself next',
+      over: { runtime: complete },
+      bundles: [ready],
+      reads: 'ocp 4.13.7 is ready: 112 images present and pinned. Activating next.',
+    },
+    {
+      when: 'a lost tag is given to its image again',
+      over: { runtime: complete, running: [{ kind: 'restore-tags', bundleId: bundle.bundleId, tags: [] }] },
+      bundles: [active],
+      reads: 'Giving lost tags of ocp 4.13.7 to its images again.',
+    },
+    {
+      when: 'it is being activated',
+      over: { runtime: complete, running: [{ kind: 'activate', bundleId: bundle.bundleId }] },
+      bundles: [ready],
+      reads: 'Activating ocp 4.13.7: giving its tags to its images.',
+    },
+    {
+      when: 'it is activated and the stick is still in',
+      over: { media: [stick], runtime: complete },
+      bundles: [active],
+      reads: 'ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick.',
+    },
+    {
+      when: 'the runtime is away and a bundle waits for it',
+      over: { media: [stick], runtime: { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' } },
+      bundles: [adopted],
+      reads:
+        'The container runtime does not answer: connect ENOENT /run/crio/crio.sock. ocp 4.13.7 waits for it. Start it; stickpin goes on by itself.',
+    },
+    {
+      when: 'the runtime answers and lists no images',
+      over: { media: [stick], runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } },
+      bundles: [adopted],
+      reads:
+        "cri-o 1.36.3 answers, but does not list its images: database is locked. ocp 4.13.7 waits for it. It is asked again by itself; the runtime's own journal tells more.",
+    },
+    {
+      when: 'the runtime is being stopped and a bundle waits for it',
+      over: {
+        media: [stick],
+        runtime: { kind: 'unreachable', reason: 'crio.service is being stopped', stoppingUnit: 'crio.service' },
+      },
+      bundles: [adopted],
+      reads:
+        'crio.service is being stopped, so pulls were broken off. ocp 4.13.7 waits for it. They go on by themselves when it runs again.',
+    },
+    {
+      when: 'the runtime is too old, before the first stick',
+      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
+      reads:
+        "containerd 1.6.20~ds1 is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs containerd 1.7 or newer. Upgrade and restart it; stickpin goes on by itself.",
+    },
+    {
+      when: 'the stick is empty',
+      over: { media: [medium('sdb1', [])] },
+      reads:
+        'Idle. No bundle yet. sdb1 carries no bundle (no folder stickpin/NAME with a bundle.dsse.json). Waiting for media.',
+    },
+    {
+      when: 'the drop folder is empty, as it mostly is',
+      over: { media: [{ ...medium('/var/lib/stickpin/incoming', []), isDropFolder: true }] },
+      reads: 'Idle. No bundle yet. Waiting for media.',
+    },
+    {
+      when: 'the stick can not be read',
+      over: { media: [medium('sdb1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })] },
+      reads: 'Cannot read sdb1: wrong fs type',
+    },
+    {
+      when: 'the images of an activated release were wiped and no stick is in',
+      over: { runtime: reachable({ images: some }) },
+      bundles: [active],
+      reads: `75 of 112 images of ocp 4.13.7 are missing, first ${referenceOf('image-37')}. Plug in the stick of ocp 4.13.7.`,
+    },
+    {
+      when: 'something could not be done',
+      over: {
+        media: [stick],
+        obstacle: { code: 'runtime/config', message: 'Rendering the pins failed: /etc/crio/crio.conf is broken' },
+      },
+      bundles: [adopted],
+      reads: 'Rendering the pins failed: /etc/crio/crio.conf is broken. It is tried again by itself.',
+    },
+    {
+      when: 'nothing can be recorded',
+      over: { obstacle: { code: 'store/no-space', message: '/var/lib/stickpin is full. Make room on it' } },
+      reads: '/var/lib/stickpin is full. Make room on it. stickpin goes on by itself.',
+    },
+    {
+      when: 'a bundle waits for that',
+      over: {
+        media: [stick],
+        obstacle: { code: 'store/read-only', message: '/var/lib/stickpin is read-only. Remount it' },
+      },
+      reads: '/var/lib/stickpin is read-only. Remount it. ocp 4.13.7 on sdb1 waits for it. stickpin goes on by itself.',
+    },
+  ])('$when', ({ over, bundles, progress, reads }) => {
+    expect(line(over, bundles, progress)).toBe(reads);
+    expect(reads.length).toBeLessThanOrEqual(300);
+  });
+});
+
+describe('statusLine: a stick that was pulled since the last round', () => {
+  it('is not said to deliver nothing: it was removed', () => {
+    const seen = observation({
+      media: [stick],
+      runtime: reachable({ images: some }),
+      running: [pullOf(bundle, 'image-99')],
+    });
+    const { assessment } = judge(seen, [adopted]);
+    const now = { ...seen, media: [] };
+    for (const waitingTransfers of [0, 1]) {
+      expect(statusLine(now, assessment, { ...moving, waitingTransfers })).toBe(
+        'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
+      );
+    }
+  });
+});
+
+describe('statusLine: the daemon has just started', () => {
+  it('says of nothing that it was removed before the media were looked at', () => {
+    const lost = { isLooking: true, runtime: reachable({ images: some }) };
+    expect(line(lost, [adopted])).toBe(
+      'stickpin has just started and looks whether ocp 4.13.7 is plugged in (37/112 images present).',
+    );
+    expect(line(lost, [active])).toMatch(
+      / are missing, first \S+\. stickpin has just started and looks at the media\.$/,
+    );
+    expect(line({ ...lost, media: [medium('sdb1', { kind: 'attached' })] }, [adopted])).toBe('Looking at sdb1.');
+  });
+});
+
+describe('statusLine: what comes first', () => {
+  const older = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
+  const foreign = found(verified({ arch: 'arm64', version: '4.13.7-arm' }));
+  const broken = medium('sdb2', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } });
+
+  it('says that the release is ready, and only notes that another bundle on the stick was rejected', () => {
+    expect(line({ media: [medium('sdb1', [foreign, found(bundle)])], runtime: complete }, [active])).toBe(
+      "ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick. 1 other bundle on sdb1 was rejected: see 'stickpin list'.",
+    );
+  });
+
+  it('says that the release is ready, and only notes that another partition can not be read', () => {
+    expect(line({ media: [stick, broken], runtime: complete }, [active])).toBe(
+      'ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick. sdb2 cannot be read: see journalctl -u stickpin.',
+    );
+  });
+
+  it('speaks of the stick that was plugged in last', () => {
+    const rejected = medium('sdc1', [refused()]);
+    expect(line({ media: [stick, rejected], runtime: complete }, [active])).toMatch(/^Rejected bundle on sdc1/);
+    expect(line({ media: [rejected, stick], runtime: complete }, [active])).toMatch(
+      /^ocp 4\.13\.7 is ready.* 1 bundle on sdc1 was rejected: see 'stickpin list'\.$/,
+    );
+  });
+
+  it('says what a held bundle waits for, also beside a rejected one', () => {
+    const full = { path: '/var', totalBytes: 10 * GIB, freeBytes: 1 * GIB };
+    const media = [medium('sdb1', [foreign, found(bundle)])];
+    expect(line({ media, runtime: reachable({ filesystem: full }) }, [adopted])).toMatch(
+      /^Not enough space for ocp 4\.13\.7: .* 1 other bundle on sdb1 was rejected/,
+    );
+  });
+
+  it('tells of the runtime before anything that has to wait for it', () => {
+    const runtime = { kind: 'unreachable', reason: 'no socket' } as const;
+    expect(line({ media: [medium('sdb1', [refused()])], runtime }, [adopted])).toMatch(/^The container runtime does/);
+  });
+
+  it('does not hide a ready release behind an older one that lost its images', () => {
+    const lost = stored(older, { readyAt: NOON, activatedAt: NOON - 1 });
+    expect(line({ media: [stick], runtime: complete }, [lost, active])).toBe(
+      "ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick. ocp 4.13.6 needs attention: see 'stickpin list'.",
+    );
+    expect(line({ runtime: complete }, [lost, active])).toMatch(/^1 of 1 images of ocp 4\.13\.6 is missing/);
+  });
+
+  it('tells of the bundle whose pull runs, not of one before it in the list', () => {
+    const held = stored(older);
+    const over = { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] };
+    expect(line(over, [held, adopted], moving)).toMatch(/^Preloading ocp 4\.13\.7 from sdb1: 37\/112/);
+  });
+
+  it('tells what goes wrong with a preload, once for all', () => {
+    const failure: TaskFailure = {
+      task: pullOf(bundle, 'image-99'),
+      attempts: 2,
+      reason: { code: 'runtime/pull-failed', message: 'connection reset' },
+      retryAt: NOON + 1,
+    };
+    const over = { media: [stick], runtime: reachable({ images: some }), failures: [failure] };
+    expect(line(over, [adopted], moving)).toMatch(/^Preloading .* left\. Problem: connection reset$/);
+    expect(line(over, [adopted], { ...moving, waitingTransfers: 1 })).toMatch(
+      /^Preloading .* has stalled at 37\/112 images: sdb1 does not deliver\. Problem: connection reset$/,
+    );
+  });
+});
+
+describe('statusLine: a release that was rolled back', () => {
+  const of = (sequence: number, over: Partial<BundleSpec> = {}) =>
+    verified({
+      sequence,
+      version: `4.13.${sequence}`,
+      images: { [`etcd-${sequence}`]: [`etcd-${sequence}`] },
+      ...over,
+    });
+  const [good, newer, tools] = [of(6), of(8), of(9, { name: 'tools' })];
+  const back = stored(of(7), {
+    readyAt: NOON,
+    activatedAt: NOON - 2,
+    rolledBackAt: NOON - 1,
+    rolledBackReason: 'ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.',
+  });
+  const runsAgain = stored(good, { readyAt: 1, activatedAt: NOON, provenAt: 2 });
+  const there = (...all: readonly VerifiedBundle[]) => reachable({ images: all.flatMap((one) => allListed(one)) });
+  const runtime = there(good, back, newer, tools);
+
+  it('is what is spoken of while it is the newest', () => {
+    expect(line({ runtime }, [runsAgain, back])).toBe('ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.');
+    const media = [medium('sdb1', [found(good), found(back)])];
+    expect(line({ runtime, media }, [runsAgain, back])).toBe('ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.');
+  });
+
+  it.each([
+    { adopted: 'after it', order: (newer: StoredBundle) => [runsAgain, back, newer] },
+    { adopted: 'before it', order: (newer: StoredBundle) => [runsAgain, newer, back] },
+  ])('hides no newer one of its stream that was adopted $adopted', ({ order }) => {
+    const ready = order(stored(newer, { readyAt: NOON }));
+    const media = [medium('sdb1', [found(good), found(back), found(newer)])];
+    const says = 'ocp 4.13.8 is ready: 1 image present and pinned.';
+    expect(line({ runtime, media }, ready)).toMatch(says);
+    expect(line({ runtime }, ready)).toMatch(says);
+    const proven = order(stored(newer, { readyAt: 1, activatedAt: NOON - 3, provenAt: NOON - 3 }));
+    expect(
+      line(
+        { runtime },
+        [...proven].filter((one) => one !== runsAgain),
+      ),
+    ).toBe('Idle. ocp 4.13.8 proven (1 image pinned). Waiting for media.');
+  });
+
+  it('hides nothing else that is wrong, with it or with an older one', () => {
+    const manual = stored(newer, { readyAt: NOON });
+    expect(line({ runtime: there(good, newer) }, [runsAgain, back, manual])).toMatch(
+      /^1 of 1 images of ocp 4\.13\.7 is missing/,
+    );
+    expect(line({ runtime: there(back, newer) }, [runsAgain, back, manual])).toMatch(
+      /^1 of 1 images of ocp 4\.13\.6 is missing/,
+    );
+  });
+
+  it('is not hidden by one of another stream, by one that is retired, or by one that is not on its stick', () => {
+    const other = stored(tools, { readyAt: NOON });
+    const retired = stored(newer, { readyAt: 1, retiredAt: NOON });
+    for (const bundles of [
+      [back, other],
+      [back, retired],
+    ]) {
+      const media = [
+        medium(
+          'sdb1',
+          bundles.map((one) => found(one)),
+        ),
+      ];
+      expect(line({ runtime }, bundles)).toMatch(/^ocp 4\.13\.7 was rolled back/);
+      expect(line({ runtime, media }, bundles)).toMatch(/^ocp 4\.13\.7 was rolled back/);
+    }
+    const alone = [medium('sdb1', [found(back)])];
+    expect(line({ runtime, media: alone }, [back, stored(newer, { readyAt: NOON })])).toMatch(
+      /^ocp 4\.13\.7 was rolled back/,
+    );
+  });
+});
+
+describe('statusLine: a release that can not be completed from what was seen', () => {
+  const good = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
+  const proven = stored(good, { readyAt: 1, activatedAt: 2, provenAt: 3 });
+  const bad = { digest: digestOf('layer image-50'), why: 'damaged', medium: 'sdb1' } as const;
+  const broken = stored(bundle, { badBlobs: [bad] });
+  const images = [...allListed(good), ...some];
+  const ask = "ocp 4.13.7 needs an undamaged copy: see 'stickpin list'.";
+
+  it.each<{ what: string; over?: Partial<Observed>; bundles: StoredBundle[]; reads: string | RegExp }>([
+    {
+      what: 'a proven release',
+      bundles: [proven, broken],
+      reads: `Idle. ocp 4.13.6 proven (1 image pinned). ${ask} Waiting for media.`,
+    },
+    {
+      what: 'a release that waits to be activated',
+      bundles: [stored(good, { readyAt: 1 }), broken],
+      reads: `ocp 4.13.6 is ready: 1 image present and pinned. Activating next. ${ask}`,
+    },
+    {
+      what: 'what is wrong with another one',
+      over: { runtime: reachable({ images: some }) },
+      bundles: [proven, broken],
+      reads: /^1 of 1 images of ocp 4\.13\.6 is missing/,
+    },
+    {
+      what: 'a medium that can not be read',
+      over: { media: [medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })] },
+      bundles: [broken],
+      reads: 'Cannot read sdc1: wrong fs type',
+    },
+    {
+      what: 'the stick of another one, with a note',
+      over: { media: [medium('sdc1', [found(good)])] },
+      bundles: [proven, broken],
+      reads: `ocp 4.13.6 is ready: 1 image present and pinned. It is proven; you may remove the stick. ${ask}`,
+    },
+    {
+      what: 'layers that are copied for another one',
+      over: { copyingBytes: 5 * MIB, media: [medium('sdc1', [found(good)])] },
+      bundles: [proven, broken],
+      reads: 'Copying layers of ocp 4.13.6 from sdc1 to this node, 5 MiB left. Leave the stick plugged in.',
+    },
+    {
+      what: 'the bundle that waits for the runtime',
+      over: { runtime: { kind: 'unreachable', reason: 'no socket' } },
+      bundles: [broken, stored(verified({ sequence: 8, version: '4.13.8', images: { new: ['new'] } }))],
+      reads: /ocp 4\.13\.8 waits for it/,
+    },
+    {
+      what: 'nothing, where there is nothing else',
+      bundles: [broken],
+      reads:
+        /^ocp 4\.13\.7 needs an undamaged copy \(37\/112 images present\): blob sha256:\S+ was damaged on sdb1\. Copy/,
+    },
+  ])('stands behind $what', ({ over = {}, bundles, reads }) => {
+    const text = line({ runtime: reachable({ images }), ...over }, bundles);
+    if (typeof reads === 'string') expect(text).toBe(reads);
+    else expect(text).toMatch(reads);
+    expect(text.length).toBeLessThanOrEqual(300);
+  });
+
+  it('asks for the next stick where files were missing', () => {
+    const absent = stored(bundle, { badBlobs: [{ ...bad, why: 'absent' }] });
+    expect(line({ runtime: reachable({ images }) }, [proven, absent])).toBe(
+      'Idle. ocp 4.13.6 proven (1 image pinned). ocp 4.13.7 is incomplete: plug in the stick that carries the rest. Waiting for media.',
+    );
+  });
+});
+
+describe('statusLine: two bundles of one name and version', () => {
+  const one = stored(verified({ images: { etcd: ['etcd'] } }), { readyAt: NOON });
+  const other = stored(verified({ sequence: 8, images: { api: ['api'] } }));
+  const short = (bundle: StoredBundle) => `${bundle.bundleId.slice(0, 'sha256:'.length + 12)}…`;
+  const media = [medium('sdb1', [found(other)])];
+  const there = reachable({ images: [...allListed(one), ...allListed(other)] });
+
+  it('names the one that it means by its digest too, and in a command by that alone', () => {
+    const manual = stored(verified({ schedule: 'manual', images: { etcd: ['etcd'] } }), { readyAt: NOON });
+    expect(line({ runtime: there }, [other, manual])).toBe(
+      `ocp 4.13.7 (${short(manual)}) is ready: 1 image present and pinned. 'stickpin activate ${manual.bundleId}' when you like.`,
+    );
+  });
+
+  it('names the one that is being pulled', () => {
+    const over = { media, runtime: reachable({ images: allListed(one) }), running: [pullOf(other, 'api')] };
+    expect(line(over, [one, other])).toContain(`Preloading ocp 4.13.7 (${short(other)}) from sdb1: 0/1 images`);
+  });
+
+  it('names the one that is held', () => {
+    const full = { path: '/var', totalBytes: 10 * GIB, freeBytes: 1 * GIB };
+    expect(line({ media, runtime: reachable({ images: allListed(one), filesystem: full }) }, [one, other])).toMatch(
+      new RegExp(`^Not enough space for ocp 4\\.13\\.7: .* reserved\\. That is about bundle ${short(other)}\\.$`),
+    );
+  });
+
+  it('needs no digest where the other one is retired', () => {
+    const retired = stored(verified({ sequence: 5, images: { old: ['old'] } }), { readyAt: NOON, retiredAt: NOON });
+    expect(line({ media, runtime: there, running: [pullOf(other, 'api')] }, [retired, other])).not.toContain('sha256:');
+  });
+});
+
+describe('statusLine: whatever comes', () => {
+  it('is one line of printable text, at most 500 characters, whatever a foreign error says', () => {
+    const message = `rpc error:\n\tcode = Unknown \u0007 desc = ${'long '.repeat(300)}`;
+    const text = line({ media: [medium('sdb1', [refused(message)])] });
+    expect(text).toMatch(
+      /^Rejected bundle on sdb1: rpc error: code = Unknown desc = long .*…; see 'stickpin list' and/,
+    );
+    expect(text.length).toBeLessThanOrEqual(500);
+    expect(text).toMatch(/^[^\p{Cc}]*$/u);
+    expect(line({ runtime: { kind: 'unreachable', reason: message } })).toHaveLength(500);
+  });
+
+  it('never throws, has no newline and is short for sane names', () => {
+    const spec = fc.record({
+      version: fc.constantFrom('4.13.6', '4.13.7', '4.14.0-rc.1'),
+      sequence: fc.integer({ min: 5, max: 8 }),
+      arch: fc.constantFrom('amd64', 'amd64', 'arm64'),
+      schedule: fc.constantFrom('manual' as const, 'immediate' as const),
+      images: fc.dictionary(fc.constantFrom('etcd', 'api', 'dns'), fc.subarray(['base', 'one', 'two']), { minKeys: 1 }),
+    });
+    const anything = fc.record({
+      specs: fc.array(spec, { maxLength: 3 }),
+      known: fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }),
+      marks: fc.array(fc.constantFrom('', 'ready', 'activated'), { minLength: 3, maxLength: 3 }),
+      onStick: fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }),
+      present: fc.subarray(['etcd', 'api', 'dns']),
+      pinned: fc.boolean(),
+      isReachable: fc.boolean(),
+      runningFirst: fc.boolean(),
+      waiting: fc.nat(1),
+      rate: fc.constantFrom(undefined, 0, 0.5, 1e3, 1e8),
+      other: fc.constantFrom('none', 'empty', 'failed', 'attached', 'refused'),
+      failing: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(anything, (it) => {
+        const bundles = it.specs.map((one) => verified(one as BundleSpec));
+        const mark = { '': {}, ready: { readyAt: NOON }, activated: { readyAt: NOON, activatedAt: NOON } };
+        const kept = bundles
+          .map((one, index) => stored(one, mark[it.marks[index] as keyof typeof mark]))
+          .filter((_, index) => it.known[index]);
+        const others = {
+          none: [],
+          empty: [medium('sdc1', [])],
+          failed: [medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })],
+          attached: [medium('sdc1', { kind: 'attached' })],
+          refused: [medium('sdc1', [refused()])],
+        };
+        const first = kept[0];
+        const failures = kept.slice(0, it.failing ? 1 : 0).map(
+          (one): TaskFailure => ({
+            task: pullOf(one, 'etcd'),
+            attempts: 1,
+            retryAt: NOON,
+            reason: { code: 'runtime/pull-failed', message: 'the pull of etcd was cancelled by the runtime' },
+          }),
+        );
+        const text = line(
+          {
+            media: [
+              medium(
+                'sdb1',
+                bundles.filter((_, index) => it.onStick[index]).map((one) => found(one)),
+              ),
+              ...others[it.other as keyof typeof others],
+            ],
+            runtime: it.isReachable
+              ? reachable({ images: it.present.map((name) => listed(referenceOf(name), it.pinned)) })
+              : { kind: 'unreachable', reason: 'connection refused' },
+            running: it.runningFirst && first !== undefined ? [pullOf(first, 'etcd')] : [],
+            failures,
+          },
+          kept,
+          { doneBytes: 3, totalBytes: 7, bytesPerSecond: it.rate, waitingTransfers: it.waiting },
+        );
+        expect(text).toMatch(/^\S[^\p{Cc}]*\S$/u);
+        expect(text.length).toBeLessThanOrEqual(300);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('puts one full stop behind what others say', () => {
+    const obstacle = { code: 'runtime/config', message: 'Rendering the pins failed. Restart it.' };
+    expect(line({ obstacle })).toBe('Rendering the pins failed. Restart it. It is tried again by itself.');
+    expect(line({ runtime: { kind: 'unreachable', reason: 'no socket.' } })).toBe(
+      'The container runtime does not answer: no socket. Start it; stickpin goes on by itself.',
+    );
+  });
+
+  it('leaves out notes for which there is no room', () => {
+    const media = Array.from({ length: 9 }, (_, index) => medium(`sdc${index}`, [refused()]));
+    const text = line({ media: [...media, stick], runtime: complete }, [active]);
+    expect(text).toMatch(/^ocp 4\.13\.7 is ready: .* 1 bundle on sdc0 was rejected: see 'stickpin list'\./);
+    expect(text.length).toBeLessThanOrEqual(300);
+  });
+
+  it('is short even where it names digests', () => {
+    const reference = `quay.example.com/openshift-release-dev/ocp-v4.0-art-dev@${digestOf('x')}`;
+    const long = verified({ images: { a: ['a'] }, imageOver: { a: { reference, digest: digestOf('x') } } });
+    const ignored = line(
+      {
+        runtime: reachable({ images: [listed(reference, false)] }),
+        pinsRequested: { references: [reference], unpinned: reference, attempts: 12, at: NOON },
+      },
+      [stored(long)],
+    );
+    const lacking = line({ media: [medium('sdb1', [found(long, [{ digest: digestOf('layer a'), why: 'absent' }])])] }, [
+      stored(long),
+    ]);
+    for (const text of [ignored, lacking]) {
+      expect(text).not.toContain('…');
+      expect(text.length).toBeLessThanOrEqual(400);
+    }
+  });
+});

@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest';
+import { reportOf } from '../../../../src/domain/report/report.ts';
+import { statusLine } from '../../../../src/domain/report/status-line.ts';
+import type { Policy, Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { TrustRequirement, Verdict } from '../../../../src/domain/trust/approval.ts';
+import {
+  allListed,
+  found,
+  type Judged,
+  judge,
+  medium,
+  NOON,
+  observation,
+  POLICY,
+  reachable,
+  spoken,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const still = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
+const saying = (verdict: Verdict['verdict']): Partial<Stored> => ({
+  verdicts: [{ bundleId: bundle.bundleId, verdict, at: NOON }],
+});
+const policy = (require: TrustRequirement, approved: Policy['trust']['approved'] = []): Policy => ({
+  ...POLICY,
+  trust: { require, threshold: 1, approved },
+});
+const plugged = observation({ media: [medium('sdb1', [found(bundle)])] });
+const outcome = ({ assessment }: Judged) =>
+  assessment.adoptions.length > 0 ? 'adopted' : assessment.awaiting.length > 0 ? 'held' : 'rejected';
+
+describe('trust.require', () => {
+  it.each<{ require: TrustRequirement; approved: boolean; is: string }>([
+    { require: 'signature', approved: false, is: 'adopted' },
+    { require: 'approval', approved: false, is: 'held' },
+    { require: 'approval', approved: true, is: 'adopted' },
+    { require: 'both', approved: false, is: 'held' },
+    { require: 'both', approved: true, is: 'adopted' },
+  ])('"$require": a signed bundle that is approved ($approved) is $is', ({ require, approved, is }) => {
+    expect(outcome(judge(plugged, [], policy(require), approved ? saying('approved') : {}))).toBe(is);
+    expect(outcome(judge(plugged, [], policy(require, approved ? [bundle.bundleId] : [])))).toBe(is);
+  });
+
+  it('shows one that waits as held (approval), with the digest to compare, and does nothing with it', () => {
+    const { assessment, decision } = judge(plugged, [], policy('both'));
+    const report = reportOf(plugged, assessment, still);
+    expect(report.bundles).toMatchObject([
+      { name: 'ocp', version: '4.13.7', phase: 'held', hold: 'approval', media: ['sdb1'], images: { present: 0 } },
+    ]);
+    expect(report.bundles[0]?.adoptedAt).toBeUndefined();
+    expect(statusLine(plugged, assessment, still)).toContain(`'stickpin approve ${bundle.bundleId}'`);
+    expect(spoken(decision.effects)).toEqual(['apply-pins 0']);
+  });
+
+  it('shows one that nobody trusted signed by its digest alone, and once for two media', () => {
+    const unapproved = { kind: 'unapproved', path: 'stickpin/x', bundleId: bundle.bundleId } as const;
+    const observed = observation({ media: [medium('sdb1', [unapproved]), medium('sdc1', [unapproved])] });
+    const { assessment } = judge(observed, [], policy('approval'));
+    expect(reportOf(observed, assessment, still).bundles).toMatchObject([
+      { bundleId: bundle.bundleId, name: '', phase: 'held', hold: 'approval', media: ['sdb1', 'sdc1'] },
+    ]);
+    const refused = judge(observed, [], policy('approval'), saying('rejected')).assessment;
+    expect(refused).toMatchObject({ awaiting: [], rejections: [{ reason: { code: 'trust/rejected' } }, {}] });
+  });
+
+  it('does not ask to approve what would be refused anyway', () => {
+    const foreign = observation({ media: [medium('sdb1', [found(verified({ arch: 'arm64' }))])] });
+    const { assessment } = judge(foreign, [], policy('both'));
+    expect(assessment).toMatchObject({ awaiting: [], rejections: [{ reason: { code: 'bundle/arch' } }] });
+  });
+
+  it('does not let one that waits take a sequence from another', () => {
+    const twin = verified({ version: '4.13.8' });
+    const both = observation({ media: [medium('sdb1', [found(bundle), found(twin)])] });
+    const { assessment } = judge(both, [], policy('both', [twin.bundleId]));
+    expect(assessment.adoptions.map(({ found: { bundle: one } }) => one.bundleId)).toEqual([twin.bundleId]);
+    expect(assessment.awaiting.map(({ bundleId }) => bundleId)).toEqual([bundle.bundleId]);
+  });
+});
+
+describe('stickpin reject', () => {
+  it('keeps a bundle out that is signed, and wins over the configuration', () => {
+    for (const require of ['signature', 'approval', 'both'] as const) {
+      const { assessment } = judge(plugged, [], policy(require, [bundle.bundleId]), saying('rejected'));
+      expect(assessment).toMatchObject({ adoptions: [], rejections: [{ reason: { code: 'trust/rejected' } }] });
+    }
+  });
+
+  it('stops a preload: nothing is pulled, served or activated, and the pins stay', () => {
+    const { first, decision } = judge(plugged, [stored(bundle)], policy('signature'), saying('rejected'));
+    expect(first).toMatchObject({ phase: 'held', hold: 'approval', reason: { code: 'trust/rejected' } });
+    expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
+  });
+
+  it('leaves an activated release as it is, and does not mend it', () => {
+    const running = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+    const { first, decision } = judge(plugged, [running], policy('signature'), saying('rejected'));
+    expect(first).toMatchObject({ phase: 'activated', reason: { code: 'trust/rejected' } });
+    expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
+  });
+});
+
+describe('approval of an adopted bundle', () => {
+  const phase = (bundles: readonly StoredBundle[], images = reachable()) =>
+    judge({ ...plugged, runtime: images }, bundles, policy('both')).first;
+
+  it('is needed until it is ready', () => {
+    expect(phase([stored(bundle)])).toMatchObject({ phase: 'held', hold: 'approval' });
+  });
+
+  it('is not asked for afterwards', () => {
+    const complete = reachable({ images: allListed(bundle) });
+    expect(phase([stored(bundle, { readyAt: NOON, activatedAt: NOON })], complete)).toMatchObject({
+      phase: 'activated',
+      withdrawn: undefined,
+    });
+  });
+});

@@ -1,0 +1,180 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { MirrorEffect, RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
+import { activateBundle } from '../../../../src/engine/effects/activate-task.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { digestOf, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const bundle = stored(verified({ images: { etcd: ['etcd'], api: ['api'] } }));
+const [etcd, api] = bundle.contents.images.map(({ reference }) => reference) as [string, string];
+const tagOf = (reference: string) => `${reference.slice(0, reference.indexOf('@'))}:4.13.7`;
+
+/** A runtime that has the images of the release, and a meter of what it asked our registry for. */
+function createNode() {
+  const images = new Map<string, RuntimeImage>();
+  const manifests = new Map<string, number>();
+  const add = (imageId: string, ...repoDigests: readonly string[]) =>
+    images.set(imageId, { imageId, repoTags: [], repoDigests, pinned: true });
+  const untag = (tag: string) => {
+    for (const [id, one] of images) {
+      images.set(id, { ...one, repoTags: one.repoTags.filter((other) => other !== tag) });
+    }
+  };
+  const named = (name: string) =>
+    [...images.values()].find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
+  const node = {
+    log: [] as string[],
+    mirrorsTakeEffect: 'late' as MirrorEffect,
+    /** Repositories whose mirror is in force. */
+    mirrored: new Set([etcd, api].map((reference) => reference.slice(0, reference.indexOf('@')))),
+    failPull: undefined as Error | undefined,
+    /** What a tag is given by, in place of the release's own image. */
+    foreign: new Map<string, { imageId: string; digest: string }>(),
+    add,
+    named,
+    tag: (tag: string, imageId: string, ...digests: readonly string[]) => {
+      untag(tag);
+      const one = images.get(imageId);
+      if (one === undefined) throw new Error(`no image ${imageId}`);
+      images.set(imageId, {
+        ...one,
+        repoTags: [...one.repoTags, tag],
+        repoDigests: [...new Set([...one.repoDigests, ...digests])],
+      });
+    },
+    activate: (signal = new AbortController().signal) =>
+      activateBundle(
+        bundle,
+        {
+          runtime: {
+            observe: async () => ({
+              kind: 'reachable',
+              name: 'fake 1',
+              images: [...images.values()],
+              filesystem: undefined,
+              mirrorsTakeEffect: node.mirrorsTakeEffect,
+              renderedPins: [],
+              renderedMirrors: [],
+            }),
+            image: async (name) => named(name),
+            removeTag: async (tag) => {
+              node.log.push(`remove ${tag}`);
+              untag(tag);
+            },
+            pull: async (name) => {
+              node.log.push(name);
+              const [repository = ''] = name.split(/@|:\d/);
+              if (name.includes('@') && node.mirrored.has(repository))
+                manifests.set(name, (manifests.get(name) ?? 0) + 1);
+              if (node.failPull !== undefined) throw node.failPull;
+              if (name.includes('@')) return;
+              const foreign = node.foreign.get(name);
+              const own = named([etcd, api].find((reference) => tagOf(reference) === name) ?? '');
+              if (foreign !== undefined && !images.has(foreign.imageId)) add(foreign.imageId);
+              if (foreign !== undefined) node.tag(name, foreign.imageId, `${repository}@${foreign.digest}`);
+              else if (own !== undefined) node.tag(name, own.imageId);
+            },
+          },
+          meter: { manifestRequests: (repository, digest) => manifests.get(`${repository}@${digest}`) ?? 0 },
+        },
+        signal,
+      ),
+  };
+  add('id-etcd', etcd);
+  add('id-api', api);
+  return node;
+}
+
+let node: ReturnType<typeof createNode>;
+beforeEach(() => {
+  node = createNode();
+});
+
+describe('activateBundle', () => {
+  it('pulls an image that is there by digest before any tag, in each repository, where mirrors take effect late', async () => {
+    expect(await node.activate()).toBe(2);
+    expect(node.log).toEqual([etcd, api, tagOf(etcd), tagOf(api)]);
+  });
+
+  it('pulls the tags alone where mirrors take effect at once', async () => {
+    node.mirrorsTakeEffect = 'at-once';
+    await node.activate();
+    expect(node.log).toEqual([tagOf(etcd), tagOf(api)]);
+  });
+
+  it('asks nothing when every tag names its image', async () => {
+    node.tag(tagOf(etcd), 'id-etcd');
+    node.tag(tagOf(api), 'id-api');
+    expect(await node.activate()).toBe(2);
+    expect(node.log).toEqual([]);
+  });
+
+  it.each([
+    ['all repositories', []],
+    ['one of them', [etcd.slice(0, etcd.indexOf('@'))]],
+  ])('pulls no tag while the mirror of %s is not in force', async (_which, mirrored) => {
+    node.mirrored = new Set(mirrored);
+    await expect(node.activate()).rejects.toMatchObject({ code: 'engine/mirror-unused', disposition: 'retry' });
+    expect(node.log.every((name) => name.includes('@'))).toBe(true);
+  });
+
+  it('takes a failed pull for proof when our registry was asked, and goes on to the tags', async () => {
+    const failPull = new AppError({ code: 'runtime/not-found', message: 'manifest unknown', disposition: 'retry' });
+    node.failPull = failPull;
+    await expect(node.activate()).rejects.toBe(failPull);
+    expect(node.log).toEqual([etcd, api, tagOf(etcd)]);
+  });
+
+  it('says why the pull failed when our registry was not asked', async () => {
+    node.mirrored = new Set();
+    node.failPull = new Error('no route to host');
+    await expect(node.activate()).rejects.toThrow(/did not come to stickpin's registry for quay.*no route to host/);
+  });
+
+  it.each(['runtime/unreachable', 'runtime/stopping'])('tells a runtime that is away as such: %s', async (code) => {
+    node.mirrored = new Set();
+    node.failPull = new AppError({ code, message: 'gone', disposition: 'retry' });
+    await expect(node.activate()).rejects.toBe(node.failPull);
+  });
+
+  it.each([
+    ['runtime/no-space', /^the runtime's storage is full or its quota used up\. Make room on it/],
+    ['runtime/read-only', /^the runtime's storage is read-only\. Look for errors of its disk in dmesg and remount it/],
+  ] as const)(
+    'tells %s as such, also where the runtime fails before it has come to our registry',
+    async (code, words) => {
+      for (const mirrored of [new Set<string>(), node.mirrored]) {
+        node.mirrored = mirrored;
+        node.failPull = new AppError({ code, message: 'no space left on device', disposition: 'wait' });
+        await expect(node.activate()).rejects.toMatchObject({ code, message: expect.stringMatching(words) });
+      }
+    },
+  );
+
+  it('throws what aborted it', async () => {
+    const controller = new AbortController();
+    controller.abort(new Error('stop'));
+    node.failPull = new Error('cancelled');
+    await expect(node.activate(controller.signal)).rejects.toThrow('stop');
+  });
+
+  it('takes a wrong tag away at once, and pulls no other', async () => {
+    node.foreign.set(tagOf(etcd), { imageId: 'id-other', digest: digestOf('other') });
+    await expect(node.activate()).rejects.toMatchObject({ code: 'engine/tag-mismatch' });
+    expect(node.log.slice(2)).toEqual([tagOf(etcd), `remove ${tagOf(etcd)}`]);
+    expect(node.named(tagOf(etcd))).toBeUndefined();
+  });
+
+  it('takes a tag away that came by another manifest of the same configuration, and is content when it comes right', async () => {
+    node.foreign.set(tagOf(etcd), { imageId: 'id-etcd', digest: digestOf('rebuilt') });
+    await expect(node.activate()).rejects.toMatchObject({ code: 'engine/tag-mismatch' });
+    expect(node.log).toContain(`remove ${tagOf(etcd)}`);
+    node.foreign.clear();
+    expect(await node.activate()).toBe(2);
+  });
+
+  it('takes an index and the manifest in it for one image', async () => {
+    node.add('id-etcd', etcd, `${etcd.slice(0, etcd.indexOf('@'))}@${digestOf('platform')}`);
+    node.foreign.set(tagOf(etcd), { imageId: 'id-etcd', digest: digestOf('platform') });
+    expect(await node.activate()).toBe(2);
+  });
+});

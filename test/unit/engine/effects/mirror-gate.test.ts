@@ -1,0 +1,177 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { RenderedMirrors } from '../../../../src/domain/model/runtime-image.ts';
+import { createMirrorGate, type GateEnd, type MirrorGate } from '../../../../src/engine/effects/mirror-gate.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
+
+const late = (...repositories: readonly string[]): RenderedMirrors => ({ repositories, takeEffect: 'late' });
+const never = new AbortController().signal;
+
+let clock: VirtualClock;
+let gate: MirrorGate;
+/** Repositories that the runtime was asked to pull from, in order. */
+let probes: string[];
+let digests: Set<string>;
+/** Repositories whose mirror is in force. */
+let inForce: Set<string>;
+/** How a probe ends that our registry does not see, or answers 404. */
+let ending: (signal: AbortSignal) => Promise<void>;
+let running: number;
+
+const hangs = (signal: AbortSignal) =>
+  new Promise<void>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+const fails = (error: Error) => () => Promise.reject(error);
+
+beforeEach(() => {
+  const asked = new Map<string, number>();
+  clock = createVirtualClock();
+  probes = [];
+  digests = new Set();
+  inForce = new Set();
+  running = 0;
+  ending = fails(new Error('manifest unknown'));
+  gate = createMirrorGate({
+    clock,
+    runtime: {
+      pull: async (reference, signal) => {
+        const [repository = '', digest = ''] = reference.split('@');
+        probes.push(repository);
+        digests.add(digest);
+        if (inForce.has(repository)) asked.set(reference, 1);
+        running += 1;
+        try {
+          await ending(signal);
+        } finally {
+          running -= 1;
+        }
+      },
+    },
+    meter: { manifestRequests: (repository, digest) => asked.get(`${repository}@${digest}`) ?? 0 },
+  });
+});
+
+/** Goes to the gate, and shows how it ended so far. */
+const pass = (repository: string, mirrors: RenderedMirrors, signal = never) => {
+  const shown: { end: GateEnd | 'waits' | Error } = { end: 'waits' };
+  gate.pass(repository, mirrors, signal).then(
+    (end) => {
+      shown.end = end;
+    },
+    (error: Error) => {
+      shown.end = error;
+    },
+  );
+  return shown;
+};
+
+describe('the mirror gate', () => {
+  it('is open where mirrors take effect at once', async () => {
+    expect(await gate.pass('a', { repositories: ['a'], takeEffect: 'at-once' }, never)).toBe('open');
+    expect(probes).toEqual([]);
+  });
+
+  it('opens when the runtime comes to our registry, and probes once for all mirrors that were written together', async () => {
+    const first = pass('a', late('a', 'b'));
+    const second = pass('b', late('a', 'b'));
+    await clock.advance(1_000);
+    expect([first.end, second.end]).toEqual(['waits', 'waits']);
+    const before = probes.length;
+    expect(before).toBeGreaterThan(2);
+    expect(new Set(probes)).toEqual(new Set(['a']));
+    expect(digests.size).toBe(before);
+    inForce.add('a');
+    await clock.advance(300);
+    expect([first.end, second.end]).toEqual(['open', 'open']);
+    expect(await gate.pass('b', late('a', 'b'), never)).toBe('open');
+    expect(probes).toHaveLength(before + 1);
+  });
+
+  it('probes again after a moment, and less and less often: a reload is mostly done in no time', async () => {
+    const soon = pass('a', late('a'));
+    await clock.advance(10);
+    inForce.add('a');
+    await clock.advance(15);
+    expect(soon.end).toBe('open');
+    probes.length = 0;
+    pass('b', late('a', 'b'));
+    await clock.advance(600);
+    expect(probes).toHaveLength(5);
+    await clock.advance(3_200);
+    expect(probes).toHaveLength(15);
+  });
+
+  it('probes again for what is written later, by a repository that is new', async () => {
+    inForce.add('a');
+    pass('a', late('a'));
+    await clock.advance(100);
+    const next = pass('b', late('a', 'b'));
+    await clock.advance(1_000);
+    expect(next.end).toBe('waits');
+    expect(await gate.pass('a', late('a', 'b'), never)).toBe('open');
+    inForce.add('b');
+    await clock.advance(300);
+    expect(next.end).toBe('open');
+  });
+
+  it('probes again for what was taken away meanwhile', async () => {
+    inForce.add('a');
+    pass('a', late('a'));
+    await clock.advance(100);
+    gate.written([]);
+    inForce.delete('a');
+    const again = pass('a', late('a'));
+    await clock.advance(1_000);
+    expect(again.end).toBe('waits');
+  });
+
+  it('breaks a probe off once our registry was asked, and one that nobody answers after 2 s', async () => {
+    ending = hangs;
+    const waiting = pass('a', late('a'));
+    await clock.advance(1_900);
+    expect([probes.length, running]).toEqual([1, 1]);
+    await clock.advance(500);
+    expect([probes.length, running]).toEqual([2, 1]);
+    inForce.add('a');
+    await clock.advance(2_300);
+    expect([waiting.end, running]).toEqual(['open', 0]);
+  });
+
+  it('says once that it waited in vain, and lets everything pass from then on', async () => {
+    const first = pass('a', late('a', 'b'));
+    const second = pass('b', late('a', 'b'));
+    await clock.advance(9_000);
+    expect([first.end, second.end]).toEqual(['waits', 'waits']);
+    await clock.advance(2_000);
+    expect([first.end, second.end]).toEqual(['waited-in-vain', 'open']);
+    const before = probes.length;
+    expect(await gate.pass('b', late('a', 'b'), never)).toBe('open');
+    expect(probes).toHaveLength(before);
+  });
+
+  it('does not wait for a runtime that is away, and asks again when it is back', async () => {
+    ending = fails(new AppError({ code: 'runtime/unreachable', message: 'gone', disposition: 'retry' }));
+    const away = pass('a', late('a'));
+    await clock.advance(100);
+    expect(away.end).toBe('open');
+    ending = fails(new Error('manifest unknown'));
+    const back = pass('a', late('a'));
+    await clock.advance(100);
+    expect(back.end).toBe('waits');
+  });
+
+  it('goes on with the next one when the pull that probes is cancelled', async () => {
+    ending = hangs;
+    const stop = new AbortController();
+    const first = pass('a', late('a', 'b'), stop.signal);
+    const second = pass('b', late('a', 'b'));
+    await clock.advance(100);
+    stop.abort(new Error('cancelled'));
+    await clock.advance(100);
+    expect(first.end).toEqual(new Error('cancelled'));
+    expect([second.end, probes, running]).toEqual(['waits', ['a', 'b'], 1]);
+    inForce.add('b');
+    ending = fails(new Error('manifest unknown'));
+    await clock.advance(2_500);
+    expect(second.end).toBe('open');
+  });
+});

@@ -1,0 +1,1321 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
+import {
+  digestOf,
+  found,
+  GIB,
+  keyIdOf,
+  MIB,
+  NOON,
+  referenceOf,
+  refused,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+import { createFakeNode, type FakeNode, type FakeRuntime } from '../../../support/fake-ports.ts';
+
+const bundle = verified();
+let node: FakeNode;
+
+async function start(initial: readonly StoredBundle[] = [], prepare: (made: FakeNode) => void = () => undefined) {
+  node = createFakeNode(initial);
+  prepare(node);
+  await node.start();
+  return node;
+}
+afterEach(async () => {
+  await node.stop();
+});
+
+const kinds = () => node.store.rows.map(({ kind }) => kind);
+const pulled = (name: string) => node.runtime.log.filter((entry) => entry === `pull ${referenceOf(name)}`).length;
+const tagOf = (name: string) => `quay.example.com/ocp/${name}:4.13.7`;
+/** The runtime has an image, with its tag. */
+const have = (runtime: FakeRuntime, name: string) => {
+  runtime.images.set(referenceOf(name), referenceOf(name));
+  runtime.images.set(tagOf(name), referenceOf(name));
+};
+const fault = (code: string, message: string) => new AppError({ code, message, disposition: 'retry' });
+/** The runtime has come to our registry for this image, as far as the meter tells. */
+const asked = (name: string) => {
+  node.meter.manifests.set(referenceOf(name), (node.meter.manifests.get(referenceOf(name)) ?? 0) + 1);
+};
+
+describe('engine: the whole way', () => {
+  it('goes from a medium to activated by itself, tells it once, and leaves no mirror behind', async () => {
+    await start();
+    expect(node.statuses).toEqual(['Idle. No bundle yet. Waiting for media.']);
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds()).toEqual([
+      'runtimeBack',
+      'mediumFound',
+      'bundleVerified',
+      'preloadStarted',
+      'imagePulled',
+      'imagePulled',
+      'bundleReady',
+      'bundleActivated',
+    ]);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.runtime.pins()).toEqual([referenceOf('api'), referenceOf('etcd')].sort());
+    expect(node.runtime.images.get('quay.example.com/ocp/etcd:4.13.7')).toBe(referenceOf('etcd'));
+    expect(node.runtime.log.filter((entry) => entry.startsWith('mirrors'))).toEqual(['mirrors 2', 'mirrors 0']);
+    expect(node.statuses.at(-1)).toBe(
+      'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
+    );
+    expect(node.statuses).toContain(
+      'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 7 blobs found. Preloading next.',
+    );
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('Idle. ocp 4.13.7 activated (2 images present and pinned). Waiting for media.');
+  });
+
+  it('rests when nothing is to be done: one round in half a minute', async () => {
+    await start();
+    const before = node.runtime.rounds();
+    await node.clock.advance(300_000);
+    expect(node.runtime.rounds() - before).toBe(10);
+  });
+
+  it('lets short pulls follow each other without a round for each', async () => {
+    const names = Array.from({ length: 300 }, (_none, at) => `image${at}`);
+    const images = Object.fromEntries(names.map((name) => [name, ['base', name]]));
+    await start();
+    const before = node.runtime.rounds();
+    node.plug('sdb1', verified({ schedule: 'manual', images }));
+    await node.clock.advance(0);
+    expect(names.filter((name) => pulled(name) !== 1)).toEqual([]);
+    expect(node.runtime.rounds() - before).toBeLessThan(30);
+    await node.clock.advance(1_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('looks at the runtime each second while pulls follow each other', async () => {
+    const names = Array.from({ length: 40 }, (_none, at) => `image${at}`);
+    await start([], ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        await clock.sleep(400, signal);
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug(
+      'sdb1',
+      verified({ schedule: 'manual', images: Object.fromEntries(names.map((name) => [name, [name]])) }),
+    );
+    await node.clock.advance(0);
+    const before = node.runtime.rounds();
+    await node.clock.advance(5_000);
+    const rounds = node.runtime.rounds() - before;
+    expect(rounds).toBeGreaterThanOrEqual(4);
+    expect(rounds).toBeLessThanOrEqual(8);
+    await node.clock.advance(5_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('starts no other pull after a cancel, whichever pull ends first', async () => {
+    const names = Array.from({ length: 6 }, (_none, at) => `image${at}`);
+    const ends: (() => void)[] = [];
+    await start([], ({ runtime }) => {
+      runtime.onPull = (reference, signal) =>
+        new Promise<void>((resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason));
+          ends.push(() => {
+            runtime.images.set(reference, reference);
+            resolve();
+          });
+        });
+    });
+    node.plug(
+      'sdb1',
+      verified({ schedule: 'manual', images: Object.fromEntries(names.map((name) => [name, [name]])) }),
+    );
+    await node.clock.advance(0);
+    expect(ends).toHaveLength(2);
+    ends[0]?.();
+    node.engine.cancel();
+    await node.clock.advance(5_000);
+    expect(ends).toHaveLength(2);
+  });
+
+  it('serves what is adopted before the first pull', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        expect([...(node.catalog().get(reference.split('@')[0] ?? '')?.manifests ?? [])]).toContain(
+          reference.split('@')[1],
+        );
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('waits with a manual release until it is asked for', async () => {
+    const manual = verified({ schedule: 'manual' });
+    await start();
+    expect(() => node.engine.activate('ocp@4.13.7')).toThrow(
+      expect.objectContaining({ code: 'engine/no-bundle', disposition: 'reject' }),
+    );
+    node.plug('sdb1', manual);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(node.runtime.images.size).toBe(2);
+    node.engine.activate('ocp@4.13.7');
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.runtime.images.size).toBe(4);
+    expect(node.engine.history('ocp@4.13.7', 2).map(({ kind }) => kind)).toEqual([
+      'activation-requested',
+      'bundleActivated',
+    ]);
+  });
+
+  it('activates on request also when the clock has fallen back behind the last activation', async () => {
+    const older = verified({
+      sequence: 6,
+      version: '4.13.6',
+      images: { old: ['old'] },
+      schedule: 'manual',
+    });
+    const marks = { readyAt: NOON, activatedAt: NOON };
+    await start([stored(older, { readyAt: NOON }), stored(bundle, marks)], ({ runtime, clock }) => {
+      for (const name of ['etcd', 'api', 'old']) runtime.images.set(referenceOf(name), referenceOf(name));
+      clock.jump(-1_000_000_000);
+    });
+    node.engine.activate('ocp@4.13.6');
+    await node.clock.advance(0);
+    expect(node.phase('4.13.6')).toBe('activated');
+    expect(node.runtime.images.get('quay.example.com/ocp/old:4.13.6')).toBe(referenceOf('old'));
+    expect(node.runtime.mirrors()).toEqual([]);
+  });
+
+  it('refuses to activate what is not ready, with the reason', async () => {
+    await start([stored(bundle)]);
+    expect(() => node.engine.activate(bundle.bundleId)).toThrow(/can't be activated yet: Stick removed/);
+  });
+
+  it('refuses to activate a release whose key was revoked', async () => {
+    await start();
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(60_000);
+    node.revocations = { keyIds: [keyIdOf('factory-2026')], isBlind: false };
+    node.engine.kick();
+    await node.clock.advance(0);
+    expect(() => node.engine.activate('ocp@4.13.7')).toThrow(expect.objectContaining({ code: 'engine/withdrawn' }));
+    expect(node.phase('4.13.7')).not.toBe('activated');
+  });
+});
+
+describe('engine: an activation that lacks space', () => {
+  it.each(['runtime/no-space', 'runtime/read-only'])(
+    'goes on soon after %s is over, and is told now and then',
+    async (code) => {
+      await start();
+      const work = node.runtime.onPull;
+      let isFull = true;
+      node.runtime.onPull = async (reference, signal) => {
+        if (isFull && !reference.includes('@')) throw fault(code, 'no space left on device');
+        await work(reference, signal);
+      };
+      node.plug('sdb1', bundle);
+      await node.clock.advance(10 * 60_000);
+      expect(node.phase('4.13.7')).toBe('ready');
+      expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe(code);
+      const status = node.statuses.at(-1) ?? '';
+      expect(status).toMatch(/could not be activated: the runtime's storage \(\/var, or where it stages blobs\) is /);
+      expect(kinds().filter((kind) => kind === 'activationFailed').length).toBeLessThan(5);
+      isFull = false;
+      await node.clock.advance(10_000);
+      expect(node.phase('4.13.7')).toBe('activated');
+    },
+  );
+
+  it('goes on soon after what it has done can be recorded', async () => {
+    await start();
+    const { store } = node;
+    const mark = store.mark.bind(store);
+    let isFull = true;
+    store.mark = (bundleId, what, event) => {
+      if (isFull && what === 'activatedAt') throw fault('store/no-space', '/var/lib/stickpin is full');
+      mark(bundleId, what, event);
+    };
+    node.plug('sdb1', bundle);
+    await node.clock.advance(10 * 60_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+    isFull = false;
+    await node.clock.advance(10_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+});
+
+describe('engine: after a restart', () => {
+  it('asks for the pins again and takes away mirrors that were left behind', async () => {
+    const complete = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+    await start([complete], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) have(runtime, name);
+      const { signal } = new AbortController();
+      void runtime.applyPins([referenceOf('api'), referenceOf('etcd')], { force: false }, signal);
+      void runtime.applyMirrors([{ repository: 'quay.example.com/left' }], signal);
+    });
+    expect(node.runtime.log.slice(2)).toEqual(['pins 2', 'mirrors 0']);
+    expect(kinds()).toEqual(['runtimeBack']);
+  });
+
+  it('pulls what was wiped meanwhile, though readyAt is set, and says when it is complete again', async () => {
+    await start([stored(bundle, { readyAt: NOON, activatedAt: NOON })], ({ runtime }) => {
+      have(runtime, 'etcd');
+    });
+    expect(kinds()).toEqual(['runtimeBack', 'imagesMissing']);
+    expect(node.statuses.at(-1)).toMatch(
+      /^1 of 2 images of ocp 4\.13\.7 is missing, .* Plug in the stick of ocp 4\.13\.7\.$/,
+    );
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([
+      `pull ${referenceOf('api')}`,
+      `pull ${tagOf('api')}`,
+    ]);
+    expect(kinds()).toContain('bundleReady');
+    expect(kinds().filter((kind) => kind === 'imagesMissing')).toEqual(['imagesMissing']);
+    expect(node.runtime.mirrors()).toEqual([]);
+  });
+});
+
+describe('engine: tags', () => {
+  const steal = (name: string) => void node.runtime.images.delete(tagOf(name));
+  const named = (name: string) => node.runtime.images.get(tagOf(name));
+  const tagPulls = () => node.runtime.log.filter((entry) => entry.startsWith('pull') && !entry.includes('@'));
+  const complete = () =>
+    start([stored(bundle, { readyAt: NOON, activatedAt: NOON })], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) have(runtime, name);
+    });
+
+  it('gives a lost tag to its image again, tells it, and takes the mirror away', async () => {
+    await complete();
+    node.runtime.images.set('quay.example.com/other@sha256:1', 'other');
+    node.runtime.images.set(tagOf('etcd'), 'other');
+    steal('api');
+    node.engine.kick();
+    await node.clock.advance(0);
+    expect([named('etcd'), named('api')]).toEqual([referenceOf('etcd'), referenceOf('api')]);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.store.rows.filter(({ kind }) => kind === 'tagsRestored')).toEqual([
+      expect.objectContaining({
+        bundleId: bundle.bundleId,
+        message: expect.stringContaining(
+          `2 tags of ocp 4.13.7 name their images again, first ${tagOf('etcd')}, which named quay.example.com/other@sha256:1 `,
+        ),
+      }),
+    ]);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('does not fight: after three times within an hour it is left alone and told once, until activation is asked for', async () => {
+    await complete();
+    const told = () => kinds().filter((kind) => kind === 'tagContested').length;
+    for (let times = 1; times <= 3; times += 1) {
+      steal('etcd');
+      await node.clock.advance(90_000);
+      expect(named('etcd')).toBe(referenceOf('etcd'));
+      expect(told()).toBe(0);
+    }
+    steal('etcd');
+    await node.clock.advance(3 * 3_600_000);
+    expect(named('etcd')).toBeUndefined();
+    expect(tagPulls()).toHaveLength(3);
+    node.runtime.isUp = false;
+    await node.clock.advance(60_000);
+    node.runtime.isUp = true;
+    await node.clock.advance(60_000);
+    expect(told()).toBe(1);
+    expect(node.statuses.at(-1)).toContain(`${tagOf('etcd')} of ocp 4.13.7 was taken away again`);
+    expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
+    node.engine.activate('ocp@4.13.7');
+    await node.clock.advance(0);
+    expect(named('etcd')).toBe(referenceOf('etcd'));
+    steal('etcd');
+    await node.clock.advance(60_000);
+    expect(named('etcd')).toBe(referenceOf('etcd'));
+  });
+
+  it('does not fight on after a restart, and keeps it in mind when the disk takes no writes for a while', async () => {
+    await complete();
+    for (let times = 1; times <= 3; times += 1) {
+      node.store.fail = times < 3 ? new Error('read-only') : undefined;
+      steal('etcd');
+      await node.clock.advance(90_000);
+      expect(named('etcd')).toBe(referenceOf('etcd'));
+    }
+    const isTold = ({ message }: { message: string }) => message.startsWith('How often tags were given again');
+    expect(node.log.lines.filter(isTold)).toHaveLength(1);
+    const { store } = node;
+    await node.stop();
+    node = createFakeNode([], {}, store);
+    for (const name of ['etcd', 'api']) have(node.runtime, name);
+    steal('etcd');
+    await node.start();
+    await node.clock.advance(600_000);
+    expect(named('etcd')).toBeUndefined();
+    expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
+  });
+
+  it('waits longer each time before it gives a tag again', async () => {
+    await complete();
+    const losesFor = async (ms: number) => {
+      steal('etcd');
+      node.engine.kick();
+      await node.clock.advance(ms - 1);
+      expect(named('etcd')).toBeUndefined();
+      await node.clock.advance(1);
+      expect(named('etcd')).toBe(referenceOf('etcd'));
+    };
+    steal('etcd');
+    node.engine.kick();
+    await node.clock.advance(0);
+    await losesFor(5_000);
+    await losesFor(20_000);
+  });
+
+  it('backs off from a tag that can not be pulled, and says so', async () => {
+    await complete();
+    node.runtime.onPull = async () => {
+      throw fault('runtime/pull-failed', 'no such manifest');
+    };
+    steal('etcd');
+    await node.clock.advance(600_000);
+    expect(tagPulls().length).toBeGreaterThan(3);
+    expect(tagPulls().length).toBeLessThan(9);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toBe(
+      `1 tag of ocp 4.13.7, first ${tagOf('etcd')}, could not be given to the right image again: no such manifest`,
+    );
+    expect(kinds().filter((kind) => kind === 'tagsNotRestored')).toHaveLength(2);
+    expect(kinds()).not.toContain('bundleDegraded');
+  });
+});
+
+describe('engine: the runtime', () => {
+  it('waits while it is away, says so, and goes on by itself soon after it is back', async () => {
+    await start([], ({ runtime }) => {
+      runtime.isUp = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.statuses.at(-1)).toMatch(/^The container runtime does not answer: .* ocp 4\.13\.7 waits for it\./);
+    node.runtime.isUp = true;
+    await node.clock.advance(5_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds().filter((kind) => kind === 'runtimeUnreachable')).toHaveLength(1);
+  });
+
+  it.each([
+    ['a pull', (reference: string) => reference.includes('@')],
+    ['an activation', (reference: string) => !reference.includes('@')],
+  ])('breaks off %s when it is being stopped, which is no failure', async (_what, isBroken) => {
+    await start([], ({ runtime }) => {
+      const pull = runtime.onPull;
+      let isStopped = false;
+      runtime.onPull = async (reference, signal) => {
+        if (isStopped || !isBroken(reference)) return pull(reference, signal);
+        isStopped = true;
+        runtime.isUp = false;
+        throw new AppError({
+          code: 'runtime/stopping',
+          message: 'crio.service is being stopped',
+          disposition: 'retry',
+        });
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1_000);
+    expect(node.engine.report()?.runtime.reachable).toBe(false);
+    node.runtime.isUp = true;
+    node.runtime.emit();
+    await node.clock.advance(100);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds().filter((kind) => /Failed|Degraded/.test(kind))).toEqual([]);
+  });
+
+  it('goes on at once when its coming back is signalled', async () => {
+    await start([], ({ runtime }) => {
+      runtime.isUp = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.runtime.isUp = true;
+    node.runtime.emit();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('asks again for pins that do not hold, with ever longer pauses, then gives the reason, then takes them', async () => {
+    await start([], ({ runtime }) => {
+      runtime.pinsHold = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(100);
+    const forced = () => node.runtime.log.filter((entry) => entry === 'pins 2 by force').length;
+    expect(forced()).toBe(0);
+    await node.clock.advance(1_000);
+    expect(forced()).toBe(1);
+    await node.clock.advance(6_000);
+    expect(forced()).toBe(3);
+    expect(node.statuses.at(-1)).toMatch(/does not report them as pinned after 4 tries\. Look for another file/);
+    expect(node.phase('4.13.7')).toBe('held');
+    await node.clock.advance(600_000);
+    expect(forced()).toBeLessThan(20);
+    node.runtime.pinsHold = true;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('does not call it a fault at once when pins that held are lost much later', async () => {
+    await start([], ({ runtime }) => {
+      runtime.pinsHold = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(4_000);
+    node.runtime.pinsHold = true;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    node.runtime.pinsHold = false;
+    node.runtime.emit();
+    await node.clock.advance(4_000);
+    node.runtime.pinsHold = true;
+    await node.clock.advance(60_000);
+    expect(kinds().filter((kind) => kind === 'pinsNotTaken')).toEqual([]);
+  });
+});
+
+describe('engine: pulls that fail', () => {
+  it('tries soon again when the runtime never came to the registry, without telling each time', async () => {
+    let tries = 0;
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        tries += 1;
+        if (tries <= 3) throw fault('runtime/pull-failed', 'lookup quay.example.com: no such host');
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(2_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(kinds()).not.toContain('pullFailed');
+  });
+
+  it('names the damaged blob, pulls the rest, and tries again with another stick only', async () => {
+    const damaged = digestOf('layer etcd');
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        const isBad = reference.includes('etcd') && node.blobs.get(damaged)?.toString() !== 'layer etcd';
+        if (isBad) throw fault('runtime/digest-mismatch', 'Digest did not match');
+        runtime.images.set(reference, reference);
+      };
+      for (const text of ['layer base', 'image etcd']) node.blobs.set(digestOf(text), Buffer.from(text));
+      node.blobs.set(damaged, Buffer.from('layer etcX'));
+      node.meter.sent.set(digestOf('layer base'), 10);
+      node.meter.sent.set(damaged, 10);
+    });
+    const manual = verified({ schedule: 'manual' });
+    node.plug('sdb1', manual);
+    await node.clock.advance(3_600_000);
+    expect(pulled('etcd')).toBe(1);
+    expect(pulled('api')).toBe(1);
+    expect(node.phase('4.13.7')).toBe('held');
+    expect(node.statuses.at(-1)).toMatch(
+      new RegExp(`^Blob ${damaged} of etcd is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
+    );
+    expect(kinds().filter((kind) => kind === 'blobDamaged')).toHaveLength(1);
+    const told = node.log.lines.find(({ fields }) => fields.messageId === messageIds.blobDamaged);
+    const file = `stickpin/ocp/blobs/${damaged.replace(':', '/')}`;
+    expect(told?.fields).toMatchObject({ digest: damaged, medium: 'sdb1', file, image: referenceOf('etcd') });
+    expect(told?.message).toContain(`File on sdb1: ${file}. Image: ${referenceOf('etcd')}.`);
+    expect(node.runtime.mirrors()).toEqual([]);
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    node.blobs.set(damaged, Buffer.from('layer etcd'));
+    node.plug('sdb1', manual);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('tries again with growing pauses, then every five minutes, never in a hot loop', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = async () => {
+        asked('etcd');
+        asked('api');
+        throw fault('runtime/pull-failed', 'rpc error');
+      };
+    });
+    for (const text of ['layer base', 'layer etcd', 'layer api', 'image etcd', 'image api']) {
+      node.blobs.set(digestOf(text), Buffer.from(text));
+    }
+    node.plug('sdb1', bundle);
+    await node.clock.advance(26_000);
+    expect(pulled('etcd')).toBe(6);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toMatch(/could not be pulled: rpc error/);
+    await node.clock.advance(600_000);
+    expect(pulled('etcd')).toBe(8);
+    // Each image once, whatever the number of tries, and once that quick tries did not help.
+    expect(kinds().filter((kind) => kind === 'pullFailed' || kind === 'bundleDegraded')).toEqual([
+      'pullFailed',
+      'pullFailed',
+      'bundleDegraded',
+    ]);
+    expect(node.runtime.rounds()).toBeLessThan(120);
+    expect(node.statuses.at(-1)).toMatch(
+      /Problem: quay\.example\.com\/ocp\/etcd@\S+ of ocp 4\.13\.7 could not be pulled: rpc error/,
+    );
+  });
+
+  it('tells a wave of refusals by a policy in two lines, and only another number again', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `i${index}`);
+    const wide = verified({ images: Object.fromEntries(names.map((name) => [name, [name]])), schedule: 'manual' });
+    let admitted = '';
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        if (reference !== admitted) throw fault('runtime/policy', 'Source image rejected');
+        runtime.images.set(reference, reference);
+      };
+    });
+    const refusals = () => node.store.rows.filter(({ kind }) => kind === 'policyRefused').map(({ message }) => message);
+    node.plug('sdb1', wide);
+    await node.clock.advance(20 * 60_000);
+    expect(refusals()).toEqual([
+      expect.stringMatching(/policy\.json refuses quay\.example\.com\/ocp\/i0@/),
+      expect.stringMatching(/^policy\.json of this node refuses 40 images of ocp 4\.13\.7; first: .*i0@/),
+    ]);
+    expect(kinds()).not.toContain('pullFailed');
+    expect(pulled('i0')).toBe(5);
+    admitted = referenceOf('i39');
+    await node.clock.advance(10 * 60_000);
+    expect(refusals().slice(2)).toEqual([expect.stringContaining('refuses 39 images')]);
+    expect(node.statuses.at(-1)).toContain('refuses 39 images');
+  });
+
+  it('breaks off a pull that has stalled, says so once, and tries it again', async () => {
+    const stuck: string[] = [];
+    await start([], ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        if (reference !== referenceOf('etcd') || stuck.length >= 2)
+          return void runtime.images.set(reference, reference);
+        stuck.push(reference);
+        await clock.sleep(86_400_000, signal);
+      };
+    });
+    node.meter.flow = { open: 1, opened: 1 };
+    node.plug('sdb1', verified({ schedule: 'manual' }));
+    await node.clock.advance(89_000);
+    expect(pulled('etcd')).toBe(1);
+    await node.clock.advance(300_000);
+    expect(pulled('etcd')).toBe(3);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(kinds().filter((kind) => kind === 'pullStalled')).toHaveLength(1);
+  });
+
+  it('stops all pulls when the disk fills up in mid-pull, keeps the pins, and goes on by itself', async () => {
+    const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'] }, schedule: 'manual' });
+    let isFull = true;
+    const ends: string[] = [];
+    await start([], ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        if (!isFull) return void runtime.images.set(reference, reference);
+        if (reference === referenceOf('a')) throw fault('runtime/no-space', 'no space left on device');
+        await clock.sleep(3_600_000, signal).catch((error: unknown) => {
+          ends.push(reference);
+          throw error;
+        });
+      };
+    });
+    node.plug('sdb1', wide);
+    await node.clock.advance(0);
+    expect(ends).toEqual([referenceOf('b')]);
+    expect(node.statuses.at(-1)).toMatch(
+      /^the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7; all pulls are stopped\. Free space.*by itself$/,
+    );
+    expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'space' });
+    expect(kinds().filter((kind) => kind === 'pullFailed' || kind === 'diskFull')).toEqual(['diskFull']);
+    expect(pulled('c')).toBe(0);
+    expect(node.runtime.pins()).toHaveLength(3);
+    isFull = false;
+    await node.clock.advance(10_000);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('takes a pull for done only when the runtime lists the image, and does not pull in a hot loop', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = async () => undefined;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(60_000);
+    expect(pulled('etcd')).toBeLessThan(8);
+    expect(kinds().filter((kind) => kind === 'imagePulled').length).toBeLessThan(3);
+    expect(node.statuses.at(-1)).toMatch(/the runtime does not list it/);
+  });
+
+  it('leaves no task behind when it is stopped in mid-pull', async () => {
+    let ended = 0;
+    await start([], ({ runtime }) => {
+      runtime.onPull = (_reference, signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            ended += 1;
+            reject(signal.reason);
+          });
+        });
+    });
+    node.plug('sdb1', verified({ images: { a: ['a'], b: ['b'], c: ['c'] } }));
+    await node.clock.advance(0);
+    expect(node.engine.report()?.operation).toBe('preloading');
+    await node.stop();
+    expect(ended).toBe(2);
+    expect(kinds()).not.toContain('pullFailed');
+    expect(node.log.lines.filter(({ level }) => level === 'error')).toEqual([]);
+  });
+
+  it('remembers what carried a bundle, and says how that was lost', async () => {
+    await start([], ({ runtime }) => {
+      runtime.onPull = () => Promise.reject(fault('runtime/pull-failed', 'not found'));
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1);
+    node.media.unmount('sdb1');
+    await node.clock.advance(30_000);
+    expect(node.statuses.at(-1)).toBe(
+      "sdb1 was unmounted while preloading ocp 4.13.7 (0/2 images). Plug it in again or run 'stickpin rescan' to continue.",
+    );
+    node.media.unplug('sdb1');
+    await node.clock.advance(30_000);
+    expect(node.statuses.at(-1)).toBe(
+      'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+    );
+    node.plug('/srv/bundles', bundle);
+    await node.clock.advance(1);
+    node.media.unplug('/srv/bundles');
+    await node.clock.advance(30_000);
+    expect(node.statuses.at(-1)).toBe(
+      'ocp 4.13.7 was taken out of /srv/bundles while preloading (0/2 images). Put it back, or plug in its stick, to continue.',
+    );
+  });
+
+  it('looks once a round whether media are still mounted', async () => {
+    let looks = 0;
+    await start([], ({ media }) => {
+      media.refresh = async () => {
+        looks += 1;
+      };
+    });
+    await node.clock.advance(90_000);
+    expect(looks).toBe(node.runtime.rounds());
+  });
+
+  it('goes on where it was when the stick is removed in mid-preload and comes back', async () => {
+    let release: () => void = () => undefined;
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        if (reference.includes('api'))
+          await new Promise<void>((_resolve, reject) => {
+            release = () => reject(fault('runtime/pull-failed', 'unexpected EOF'));
+          });
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe(
+      'Stick removed while preloading ocp 4.13.7 (1/2 images). Plug it in again to continue.',
+    );
+    expect(node.runtime.mirrors()).not.toEqual([]);
+    release();
+    await node.clock.advance(1_000);
+    expect(node.phase('4.13.7')).toBe('held');
+    expect(node.runtime.mirrors()).toEqual([]);
+    node.runtime.onPull = async (reference) => void node.runtime.images.set(reference, reference);
+    node.plug('sdc1', bundle);
+    await node.clock.advance(0);
+    expect(node.runtime.log.filter((entry) => entry === `pull ${referenceOf('etcd')}`)).toHaveLength(1);
+    expect(node.runtime.images.has(referenceOf('api'))).toBe(true);
+  });
+});
+
+describe('engine: space for what it keeps itself', () => {
+  /** Room for 75 MiB of images, and not for the 30 MiB of their compressed layers. */
+  const plugWith = async (path: string, keepBlobs: boolean) => {
+    node = createFakeNode([], { keepBlobs });
+    node.runtime.filesystem = { path, totalBytes: 40 * GIB, freeBytes: 6 * GIB + 80 * MIB };
+    await node.start();
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    return node.phase('4.13.7');
+  };
+
+  it.each([
+    ['/var/lib/containers', true, 'held'],
+    ['/var/lib/containers', false, 'activated'],
+    ['/images', true, 'activated'],
+  ])('images on %s, layers kept: %s', async (path, keepBlobs, phase) => {
+    expect(await plugWith(path, keepBlobs)).toBe(phase);
+  });
+});
+
+describe('engine: images from elsewhere', () => {
+  const told = () => node.log.lines.filter(({ message }) => message.includes("though not from stickpin's registry"));
+
+  it('tells of an image that came past its registry, as a warning once', async () => {
+    await start([], ({ runtime }) => {
+      runtime.asksUs = false;
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(told().map(({ level }) => level)).toEqual(['warn', 'info']);
+  });
+
+  it('says nothing of that when all came from it', async () => {
+    await start();
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(told()).toEqual([]);
+  });
+});
+
+describe('engine: mirrors that take effect late', () => {
+  const references = ['etcd', 'api'].map((name) => referenceOf(name));
+  const imagePulls = () => node.runtime.log.filter((entry) => references.some((one) => entry === `pull ${one}`));
+  const probes = () => node.runtime.log.filter((entry) => /^pull .*@/.test(entry)).length - imagePulls().length;
+  const begin = async () => {
+    await start([], ({ runtime }) => {
+      runtime.mirrorsTakeEffect = 'late';
+      runtime.asksUs = false;
+      const { onPull } = runtime;
+      runtime.onPull = async (reference, signal) => {
+        // What a probe asks for is nowhere.
+        if (!reference.includes('@') || references.includes(reference)) await onPull(reference, signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(3_000);
+  };
+
+  it('pulls no image before the runtime has come to the registry, and finds that out once for all', async () => {
+    await begin();
+    expect(imagePulls()).toEqual([]);
+    expect(probes()).toBeGreaterThan(3);
+    expect(node.phase('4.13.7')).toBe('preloading');
+    node.runtime.asksUs = true;
+    const before = probes();
+    await node.clock.advance(500);
+    expect(imagePulls()).toHaveLength(2 + 2); // and for each repository before its tag is pulled
+    expect(probes()).toBe(before + 1);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(kinds()).not.toContain('pullFailed');
+  });
+
+  it('tells once that it does not come, and pulls all the same', async () => {
+    await begin();
+    await node.clock.advance(10_000);
+    expect(imagePulls().length).toBeGreaterThanOrEqual(2);
+    const told = node.log.lines.filter(({ message }) => message.includes('although its mirrors are written'));
+    expect(told).toHaveLength(1);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+});
+
+describe('engine: activation', () => {
+  it('pulls only the tags that do not name their image yet', async () => {
+    await start([stored(bundle, { readyAt: NOON })], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) runtime.images.set(referenceOf(name), referenceOf(name));
+      runtime.images.set('quay.example.com/ocp/etcd:4.13.7', referenceOf('etcd'));
+      runtime.images.set('quay.example.com/ocp/api:4.13.7', 'the one of the running release');
+    });
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([
+      'pull quay.example.com/ocp/api:4.13.7',
+    ]);
+  });
+
+  it('pulls no tag before a runtime that reloads late has come to the registry, tries again soon, and tells when that takes long', async () => {
+    await start([stored(bundle, { readyAt: NOON })], ({ runtime }) => {
+      for (const name of ['etcd', 'api']) runtime.images.set(referenceOf(name), referenceOf(name));
+      runtime.mirrorsTakeEffect = 'late';
+      runtime.asksUs = false;
+    });
+    const tags = () => node.runtime.log.filter((entry) => /^pull [^@]+$/.test(entry));
+    await node.clock.advance(2_000);
+    expect(pulled('etcd')).toBeGreaterThan(5);
+    expect(tags()).toEqual([]);
+    expect(kinds()).not.toContain('activationFailed');
+    await node.clock.advance(2_000);
+    expect(kinds().filter((kind) => kind === 'activationFailed')).toHaveLength(1);
+    expect(node.runtime.mirrors()).toEqual(['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd']);
+    node.runtime.asksUs = true;
+    await node.clock.advance(1_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(tags()).toHaveLength(2);
+  });
+
+  it('takes a tag away again that names another image afterwards, says so, and tries again', async () => {
+    const tag = 'quay.example.com/ocp/etcd:4.13.7';
+    let isForeign = true;
+    await start([], ({ runtime }) => {
+      const { onPull } = runtime;
+      runtime.onPull = async (reference, signal) => {
+        if (isForeign && reference === tag) runtime.images.set(tag, 'foreign');
+        else await onPull(reference, signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(node.runtime.images.has(tag)).toBe(false);
+    expect(node.runtime.log).toContain(`remove ${tag}`);
+    expect(node.statuses.at(-1)).toMatch(/could not be activated: .*another source answers for this tag/);
+    isForeign = false;
+    await node.clock.advance(2_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(kinds().filter((kind) => kind === 'activationFailed')).toHaveLength(1);
+  });
+});
+
+describe('engine: cancel', () => {
+  const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'] }, schedule: 'manual' });
+  const ended: string[] = [];
+  let isSlow = true;
+  const begin = async (initial: readonly StoredBundle[] = []) => {
+    ended.length = 0;
+    isSlow = true;
+    await start(initial, ({ runtime, clock }) => {
+      runtime.onPull = async (reference, signal) => {
+        if (isSlow && reference !== referenceOf('a')) {
+          await clock.sleep(3_600_000, signal).finally(() => ended.push(reference));
+        }
+        runtime.images.set(reference, reference);
+      };
+    });
+    node.meter.flow = { opened: 1, open: 1, awaitingMedium: 1 };
+  };
+
+  it('breaks off the pulls, says so and how to go on, and keeps bundle, images and pins', async () => {
+    await begin();
+    node.plug('sdb1', wide);
+    await node.clock.advance(0);
+    node.engine.cancel();
+    await node.clock.advance(600_000);
+    expect(ended.sort()).toEqual([referenceOf('b'), referenceOf('c')].sort());
+    expect([...node.runtime.images.keys()]).toEqual([referenceOf('a')]);
+    expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'cancelled' });
+    expect(node.statuses.at(-1)).toBe(
+      "The preload of ocp 4.13.7 was cancelled (1/3 images). Plug its stick in again, or run 'stickpin rescan', to go on.",
+    );
+    expect(kinds().filter((kind) => kind === 'preloadCancelled')).toHaveLength(1);
+    expect(node.runtime.pins()).toHaveLength(3);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(() => node.engine.cancel()).toThrow(expect.objectContaining({ code: 'engine/nothing-to-cancel' }));
+    isSlow = false;
+    node.engine.resume();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+
+  it('stays cancelled over a restart with the stick left in, and goes on with one that is plugged in', async () => {
+    await begin([stored(wide, { cancelled: { at: NOON, media: ['sdb1'] } })]);
+    isSlow = false;
+    node.plug('sdb1', wide);
+    node.plug('sdc1', verified({ name: 'tools', images: { shell: ['shell'] } }));
+    await node.clock.advance(60_000);
+    expect(node.engine.report()?.bundles[0]).toMatchObject({ hold: 'cancelled', images: { present: 0 } });
+    node.media.unplug('sdb1');
+    node.plug('sdd1', wide);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(node.store.load().bundles[0]?.cancelled).toBeUndefined();
+  });
+
+  it('is over when all images are there, whoever brought them, so that a wipe is mended later', async () => {
+    await begin([stored(wide, { cancelled: { at: NOON, media: [] } })]);
+    for (const name of ['a', 'b', 'c']) node.runtime.images.set(referenceOf(name), referenceOf(name));
+    await node.clock.advance(60_000);
+    expect(node.store.load().bundles[0]?.cancelled).toBeUndefined();
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+});
+
+describe('engine: what must not end it', () => {
+  it('tells an effect that throws once, in STATUS too, tries it again with a pause, and goes on with the rest', async () => {
+    await start([], ({ runtime }) => {
+      runtime.failPins = fault('runtime/config', '/etc/crio/crio.conf is broken');
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(30_000);
+    const tries = node.runtime.log.filter((entry) => entry.startsWith('pins')).length;
+    expect(tries).toBeGreaterThan(3);
+    expect(tries).toBeLessThan(40);
+    expect(node.log.lines.filter(({ message }) => /crio\.conf is broken/.test(message))).toHaveLength(1);
+    expect(node.statuses.at(-1)).toBe(
+      'Rendering the pins failed: /etc/crio/crio.conf is broken. It is tried again by itself.',
+    );
+    node.runtime.failPins = undefined;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('is not driven hot by an effect that fails and signals a change each time', async () => {
+    await start();
+    node.media.failRead = fault('media/read', 'input/output error');
+    node.plug('sdb1', bundle);
+    const before = node.runtime.rounds();
+    await node.clock.advance(10_000);
+    expect(node.runtime.rounds() - before).toBeLessThan(30);
+    node.media.failRead = undefined;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('is not held up by a stick that can hardly be read, and reads it only once', async () => {
+    await start();
+    const { read } = node.media;
+    const reads: string[] = [];
+    node.media.read = async (mediumId, signal) => {
+      reads.push(mediumId);
+      if (mediumId === 'sdb1') await node.clock.sleep(600_000, signal);
+      await read(mediumId, signal);
+    };
+    node.plug('sdb1', verified({ name: 'tools', images: { shell: ['shell'] } }));
+    await node.clock.advance(0);
+    node.plug('sdc1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.engine.report()?.media.map(({ state }) => state)).toEqual(['reading', 'read']);
+    expect(node.engine.idleMs()).toBeLessThan(60_000);
+    await node.clock.advance(600_000);
+    expect(reads.filter((mediumId) => mediumId === 'sdb1')).toHaveLength(1);
+    expect(node.engine.report()?.bundles.map(({ name, phase }) => `${name} ${phase}`)).toContain('tools activated');
+  });
+
+  it('does not let one medium that fails keep the others from being read', async () => {
+    await start();
+    node.media.failRead = fault('media/read', 'input/output error');
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    const { read } = node.media;
+    node.media.read = async (mediumId, signal) => {
+      if (mediumId !== 'sdb1') node.media.failRead = undefined;
+      await read(mediumId, signal);
+      node.media.failRead = fault('media/read', 'input/output error');
+    };
+    node.plug('sdc1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('works on and tells the journal when the history can not be written', async () => {
+    await start();
+    node.store.fail = new Error('database or disk is full');
+    node.plug('sdb1', bundle);
+    await node.clock.advance(60_000);
+    expect(node.log.lines.some(({ message }) => message === 'sdb1 found, with 1 bundle on it')).toBe(true);
+    expect(node.statuses.at(-1)).toMatch(/Taking up ocp 4\.13\.7 failed: database or disk is full/);
+    node.store.fail = undefined;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  /** From the first record of this kind on, nothing gets to the disk until the signal aborts. */
+  const holdDisk = (made: FakeNode, kind: string, signal: AbortSignal) => {
+    made.store.settled = async () => {
+      if (!made.store.rows.some((row) => row.kind === kind) || signal.aborted) return;
+      await made.clock.sleep(600_000, signal).catch(() => undefined);
+    };
+  };
+
+  it('does nothing that leans on what it has recorded before that is on the disk', async () => {
+    const onDisk = new AbortController();
+    await start([], (made) => holdDisk(made, 'bundleVerified', onDisk.signal));
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).not.toMatch(/^Preloading/);
+    await node.clock.advance(60_000);
+    expect(kinds()).toContain('bundleVerified');
+    expect([node.phase('4.13.7'), node.runtime.mirrors()]).toEqual(['preloading', []]);
+    onDisk.abort();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('pulls nothing before it is on the disk that the image is brought', async () => {
+    const onDisk = new AbortController();
+    await start([], (made) => {
+      const { setBrought } = made.store;
+      made.store.setBrought = (reference, isBrought) => {
+        setBrought(reference, isBrought);
+        holdDisk(made, 'preloadStarted', onDisk.signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.store.load().brought?.size).toBeGreaterThan(0);
+    expect([pulled('etcd'), pulled('api')]).toEqual([0, 0]);
+    onDisk.abort();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('starts no pull that was cancelled while the disk was busy', async () => {
+    const onDisk = new AbortController();
+    const names = ['etcd', 'api', 'dns', 'proxy'];
+    await start([], (made) => {
+      made.runtime.onPull = async (reference, signal) => {
+        await made.clock.sleep(400, signal);
+        made.runtime.images.set(reference, reference);
+      };
+      holdDisk(made, 'imagePulled', onDisk.signal);
+    });
+    node.plug('sdb1', verified({ images: Object.fromEntries(names.map((name) => [name, [name]])) }));
+    await node.clock.advance(450);
+    expect(kinds()).toContain('imagePulled');
+    node.engine.cancel();
+    await node.clock.advance(5_000);
+    onDisk.abort();
+    await node.clock.advance(60_000);
+    expect(names.map(pulled).reduce((sum, count) => sum + count)).toBe(2);
+  });
+
+  it('starts no pull that was cancelled while the round that decided on it waited for the disk', async () => {
+    const onDisk = new AbortController();
+    await start([], (made) => {
+      made.store.settled = async () => {
+        if (made.runtime.mirrors().length === 0 || onDisk.signal.aborted) return;
+        await made.clock.sleep(600_000, onDisk.signal).catch(() => undefined);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1_000);
+    expect(node.runtime.mirrors()).not.toEqual([]);
+    node.engine.cancel();
+    onDisk.abort();
+    await node.clock.advance(60_000);
+    expect(node.runtime.log.filter((entry) => entry.startsWith('pull '))).toEqual([]);
+    expect(node.runtime.mirrors()).toEqual([]);
+  });
+
+  it('leaves be what leans on a record that did not get to the disk, and tries again', async () => {
+    await start();
+    let failures = 0;
+    node.store.settled = async () => {
+      if (kinds().includes('bundleVerified') && failures++ < 6) throw fault('store/write', 'state.db: EIO');
+    };
+    node.plug('sdb1', bundle);
+    await node.clock.advance(1_500);
+    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.statuses.at(-1)).toMatch(/state\.db: EIO/);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('works on when whoever listens to its status throws', async () => {
+    await start([], (made) => {
+      made.onStatus = () => {
+        throw new Error('bus is gone');
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('does not wait for a clock service that fails', async () => {
+    await start([], (made) => {
+      made.clockSynchronised = async () => Promise.reject(new Error('no timedated'));
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+});
+
+describe('engine: bundles that come in', () => {
+  it('takes up a bundle whose stick lacks documents, and keeps those that are there', async () => {
+    const there = digestOf('manifest etcd');
+    const lost = digestOf('config etcd');
+    await start();
+    node.blobs.set(there, Buffer.from('manifest etcd'));
+    node.media.plug('sdb1', [{ ...found(bundle, [{ digest: lost, why: 'absent' }]), documents: [there, lost] }]);
+    await node.clock.advance(0);
+    expect([...node.documents.keys()]).toEqual([there]);
+    node.media.unplug('sdb1');
+    node.media.plug('sdc1', [{ ...found(bundle), documents: [there, lost] }]);
+    node.blobs.set(lost, Buffer.from('config etcd'));
+    await node.clock.advance(0);
+    expect(node.documents.has(lost)).toBe(true);
+    expect(kinds()).toContain('bundleVerified');
+  });
+
+  it('keeps manifests beside the loop, so that a bad stick holds up nothing else', async () => {
+    const slow = [digestOf('manifest a'), digestOf('manifest b')];
+    const other = verified({ name: 'tools', version: '1.0', images: { tool: ['tool'] } });
+    await start([], (made) => {
+      made.beforeRead = (digest, signal) => made.clock.sleep(digest === slow[0] ? 600_000 : 1_200_000, signal);
+    });
+    for (const digest of slow) node.blobs.set(digest, Buffer.from('manifest'));
+    node.media.plug('sdb1', [{ ...found(bundle), documents: slow }]);
+    node.plug('sdc1', other);
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBeUndefined();
+    expect(node.engine.report()?.bundles.map(({ name, phase }) => `${name} ${phase}`)).toEqual(['tools activated']);
+    expect(node.engine.idleMs()).toBeLessThan(60_000);
+    await node.clock.advance(600_000);
+    expect(node.engine.report()?.status).toMatch(/Keeping its manifests: 1 of 2\.$/);
+    await node.clock.advance(600_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.engine.idleMs()).toBeLessThan(60_000);
+  });
+
+  it('does not adopt what was rejected while its manifests were kept', async () => {
+    await start([], (made) => {
+      made.beforeRead = (_digest, signal) => made.clock.sleep(10_000, signal);
+    });
+    node.blobs.set(digestOf('manifest a'), Buffer.from('manifest'));
+    node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
+    await node.clock.advance(1_000);
+    node.engine.verdicts.reject(bundle.bundleId);
+    await node.clock.advance(60_000);
+    expect(node.store.load().bundles).toEqual([]);
+  });
+
+  it('tries manifests that can not be read again, and says so meanwhile', async () => {
+    let isBad = true;
+    await start([], (made) => {
+      made.beforeRead = () => (isBad ? Promise.reject(fault('media/read', 'input/output error')) : Promise.resolve());
+    });
+    node.blobs.set(digestOf('manifest a'), Buffer.from('manifest'));
+    node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
+    await node.clock.advance(5_000);
+    expect(node.statuses.at(-1)).toBe(
+      'Keeping the manifests of ocp 4.13.7 failed: input/output error. It is tried again by itself.',
+    );
+    isBad = false;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('says why a bundle is rejected, and reads the stick again when keys are added', async () => {
+    await start();
+    node.media.plug('sdb1', [refused('signature by unknown key 5f0c')]);
+    await node.clock.advance(60_000);
+    expect(node.statuses.at(-1)).toMatch(/^Rejected bundle on sdb1: signature by unknown key 5f0c/);
+    expect(kinds().filter((kind) => kind === 'bundleRejected')).toHaveLength(1);
+    const reads: string[] = [];
+    const { read } = node.media;
+    node.media.read = async (mediumId, signal) => {
+      reads.push(mediumId);
+      await read(mediumId, signal);
+    };
+    node.setTrustRevision('keys-2');
+    node.engine.kick();
+    await node.clock.advance(0);
+    expect(reads).toEqual(['sdb1']);
+  });
+
+  it('tries again at once with a new stick', async () => {
+    let isGood = false;
+    await start([], ({ runtime }) => {
+      runtime.onPull = async (reference) => {
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        if (!isGood) throw fault('runtime/digest-mismatch', 'Digest did not match');
+        runtime.images.set(reference, reference);
+      };
+      for (const name of ['base', 'etcd', 'api']) {
+        node.blobs.set(digestOf(`image ${name}`), Buffer.from(`image ${name}`));
+        node.blobs.set(digestOf(`layer ${name}`), Buffer.from('bad'));
+        node.meter.sent.set(digestOf(`layer ${name}`), 3);
+      }
+    });
+    const manual = verified({ schedule: 'manual' });
+    node.plug('sdb1', manual);
+    await node.clock.advance(10);
+    expect(node.phase('4.13.7')).toBe('held');
+    isGood = true;
+    node.plug('sdc1', manual);
+    await node.clock.advance(10);
+    expect(node.phase('4.13.7')).toBe('ready');
+  });
+});
+
+describe('engine: progress', () => {
+  it('does not take the rate of one preload over to the next', async () => {
+    const held = (_reference: string, signal: AbortSignal) =>
+      new Promise<void>((resolve, reject) => {
+        finish = resolve;
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    let finish: () => void = () => undefined;
+    await start([], ({ runtime }) => {
+      runtime.onPull = held;
+    });
+    node.plug('sdb1', verified({ schedule: 'manual', images: { a: ['a'] } }));
+    await node.clock.advance(10_000);
+    node.meter.sent.set(digestOf('layer a'), 5 * 1024 ** 2);
+    expect(node.engine.report()?.progress.bytesPerSecond).toBeGreaterThan(0);
+    node.runtime.images.set(referenceOf('a'), referenceOf('a'));
+    finish();
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+    node.plug('sdc1', verified({ sequence: 8, version: '4.13.8', images: { b: ['b'] } }));
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('Preloading ocp 4.13.8 from sdc1: 0/1 images, 0 of 10 MiB');
+  });
+
+  it('starts at nothing when images that were sent before are wiped and pulled again', async () => {
+    await start([], ({ runtime }) => {
+      const { onPull } = runtime;
+      runtime.onPull = async (reference, signal) => {
+        for (const name of ['base', 'etcd', 'api']) node.meter.sent.set(digestOf(`layer ${name}`), 10 * 1024 ** 2);
+        await onPull(reference, signal);
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.runtime.onPull = (_reference, signal) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    node.runtime.isUp = false;
+    node.runtime.emit();
+    await node.clock.advance(0);
+    node.runtime.images.clear();
+    node.runtime.isUp = true;
+    node.runtime.emit();
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('Preloading ocp 4.13.7 from sdb1: 0/2 images, 0 of 30 MiB');
+  });
+
+  it('shows bytes, rate and time of the bundle that is pulled, not of one before it', async () => {
+    const older = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
+    await start([stored(older)], ({ runtime }) => {
+      runtime.onPull = (_reference, signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason));
+        });
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    node.engine.report();
+    await node.clock.advance(10_000);
+    node.meter.sent.set(digestOf('layer base'), 5 * 1024 ** 2);
+    expect(node.engine.report()).toMatchObject({
+      progress: { doneBytes: 5 * 1024 ** 2, totalBytes: 30 * 1024 ** 2, bytesPerSecond: 524_288 },
+      status: 'Preloading ocp 4.13.7 from sdb1: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left',
+    });
+  });
+});

@@ -1,0 +1,122 @@
+import { describe, expect, it } from 'vitest';
+import type { News } from '../../../../src/domain/model/event.ts';
+import { createNarrator } from '../../../../src/engine/reporting/event-recorder.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
+import type { EventRow, StateStore } from '../../../../src/ports/state.ts';
+import {
+  digestOf,
+  found,
+  judge,
+  medium,
+  NOON,
+  observation,
+  storedState,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+import { createVirtualClock } from '../../../support/fake-ports.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
+
+function make() {
+  const clock = createVirtualClock();
+  const log = createRecordingLog();
+  const rows: EventRow[] = [];
+  const disk = { isFull: false };
+  const store: StateStore = {
+    load: () => storedState([]),
+    adopt: () => undefined,
+    cancel: () => undefined,
+    setSigners: () => undefined,
+    setVerdict: () => undefined,
+    trouble: () => undefined,
+    requestActivation: () => undefined,
+    mark: () => undefined,
+    setSoak: () => undefined,
+    retire: () => undefined,
+    rollBack: () => undefined,
+    setBrought: () => undefined,
+    setBadBlobs: () => undefined,
+    settled: async () => undefined,
+    conditions: () => new Map(),
+    setConditions: () => undefined,
+    tagsGiven: () => [],
+    setTagsGiven: () => undefined,
+    append: (row) => {
+      if (disk.isFull) throw new Error('database or disk is full');
+      rows.push(row);
+    },
+    events: () => rows,
+  };
+  return { narrator: createNarrator({ clock, log, store }), log, rows, clock, disk };
+}
+
+const news: News = { kind: 'mediumGone', level: 'info', medium: 'sdb1', message: 'sdb1 was removed' };
+const bundle = verified();
+const { assessment } = judge(observation({ media: [medium('sdb1', [found(bundle)])] }));
+
+describe('narrator', () => {
+  it('writes the journal with all fields, and the history with the time', () => {
+    const { narrator, log, rows } = make();
+    const digest = digestOf('blob');
+    narrator.tell({ ...news, bundleId: bundle.bundleId, digest });
+    expect(log.lines).toEqual([
+      {
+        level: 'info',
+        message: 'sdb1 was removed',
+        fields: { messageId: messageIds.mediumGone, medium: 'sdb1', bundleId: bundle.bundleId, digest },
+      },
+    ]);
+    expect(rows).toEqual([
+      { at: NOON, kind: 'mediumGone', message: 'sdb1 was removed', bundleId: bundle.bundleId, medium: 'sdb1' },
+    ]);
+  });
+
+  it('tells the journal all the same when the history is full, and that it is, once', () => {
+    const { narrator, log, rows, disk } = make();
+    disk.isFull = true;
+    narrator.tell(news);
+    narrator.tell(news);
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      'sdb1 was removed',
+      "The history can't be written: database or disk is full",
+      'sdb1 was removed',
+    ]);
+    disk.isFull = false;
+    narrator.tell(news);
+    expect(rows).toHaveLength(1);
+  });
+
+  it('tells the same failure once a minute, another one at once, and gives the reason each time', async () => {
+    const { narrator, log, clock } = make();
+    const fail = (message: string) =>
+      narrator.tellFailure(
+        { kind: 'apply-pins', references: [], unpinned: '', force: false },
+        assessment,
+        new AppError({ code: 'runtime/config', message, disposition: 'retry' }),
+      );
+    expect(fail('a')).toEqual({ code: 'runtime/config', message: 'Rendering the pins failed: a' });
+    expect(fail('a')).toEqual({ code: 'runtime/config', message: 'Rendering the pins failed: a' });
+    expect(log.lines).toHaveLength(1);
+    fail('b');
+    expect(log.lines).toHaveLength(2);
+    await clock.advance(59_999);
+    fail('b');
+    expect(log.lines).toHaveLength(2);
+    await clock.advance(1);
+    fail('b');
+    expect(log.lines).toHaveLength(3);
+  });
+
+  it('names what failed so that people know it', () => {
+    const { narrator } = make();
+    const said = (effect: Parameters<typeof narrator.tellFailure>[0]) =>
+      narrator.tellFailure(effect, assessment, new Error('no')).message;
+    const { bundleId } = bundle;
+    expect(said({ kind: 'keep-documents', bundleId, mediumId: '7-sdb1' })).toBe(
+      'Keeping the manifests of ocp 4.13.7 failed: no',
+    );
+    expect(said({ kind: 'adopt-bundle', bundleId, mediumId: '7-sdb1' })).toBe('Taking up ocp 4.13.7 failed: no');
+    expect(said({ kind: 'mount-medium', mediumId: '7-sdb1' })).toBe('Mounting 7-sdb1 failed: no');
+    expect(said({ kind: 'apply-mirrors', repositories: [] })).toBe('Rendering the mirrors failed: no');
+  });
+});

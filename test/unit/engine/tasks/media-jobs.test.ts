@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { createMediaJobs } from '../../../../src/engine/tasks/media-jobs.ts';
+import { createVirtualClock } from '../../../support/fake-ports.ts';
+
+const reasonOf = (error: unknown) => ({ code: 'media/read', message: String(error) });
+
+describe('media jobs', () => {
+  it('runs one job a medium, several media at once, and tells each end', async () => {
+    const clock = createVirtualClock();
+    const ends: number[] = [];
+    const jobs = createMediaJobs(clock, () => ends.push(jobs.busy().size));
+    let started = 0;
+    const work = async (ms: number, signal: AbortSignal) => {
+      started += 1;
+      await clock.sleep(ms, signal);
+    };
+    jobs.start('1-sda1', (signal) => work(1_000, signal), reasonOf);
+    jobs.start('1-sda1', (signal) => work(1_000, signal), reasonOf);
+    jobs.start('2-sdb1', (signal) => work(5_000, signal), reasonOf);
+    await clock.advance(1_000);
+    expect([...jobs.busy()]).toEqual(['2-sdb1']);
+    await clock.advance(4_000);
+    expect([started, ends]).toEqual([2, [1, 0]]);
+  });
+
+  it('keeps a medium that failed busy for a growing pause, with the reason', async () => {
+    const clock = createVirtualClock();
+    const jobs = createMediaJobs(clock, () => undefined);
+    const fail = () => jobs.start('1-sda1', () => Promise.reject(new Error('EIO')), reasonOf);
+    for (const pauseMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+      fail();
+      await clock.advance(pauseMs - 1);
+      expect(jobs.busy().has('1-sda1')).toBe(true);
+      expect(jobs.obstacle()?.message).toBe('Error: EIO');
+      await clock.advance(1);
+      expect(jobs.busy().size).toBe(0);
+      expect(jobs.obstacle()).toBeUndefined();
+    }
+  });
+
+  it('pauses for 5 s at most while our own disk takes no writes', async () => {
+    const clock = createVirtualClock();
+    const jobs = createMediaJobs(clock, () => undefined);
+    const fail = () =>
+      jobs.start(
+        '1-sda1',
+        () => Promise.reject(new Error('full')),
+        () => ({ code: 'store/no-space', message: 'full' }),
+      );
+    for (const pauseMs of [1_000, 2_000, 4_000, 5_000, 5_000]) {
+      fail();
+      await clock.advance(pauseMs - 1);
+      expect(jobs.busy().has('1-sda1')).toBe(true);
+      await clock.advance(1);
+      expect(jobs.busy().size).toBe(0);
+    }
+  });
+
+  it('stops at once, also in a pause, and starts nothing more', async () => {
+    const clock = createVirtualClock();
+    const jobs = createMediaJobs(clock, () => undefined);
+    jobs.start('1-sda1', () => Promise.reject(new Error('EIO')), reasonOf);
+    jobs.start('2-sdb1', (signal) => clock.sleep(60_000, signal), reasonOf);
+    await clock.advance(0);
+    await jobs.stop();
+    jobs.start('3-sdc1', (signal) => clock.sleep(60_000, signal), reasonOf);
+    expect(jobs.busy().size).toBe(0);
+  });
+});

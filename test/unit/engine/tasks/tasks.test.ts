@@ -1,0 +1,44 @@
+import { describe, expect, it, vi } from 'vitest';
+import { createTasks, type TaskEnd } from '../../../../src/engine/tasks/tasks.ts';
+import { digestOf } from '../../../support/daemon/scenario.ts';
+
+const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;
+const pull = { kind: 'pull', bundleId: digestOf('bundle'), reference: 'quay.example.com/etcd' } as const;
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<TaskEnd>((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+
+describe('tasks', () => {
+  it('runs a task once at a time, and tells its end after it is off the list', async () => {
+    const seen: [string, TaskEnd, number][] = [];
+    const tasks = createTasks((task, end) => seen.push([task.kind, end, tasks.running().length]));
+    const work = vi.fn(async (): Promise<TaskEnd> => 'pulled');
+    tasks.start(pull, work);
+    tasks.start({ ...pull }, work);
+    expect(tasks.running()).toEqual([pull]);
+    await vi.waitFor(() => expect(seen).toEqual([['pull', 'pulled', 0]]));
+    expect(work).toHaveBeenCalledTimes(1);
+    tasks.start(pull, work);
+    await vi.waitFor(() => expect(seen).toHaveLength(2));
+    expect(work).toHaveBeenCalledTimes(2);
+  });
+
+  it('tells the end of a task that fails too, and leaves nothing unhandled', async () => {
+    const onEnd = vi.fn();
+    const tasks = createTasks(onEnd);
+    tasks.start(pull, async () => Promise.reject(new Error('no')));
+    await vi.waitFor(() => expect(onEnd).toHaveBeenCalledExactlyOnceWith(pull, 'ended'));
+    expect(tasks.running()).toEqual([]);
+  });
+
+  it('aborts all and waits until the last has ended', async () => {
+    const tasks = createTasks(() => undefined);
+    tasks.start(pull, untilAborted);
+    tasks.start(activation, untilAborted);
+    expect(tasks.running()).toHaveLength(2);
+    await tasks.cancelAll();
+    expect(tasks.running()).toEqual([]);
+    await tasks.cancelAll();
+  });
+});

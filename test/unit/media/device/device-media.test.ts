@@ -1,0 +1,471 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDeviceMedia } from '../../../../src/media/device/device-media.ts';
+import type { MediaProvider, PluggedMedium } from '../../../../src/media/provider/media-provider.ts';
+import { createFakeDeviceUnits, type FakeDeviceUnits } from '../../../support/bus/fake-device-units.ts';
+import { eventually } from '../../../support/eventually.ts';
+import { createFakeMachine, type FakeMachine } from '../../../support/fake-sysfs.ts';
+import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
+
+const never = new AbortController().signal;
+const UNIT = 'dev-sdb1.device';
+
+describe('device media', () => {
+  let machine: FakeMachine;
+  let units: FakeDeviceUnits;
+  let provider: MediaProvider;
+  let log: RecordingLog;
+  let plugged: Map<string, PluggedMedium>;
+  let story: string[];
+  let looks: number;
+  let mountDirectory: string;
+
+  beforeEach(async () => {
+    machine = createFakeMachine();
+    units = createFakeDeviceUnits();
+    log = createRecordingLog();
+    plugged = new Map();
+    story = [];
+    looks = 0;
+    mountDirectory = mkdtempSync(join(tmpdir(), 'stickpin-media-'));
+    provider = createDeviceMedia({
+      units,
+      log,
+      mountDirectory,
+      filesystems: ['vfat', 'ext4'],
+      query: machine.query,
+      paths: machine.paths,
+      retryMs: 10,
+    });
+    await provider.start(
+      {
+        arrived: (medium) => {
+          plugged.set(medium.mediumId, medium);
+          story.push(`+${medium.mediumId}`);
+        },
+        changed: (mediumId) => story.push(`~${mediumId}`),
+        lookedAt: () => {
+          looks += 1;
+        },
+        left: (mediumId) => {
+          plugged.delete(mediumId);
+          story.push(`-${mediumId}`);
+        },
+      },
+      never,
+    );
+  });
+  afterEach(async () => {
+    await provider.dispose();
+    machine[Symbol.dispose]();
+    rmSync(mountDirectory, { recursive: true, force: true });
+  });
+
+  const addStick = (): string => {
+    machine.addDevice('sdb', '8:16', { ID_FS_USAGE: '' });
+    return machine.addDevice('sdb1', '8:17');
+  };
+  const stick = async (): Promise<PluggedMedium> => {
+    units.plug(UNIT, addStick());
+    return eventually(() => {
+      const medium = plugged.get('1-sdb1');
+      expect(medium).toBeDefined();
+      return medium as PluggedMedium;
+    });
+  };
+  /** Mounting as systemd does it: the mount point is there and in mountinfo. */
+  const mountsWell = (): void => {
+    units.onMount = async ({ where, what }) => {
+      mkdirSync(where, { recursive: true });
+      machine.mount('8:17', where, what);
+    };
+  };
+
+  it('tells of a stick that comes and goes', async () => {
+    const medium = await stick();
+    expect(medium).toMatchObject({ label: 'sdb1', layout: 'medium' });
+    machine.removeDevice('sdb1');
+    units.unplug(UNIT);
+    expect(story).toEqual(['+1-sdb1', '-1-sdb1']);
+  });
+
+  it('has looked at all that was there once each unit was asked about, and not before', async () => {
+    expect(provider.isLookedAt?.()).toBe(false);
+    units.putQuietly(UNIT, addStick());
+    units.send({ kind: 'resync' });
+    expect(provider.isLookedAt?.()).toBe(false);
+    await eventually(() => expect(provider.isLookedAt?.()).toBe(true));
+    expect(story).toEqual(['+1-sdb1']);
+    await provider.rescan(never);
+    expect(looks).toBe(1);
+  });
+
+  it('has not looked at all while a unit gives no answer, and goes without it after three tries', async () => {
+    const path = addStick();
+    let tries = 0;
+    const ask = units.unitProperty;
+    Object.assign(units, {
+      unitProperty: async (...args: Parameters<typeof ask>) => {
+        tries += 1;
+        if (tries <= 4) throw new Error('no answer');
+        return ask(...args);
+      },
+    });
+    units.putQuietly(UNIT, path);
+    units.send({ kind: 'resync' });
+    await eventually(() => expect(looks).toBe(1));
+    expect(tries).toBeLessThan(3);
+    expect(provider.isLookedAt?.()).toBe(false);
+    await eventually(() => expect(provider.isLookedAt?.()).toBe(true));
+    expect(tries).toBeGreaterThanOrEqual(3);
+    await eventually(() => expect(plugged.has('1-sdb1')).toBe(true));
+  });
+
+  it('knows the mounts of a stick as a whole among all others', async () => {
+    const medium = await stick();
+    const entry = {
+      device: '8:17',
+      root: '/',
+      mountPoint: '/mnt/a',
+      type: 'vfat',
+      source: '/dev/sdb1',
+      superOptions: [],
+    };
+    const mounts = [
+      { ...entry, device: '8:1', source: '/dev/sda1', mountPoint: '/' },
+      { ...entry, source: '/dev/disk/by-label/x' },
+      { ...entry, root: '/part', mountPoint: '/mnt/part' },
+      { ...entry, device: '0:40', mountPoint: '/mnt/b' },
+    ];
+    expect(medium.mountPoints?.(mounts)).toEqual(['/mnt/a', '/mnt/b']);
+  });
+
+  it('loads a device that nothing marks when somebody names it, and forgets it when it is gone', async () => {
+    const drive = () => machine.addDevice('sdb', '8:16', { STICKPIN_MEDIUM: '0' });
+    units.plug('dev-sdb.device', drive());
+    expect(await provider.load?.('/dev/sdb', never)).toBe('sdb');
+    expect(story).toEqual(['+1-sdb']);
+    await provider.rescan(never);
+    expect(story).toEqual(['+1-sdb']);
+    expect(await provider.load?.('/dev/sdb', never)).toBe('sdb');
+    expect(story.splice(1)).toEqual(['~1-sdb']);
+    machine.removeDevice('sdb');
+    units.unplug('dev-sdb.device');
+    await eventually(() => expect(story).toEqual(['+1-sdb', '-1-sdb']));
+    units.plug('dev-sdb.device', drive());
+    await provider.rescan(never);
+    expect(story).toEqual(['+1-sdb', '-1-sdb']);
+  });
+
+  it('loads no disk of the system, none of fstab, and nothing without a filesystem', async () => {
+    units.plug('dev-sda.device', machine.addDevice('sda', '8:0', { STICKPIN_MEDIUM: '0' }));
+    machine.mount('8:0', '/', '/dev/sda');
+    units.plug('dev-sdc.device', machine.addDevice('sdc', '8:32', { STICKPIN_MEDIUM: '0' }));
+    machine.setFstab('UUID=UUID-sdc /data ext4 defaults 0 0\n');
+    units.plug('dev-sdd.device', machine.addDevice('sdd', '8:48', { ID_FS_USAGE: 'raid' }));
+    for (const [path, why] of [
+      ['/dev/sda', /left alone: the system itself/],
+      ['/dev/sdc', /left alone: .*fstab/],
+      ['/dev/sdd', /has no filesystem/],
+      ['/dev/sdz', /no block device that systemd knows/],
+    ] as const) {
+      await expect(provider.load?.(path, never)).rejects.toMatchObject({
+        code: 'media/load',
+        disposition: 'reject',
+        message: expect.stringMatching(why),
+      });
+    }
+    expect(await provider.load?.('/mnt/share', never)).toBeUndefined();
+    expect(story).toEqual([]);
+  });
+
+  it('finds what was plugged in before', async () => {
+    units.putQuietly(UNIT, addStick());
+    units.send({ kind: 'resync' });
+    await eventually(() => expect(story).toEqual(['+1-sdb1']));
+  });
+
+  it('looks again by itself at what could not be looked at', async () => {
+    const ask = units.unitProperty;
+    let isDown = true;
+    units.unitProperty = async (...question) => {
+      if (isDown) throw new Error('no answer');
+      return ask(...question);
+    };
+    units.plug(UNIT, addStick());
+    await eventually(() => expect(log.lines.filter(({ level }) => level === 'warn')).toHaveLength(1));
+    isDown = false;
+    await eventually(() => expect(story).toEqual(['+1-sdb1']));
+  });
+
+  it('finds after a gap what came and what went', async () => {
+    await stick();
+    machine.removeDevice('sdb1');
+    machine.removeDevice('sdb');
+    units.putQuietly('dev-sdc.device', machine.addDevice('sdc', '8:32'));
+    units.send({ kind: 'resync' });
+    await eventually(() => expect([...plugged.keys()]).toEqual(['2-sdc']));
+  });
+
+  it('gives the same stick another id when it is plugged in again', async () => {
+    await stick();
+    machine.removeDevice('sdb1');
+    machine.removeDevice('sdb');
+    units.unplug(UNIT);
+    units.plug(UNIT, addStick());
+    await eventually(() => expect(story).toEqual(['+1-sdb1', '-1-sdb1', '+2-sdb1']));
+  });
+
+  it('tells a new stick behind a unit that stayed, whatever the event', async () => {
+    await stick();
+    machine.removeDevice('sdb1');
+    machine.removeDevice('sdb');
+    addStick();
+    units.send({ kind: 'changed', unit: UNIT });
+    await eventually(() => expect(story).toEqual(['+1-sdb1', '-1-sdb1', '+2-sdb1']));
+  });
+
+  it('reports one stick once, however many events there are', async () => {
+    await stick();
+    for (let count = 0; count < 5; count += 1) units.send({ kind: 'changed', unit: UNIT });
+    await provider.rescan(never);
+    expect(story).toEqual(['+1-sdb1']);
+  });
+
+  it('follows the alias of our rule to the drive behind it', async () => {
+    const path = machine.addDevice('sr0', '11:0', { ID_FS_USAGE: '' });
+    units.plug('dev-sr0.device', path);
+    await provider.rescan(never);
+    expect(story).toEqual([]);
+    machine.addDevice('sr0', '11:0', { ID_FS_TYPE: 'iso9660' });
+    units.send({ kind: 'new', unit: 'dev-stickpin-sr0.device' });
+    await eventually(() => expect(story).toEqual(['+2-sr0']));
+  });
+
+  it('waits for a device that is only expected', async () => {
+    units.plug(UNIT, addStick(), 'inactive');
+    await provider.rescan(never);
+    expect(story).toEqual([]);
+  });
+
+  it('asks nothing about terminals and links', async () => {
+    let asked = 0;
+    const { unitProperty } = units;
+    units.unitProperty = (...args) => {
+      asked += 1;
+      return unitProperty(...args);
+    };
+    for (const unit of ['dev-ttyS0.device', 'dev-disk-by\\x2duuid-1234.device', 'sys-devices-x-block-sdb.device']) {
+      units.plug(unit, '/sys/class/block/x');
+    }
+    await provider.rescan(never);
+    expect(asked).toBe(0);
+  });
+
+  it('says once why it leaves a disk alone', async () => {
+    machine.addDevice('sda', '8:0', { ID_FS_USAGE: '' });
+    const path = machine.addDevice('sda1', '8:1');
+    machine.mount('8:1', '/', '/dev/sda1');
+    units.plug('dev-sda1.device', path);
+    await provider.rescan(never);
+    await provider.rescan(never);
+    expect(story).toEqual([]);
+    expect(log.lines.map(({ message }) => message)).toEqual(['sda1 is left alone: the system itself is on sda']);
+  });
+
+  it('goes on when a device can not be asked for', async () => {
+    units.plug(UNIT, addStick());
+    const failing = units.unitProperty;
+    units.unitProperty = async () => {
+      throw new Error('bus trouble');
+    };
+    units.send({ kind: 'changed', unit: UNIT });
+    await eventually(() => expect(log.lines.at(-1)).toMatchObject({ level: 'warn', fields: { unit: UNIT } }));
+    units.unitProperty = failing;
+    await provider.rescan(never);
+    expect([...plugged.keys()]).toEqual(['1-sdb1']);
+  });
+
+  describe('mounting', () => {
+    it('mounts read-only at a place of its own', async () => {
+      mountsWell();
+      const medium = await stick();
+      const where = join(mountDirectory, '1-sdb1');
+      expect(await medium.mount(never)).toBe(where);
+      expect(units.mounts).toEqual([
+        {
+          unit: expect.stringMatching(/-1\\x2dsdb1\.mount$/),
+          description: 'Medium sdb1',
+          what: '/dev/sdb1',
+          where,
+          type: 'vfat',
+          options: 'ro,nosuid,nodev,noexec,nosymfollow,errors=remount-ro,uid=0,gid=0,fmask=0177,dmask=0077',
+        },
+      ]);
+      await medium.release();
+      expect(units.stopped).toEqual([units.mounts[0]?.unit]);
+    });
+
+    it('mounts once, and finds its own mount after a restart', async () => {
+      mountsWell();
+      const medium = await stick();
+      const where = await medium.mount(never);
+      expect(await medium.mount(never)).toBe(where);
+      expect(units.mounts).toHaveLength(1);
+    });
+
+    it('reads a stick where somebody else mounted it, and leaves that mount alone', async () => {
+      const elsewhere = join(mountDirectory, 'elsewhere');
+      mkdirSync(elsewhere);
+      const medium = await stick();
+      machine.mount('8:17', '/not/readable', '/dev/sdb1');
+      machine.mount('8:17', elsewhere, '/dev/sdb1');
+      machine.mount('8:17', '/part/of/it', '/dev/sdb1', '/sub');
+      expect(await medium.mount(never)).toBe(elsewhere);
+      await medium.release();
+      expect(units.mounts).toEqual([]);
+      expect(units.stopped).toEqual([]);
+    });
+
+    it('says what to do about a filesystem that can not be mounted', async () => {
+      units.onMount = async () => {
+        throw new Error('ended with "failed"');
+      };
+      const medium = await stick();
+      await expect(medium.mount(never)).rejects.toMatchObject({
+        code: 'media/mount',
+        message: expect.stringMatching(/\/dev\/sdb1 \(vfat\).*ended with "failed".*journalctl -u/),
+      });
+    });
+
+    it('does not believe a mount that is not there', async () => {
+      const medium = await stick();
+      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/mount' });
+    });
+
+    it('lets nobody but root into the folder of the mounts, also one that was made otherwise', async () => {
+      const mode = () => (statSync(mountDirectory).mode & 0o777).toString(8);
+      expect(mode()).toBe('700');
+      chmodSync(mountDirectory, 0o755);
+      mountsWell();
+      await (await stick()).mount(never);
+      expect(mode()).toBe('700');
+    });
+
+    describe('a filesystem that panics at an error', () => {
+      const addExt4 = async (): Promise<PluggedMedium> => {
+        units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'ext4' }));
+        return eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
+      };
+      const where = () => join(mountDirectory, '1-sdb');
+      const mountsSafely = (): void => {
+        units.onMount = async () => {
+          machine.mount('8:16', where(), '/dev/sdb');
+          machine.setExt4Options('sdb', ['ro', 'errors=remount-ro']);
+        };
+      };
+
+      it('is not read where somebody else mounted it so, since its superblock asks for it', async () => {
+        machine.setExt4Options('sdb', ['rw', 'errors=panic']);
+        const medium = await addExt4();
+        // It is not even looked at, as the place shows, which can't be.
+        const elsewhere = join(mountDirectory, 'elsewhere');
+        machine.mount('8:16', elsewhere, '/dev/sdb');
+        await expect(medium.mount(never)).rejects.toMatchObject({
+          code: 'media/in-use',
+          message: expect.stringMatching(/sdb is mounted at .*elsewhere with errors=panic.*stickpin rescan/),
+        });
+        expect(units.stopped).toEqual([]);
+      });
+
+      it('is not read where nobody knows the options of an ext2', async () => {
+        units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'ext2' }));
+        const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
+        machine.mount('8:16', mountDirectory, '/dev/sdb');
+        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+        machine.setExt4Options('sdb', ['ro', 'errors=continue']);
+        expect(await medium.mount(never)).toBe(mountDirectory);
+      });
+
+      it('is not read where mountinfo tells of the option', async () => {
+        const medium = await stick();
+        const elsewhere = join(mountDirectory, 'elsewhere');
+        mkdirSync(elsewhere);
+        machine.mount('8:17', elsewhere, '/dev/sdb1', '/', 'ro,errors=panic');
+        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+      });
+
+      it('is mounted anew where an earlier version of stickpin mounted it', async () => {
+        const medium = await addExt4();
+        mkdirSync(where());
+        machine.mount('8:16', where(), '/dev/sdb');
+        machine.setExt4Options('sdb', ['ro', 'errors=panic']);
+        units.onStop = async () => machine.unmount(where());
+        mountsSafely();
+        expect(await medium.mount(never)).toBe(where());
+        expect([units.stopped, units.mounts.map(({ unit }) => unit)]).toEqual([
+          [units.mounts[0]?.unit],
+          [expect.stringContaining('.mount')],
+        ]);
+      });
+
+      it('is unmounted at once when the kernel kept other options than those asked for', async () => {
+        const medium = await addExt4();
+        mountsSafely();
+        const mountWell = units.onMount;
+        units.onMount = async (request) => {
+          await mountWell(request);
+          machine.setExt4Options('sdb', ['ro', 'errors=panic']);
+        };
+        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+        expect(units.stopped).toEqual([units.mounts[0]?.unit]);
+      });
+    });
+
+    it('takes a mount of its own away when the settings no longer allow its filesystem', async () => {
+      units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'xfs' }));
+      const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
+      const where = join(mountDirectory, '1-sdb');
+      machine.mount('8:16', where, '/dev/sdb');
+      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/filesystem' });
+      expect(units.stopped).toEqual([expect.stringMatching(/1\\x2dsdb\.mount$/)]);
+      expect(units.mounts).toEqual([]);
+    });
+
+    it('names the filesystems that it reads, and how others are allowed', async () => {
+      units.plug('dev-sdc.device', machine.addDevice('sdc', '8:32', { ID_FS_TYPE: 'xfs' }));
+      await eventually(() => expect(plugged.size).toBe(1));
+      const [xfs] = plugged.values();
+      await expect(xfs?.mount(never)).rejects.toMatchObject({
+        code: 'media/filesystem',
+        message:
+          'sdc has the filesystem xfs, which is not mounted unless the settings say so: copy the bundle to a medium with one of vfat, ext4, or set media.filesystems = ["vfat", "ext4", "xfs"] in /etc/stickpin/stickpin.toml',
+      });
+    });
+
+    it('says of a filesystem that can not be allowed which ones are read', async () => {
+      units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'hfsplus' }));
+      await eventually(() => expect(plugged.size).toBe(1));
+      await expect(plugged.get('1-sdb')?.mount(never)).rejects.toMatchObject({
+        code: 'media/filesystem',
+        message:
+          'sdb has the filesystem hfsplus, which stickpin does not mount: copy the bundle to a medium with one of vfat, ext4',
+      });
+    });
+
+    it('is gone when the stick was pulled, or swapped for another, before it was mounted', async () => {
+      const medium = await stick();
+      expect(await medium.isThere(never)).toBe(true);
+      units.onMount = async () => {
+        writeFileSync(join(machine.paths.sysRoot, 'devices/block/sdb/diskseq'), '9\n');
+        throw new Error('no such device');
+      };
+      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
+      expect(await medium.isThere(never)).toBe(false);
+      machine.removeDevice('sdb');
+      expect(await medium.isThere(never)).toBe(false);
+    });
+  });
+});

@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type DeviceVerdict, judgeDevice } from '../../../../src/media/device/device.ts';
+import { createFakeMachine, type FakeMachine } from '../../../support/fake-sysfs.ts';
+
+const never = new AbortController().signal;
+
+describe('judging a device', () => {
+  let machine: FakeMachine;
+  beforeEach(() => {
+    machine = createFakeMachine();
+    machine.addDevice('sda', '8:0', { STICKPIN_MEDIUM: '' });
+    machine.addDevice('sda2', '8:2');
+    machine.mount('8:2', '/', '/dev/sda2');
+  });
+  afterEach(() => machine[Symbol.dispose]());
+
+  const judge = (path: string): Promise<DeviceVerdict> => judgeDevice(path, machine.query, machine.paths, never);
+
+  it('takes a marked partition of another disk', async () => {
+    machine.addDevice('sdb', '8:16', { ID_FS_USAGE: '', ID_FS_TYPE: '' });
+    const path = machine.addDevice('sdb1', '8:17');
+    expect(await judge(path)).toEqual({
+      kind: 'medium',
+      device: {
+        name: 'sdb1',
+        node: '/dev/sdb1',
+        sysfsPath: path,
+        number: '8:17',
+        diskSeq: '2',
+        filesystem: 'vfat',
+        filesystemUuid: 'UUID-sdb1',
+      },
+    });
+  });
+
+  it('takes a bare disk', async () => {
+    expect(await judge(machine.addDevice('sdb', '8:16'))).toMatchObject({ kind: 'medium', device: { name: 'sdb' } });
+  });
+
+  it('leaves alone what no rule of ours marked', async () => {
+    expect(await judge(machine.addDevice('sdb', '8:16', { STICKPIN_MEDIUM: '' }))).toEqual({ kind: 'other' });
+  });
+
+  it.each([
+    ['swap', { ID_FS_USAGE: 'other', ID_FS_TYPE: 'swap' }],
+    ['a RAID member', { ID_FS_USAGE: 'raid', ID_FS_TYPE: 'linux_raid_member' }],
+    ['an encrypted volume', { ID_FS_USAGE: 'crypto', ID_FS_TYPE: 'crypto_LUKS' }],
+  ])('leaves %s alone', async (_what, properties) => {
+    expect(await judge(machine.addDevice('sdb', '8:16', properties))).toEqual({ kind: 'other' });
+  });
+
+  it('refuses every partition of the disk that carries the root', async () => {
+    const verdict = await judge(machine.addDevice('sda3', '8:3'));
+    expect(verdict).toEqual({ kind: 'refused', name: 'sda3', reason: 'the system itself is on sda' });
+  });
+
+  it('finds the disk of the root below device-mapper', async () => {
+    machine.addDevice('sdc', '8:32', { STICKPIN_MEDIUM: '' });
+    machine.addDevice('sdc3', '8:35', { ID_FS_USAGE: 'raid' });
+    machine.addDevice('dm-0', '254:0');
+    machine.stack('dm-0', 'sdc3');
+    machine.mount('254:0', '/var', '/dev/mapper/vg-var');
+    const verdict = await judge(machine.addDevice('sdc1', '8:33'));
+    expect(verdict).toMatchObject({ kind: 'refused', reason: 'the system itself is on sdc' });
+  });
+
+  it('finds the disk of a root with a device number of its own by its source', async () => {
+    machine.addDevice('sdd', '8:48', { STICKPIN_MEDIUM: '' });
+    machine.addDevice('sdd1', '8:49');
+    machine.mount('0:33', '/usr', '/dev/sdd1');
+    const verdict = await judge(machine.addDevice('sdd2', '8:50'));
+    expect(verdict).toMatchObject({ kind: 'refused', reason: 'the system itself is on sdd' });
+  });
+
+  it('refuses what fstab names', async () => {
+    machine.setFstab('UUID=uuid-sdb /data auto nofail 0 0\n');
+    const verdict = await judge(machine.addDevice('sdb', '8:16'));
+    expect(verdict).toMatchObject({ kind: 'refused', reason: expect.stringContaining('fstab') });
+  });
+
+  it('refuses what device-mapper uses', async () => {
+    const path = machine.addDevice('sdb', '8:16');
+    machine.addDevice('dm-1', '254:1');
+    machine.stack('dm-1', 'sdb');
+    expect(await judge(path)).toMatchObject({ kind: 'refused' });
+  });
+
+  it('takes a hybrid ISO once, as the whole disk', async () => {
+    const disk = machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'iso9660' });
+    const partition = machine.addDevice('sdb1', '8:17', { ID_FS_TYPE: 'iso9660' });
+    expect(await judge(disk)).toMatchObject({ kind: 'medium' });
+    expect(await judge(partition)).toEqual({ kind: 'other' });
+  });
+
+  it('is nothing when it went away meanwhile', async () => {
+    expect(await judge('/sys/devices/block/gone')).toEqual({ kind: 'other' });
+  });
+});

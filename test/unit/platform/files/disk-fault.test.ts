@@ -1,0 +1,46 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { diskFaultMessage, diskFaultOf, glanceAtDisk, probeDisk } from '../../../../src/platform/files/disk-fault.ts';
+
+const failure = (code: string, cause?: unknown) => Object.assign(new Error(code, { cause }), { code });
+
+describe('disk faults', () => {
+  it.each([
+    ['ENOSPC', 'full'],
+    ['SQLITE_FULL', 'full'],
+    ['EDQUOT', 'quota'],
+    ['EROFS', 'read-only'],
+    ['EACCES', undefined],
+    ['SQLITE_CORRUPT', undefined],
+  ])('%s is %s', (code, fault) => {
+    expect(diskFaultOf(failure(code))).toBe(fault);
+    expect(diskFaultOf(failure('store/blob', failure(code)))).toBe(fault);
+  });
+
+  it('is nothing where nothing was thrown', () => {
+    expect(diskFaultOf(undefined)).toBeUndefined();
+  });
+
+  it('names the path, why it takes no writes, and what to do', () => {
+    expect(diskFaultMessage('/var/lib/stickpin', 'full')).toMatch(/^\/var\/lib\/stickpin .* full .*make room on it$/);
+    expect(diskFaultMessage('/var/lib/stickpin', 'quota')).toMatch(/quota .*make room or raise the quota$/);
+    expect(diskFaultMessage('/var/lib/stickpin', 'read-only')).toMatch(/read-only.*remount it writable$/);
+  });
+
+  it('finds nothing wrong with a directory that takes writes, and leaves nothing there', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'stickpin-probe-'));
+    try {
+      expect(probeDisk(directory)).toBeUndefined();
+      expect(glanceAtDisk(directory)).toBeUndefined();
+      expect(readdirSync(directory)).toEqual([]);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it('has no word on a directory that is not there', () => {
+    expect([probeDisk('/nowhere/at/all'), glanceAtDisk('/nowhere/at/all')]).toEqual([undefined, undefined]);
+  });
+});

@@ -1,0 +1,162 @@
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { chmod } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  holdBelow,
+  holdFolder,
+  holdWithoutLinks,
+  shareFolder,
+  withFolder,
+} from '../../../../src/platform/files/held-folder.ts';
+
+let base: string;
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), 'stickpin-held-'));
+});
+afterEach(() => {
+  expect(heldBelow(base)).toEqual([]);
+  rmSync(base, { recursive: true, force: true });
+});
+
+/** What this process holds open below a folder. */
+function heldBelow(path: string): string[] {
+  return readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${fd}`);
+      return target.startsWith(path) ? [target] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const put = (path: string, content = path): string => {
+  const at = join(base, path);
+  mkdirSync(join(at, '..'), { recursive: true });
+  writeFileSync(at, content);
+  return at;
+};
+
+describe('a folder that is held', () => {
+  it('stays the same one when it is renamed and a link stands in its place', async () => {
+    put('a/file', 'right');
+    put('elsewhere/file', 'secret');
+    await withFolder(holdFolder(join(base, 'a')), async (folder) => {
+      renameSync(join(base, 'a'), join(base, 'b'));
+      symlinkSync(join(base, 'elsewhere'), join(base, 'a'));
+      const file = await folder.openFile('file');
+      expect(await file.readFile('utf8')).toBe('right');
+      await file.close();
+      expect(await folder.names(10)).toEqual(['file']);
+      expect((await folder.stat('file')).size).toBe(5);
+    });
+  });
+
+  it('opens no link, and names the path that people know', async () => {
+    put('a/b/file');
+    symlinkSync('b', join(base, 'a/folder'));
+    symlinkSync('b/file', join(base, 'a/file'));
+    await withFolder(holdFolder(join(base, 'a')), async (folder) => {
+      await expect(folder.openFolder('folder')).rejects.toMatchObject({ code: 'ENOTDIR' });
+      await expect(folder.openFile('file')).rejects.toMatchObject({ code: 'ELOOP' });
+      await expect(folder.openFile('none')).rejects.toThrow(join(base, 'a/none'));
+      for (const name of ['b/file', '', '/etc'])
+        await expect(folder.stat(name)).rejects.toMatchObject({ code: 'ENOENT' });
+    });
+  });
+
+  it('is closed when the calls under way are over, and refuses later ones', async () => {
+    put('a/file');
+    const folder = await holdFolder(join(base, 'a'));
+    const under = Promise.all(Array.from({ length: 20 }, () => folder.stat('file')));
+    const closed = folder.close();
+    await expect(folder.stat('file')).rejects.toMatchObject({ code: 'ESTALE' });
+    expect(await under).toHaveLength(20);
+    await closed;
+    await folder.close();
+  });
+
+  it('is reached name by name', async () => {
+    put('a/b/c/file');
+    await withFolder(holdFolder(base), async (root) => {
+      await withFolder(holdBelow(root, ['a', 'b', 'c']), async (folder) => {
+        expect([folder.path, await folder.names(1)]).toEqual([join(base, 'a/b/c'), ['file']]);
+      });
+      renameSync(join(base, 'a/b'), join(base, 'a/x'));
+      symlinkSync('x', join(base, 'a/b'));
+      await expect(holdBelow(root, ['a', 'b', 'c'])).rejects.toMatchObject({ code: 'ENOTDIR' });
+    });
+  });
+});
+
+describe('the way to a medium', () => {
+  const namesAt = (path: string) => withFolder(holdWithoutLinks(join(base, path)), (folder) => folder.names(10));
+
+  it('may lead over links that only root could have made', async () => {
+    put('a/b/file');
+    symlinkSync(join(base, 'a'), join(base, 'absolute'));
+    symlinkSync('../a', join(base, 'a/relative'));
+    expect(await namesAt('absolute/b')).toEqual(['file']);
+    expect(await namesAt('a/relative/b')).toEqual(['file']);
+    symlinkSync('loop', join(base, 'loop'));
+    await expect(namesAt('loop')).rejects.toMatchObject({ code: 'ELOOP' });
+    await expect(namesAt('none')).rejects.toMatchObject({ code: 'ENOENT' });
+    await expect(namesAt('a/b/file')).rejects.toMatchObject({ code: 'ENOTDIR' });
+  });
+
+  it('leads over no link in a folder that others may write', async () => {
+    put('a/file');
+    mkdirSync(join(base, 'open'));
+    symlinkSync('../a', join(base, 'open/link'));
+    expect(await namesAt('open/link')).toEqual(['file']);
+    await chmod(join(base, 'open'), 0o777);
+    await expect(namesAt('open/link')).rejects.toMatchObject({ code: 'ENOTDIR' });
+    // In a folder as /tmp nobody replaces what is another's.
+    await chmod(join(base, 'open'), 0o1777);
+    expect(await namesAt('open/link')).toEqual(['file']);
+  });
+
+  it.runIf(process.getuid?.() === 0)("leads over no link in a user's folder", async () => {
+    put('a/file');
+    mkdirSync(join(base, 'home'));
+    symlinkSync('../a', join(base, 'home/link'));
+    chownSync(join(base, 'home'), 65_534, 65_534);
+    await expect(namesAt('home/link')).rejects.toMatchObject({ code: 'ENOTDIR' });
+  });
+});
+
+describe('a folder that is shared', () => {
+  it('is opened once for all at a time, closed after the last, and opened anew', async () => {
+    let opened = 0;
+    put('a/file');
+    const use = shareFolder(() => {
+      opened += 1;
+      return holdFolder(join(base, 'a'));
+    });
+    const names = () => use(async (folder) => folder?.names(1));
+    expect(await use(() => Promise.all([names(), names()]))).toEqual([['file'], ['file']]);
+    expect([opened, heldBelow(base)]).toEqual([1, []]);
+    expect([await names(), opened]).toEqual([['file'], 2]);
+  });
+
+  it('is looked for again when it was not there, or could not be opened', async () => {
+    const answers = [async () => undefined, () => Promise.reject(new Error('bad')), () => holdFolder(base)];
+    const use = shareFolder(() => answers.shift()?.() ?? expect.unreachable());
+    const isThere = () => use(async (folder) => folder !== undefined);
+    expect(await isThere()).toBe(false);
+    await expect(isThere()).rejects.toThrow('bad');
+    expect(await isThere()).toBe(true);
+  });
+});

@@ -1,0 +1,62 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { clip, oneLine, plainDocument, plainLines, plainText, terminalText } from '../../../src/platform/plain-text.ts';
+
+const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+/** Any UTF-16, lone surrogates included, with much of what must go. */
+const anyText = fc
+  .array(
+    fc.oneof(
+      fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)),
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom(
+        '\u202e',
+        '\u2066',
+        '\u200b',
+        '\u2028',
+        '\u2029',
+        '\u001b[2J',
+        '\u009b',
+        '\u00ad',
+        '\ufeff',
+        '\ud800',
+        '\u{e0041}',
+      ),
+    ),
+  )
+  .map((parts) => parts.join(''));
+
+describe('text from outside', () => {
+  it('has no control, format or separator characters and no lone surrogates in it, whatever came', () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        for (const plain of [plainText(text), oneLine(text), clip(oneLine(text), 20)]) {
+          expect(plain).not.toMatch(FORBIDDEN);
+        }
+        expect(plainText(plainText(text))).toBe(plainText(text));
+        expect(oneLine(oneLine(text))).toBe(oneLine(text));
+      }),
+    );
+  });
+
+  it('keeps its letters, its blanks in plain text, and line ends where they are asked for', () => {
+    expect(plainText('a  b\u202egpj.exe\u2028c\u001b[31md')).toBe('a  bgpj.exe c [31md');
+    expect(oneLine(' Müll  \r\n\u200b 日本語 \u0007')).toBe('Müll 日本語');
+    expect(plainLines('one\u202e\ntwo\u0085')).toBe('one\ntwo ');
+  });
+
+  it('cuts no character in two', () => {
+    expect(clip('ab😀cd', 4)).toBe('ab…');
+    expect(clip('ab😀cd', 5)).toBe('ab😀…');
+  });
+
+  it('leaves line ends and sequences of our own to a terminal, and nothing else', () => {
+    expect(terminalText('\r\u001b[Kdone\n')).toBe('\r\u001b[Kdone\n');
+    expect(terminalText('{"a":"\u202e\u009b2J\u2028"}')).toBe('{"a":" 2J "}');
+  });
+
+  it('is cleaned anywhere in a document', () => {
+    const dirty = { a: ['x\u202ey', { b: 'c\u0000d', n: 1, u: undefined }], z: null };
+    expect(plainDocument(dirty)).toEqual({ a: ['xy', { b: 'c d', n: 1, u: undefined }], z: null });
+  });
+});

@@ -1,0 +1,147 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { createCriObserver } from '../../../../src/runtime/cri/observe.ts';
+import { pullError } from '../../../../src/runtime/cri/runtime-error.ts';
+import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
+
+const IMAGE = { imageId: 'i1', repoTags: [], repoDigests: ['quay.io/a@sha256:1'], pinned: true };
+const SOCKET = '/run/crio/crio.sock';
+const signal = new AbortController().signal;
+
+type Name = 'status' | 'version' | 'listImages' | 'imageFilesystemPath' | 'rendered';
+
+let clock: VirtualClock;
+/** Errors that each call still throws, in order; `always` is thrown for ever. */
+let failures: Partial<Record<Name, { readonly error: Error; left: number }>>;
+let calls: Name[];
+let stoppingUnit: string | undefined;
+let observe: ReturnType<typeof createCriObserver>;
+
+beforeEach(() => {
+  clock = createVirtualClock();
+  failures = {};
+  stoppingUnit = undefined;
+  calls = [];
+  const answer = async <T>(name: Name, value: T): Promise<T> => {
+    calls.push(name);
+    const failure = failures[name];
+    if (failure === undefined || failure.left === 0) return value;
+    failure.left -= 1;
+    throw failure.error;
+  };
+  observe = createCriObserver({
+    cri: {
+      socketPath: SOCKET,
+      status: () => answer('status', undefined),
+      version: () => answer('version', 'cri-o 1.36.3'),
+      listImages: () => answer('listImages', [IMAGE]),
+      imageFilesystemPath: () => answer('imageFilesystemPath', '/'),
+    },
+    stop: { unit: () => stoppingUnit },
+    traits: { title: 'CRI-O', layerStorage: 'unpacked', mirrorsTakeEffect: 'late' },
+    timeoutMs: 15_000,
+    clock,
+    rendered: () => answer('rendered', { renderedPins: ['quay.io/a@sha256:1'], renderedMirrors: [] }),
+  });
+});
+
+const fails = (name: Name, left = Number.POSITIVE_INFINITY, error: Error = lstat(name)) => {
+  failures[name] = { error, left };
+};
+const lstat = (name: string) =>
+  pullError('runtime/pull-failed', `${name} on ${SOCKET} failed: lstat .tmp-images.json7: no such file or directory`);
+const observed = async () => {
+  const observation = observe(signal);
+  await clock.advance(1_000);
+  return observation;
+};
+const counted = (name: Name) => calls.filter((call) => call === name).length;
+
+describe('an observation over CRI', () => {
+  it.each<Name>(['status', 'version', 'listImages', 'imageFilesystemPath', 'rendered'])(
+    'tries %s again, so that a failure that passes is not noticed',
+    async (name) => {
+      const whole = await observed();
+      expect(whole).toMatchObject({ kind: 'reachable', name: 'cri-o 1.36.3', images: [IMAGE] });
+      fails(name, 1);
+      expect(await observed()).toMatchObject({ ...whole, filesystem: { path: '/' } });
+    },
+  );
+
+  it('takes the runtime for dead when Status goes on failing, whatever else answers', async () => {
+    fails('status');
+    expect(await observed()).toMatchObject({ kind: 'unreachable', reason: expect.stringContaining('lstat') });
+    expect(counted('status')).toBe(4);
+  });
+
+  it('does not ask again where nothing answers', async () => {
+    for (const name of ['status', 'version', 'listImages', 'imageFilesystemPath', 'rendered'] as const)
+      fails(name, Number.POSITIVE_INFINITY, pullError('runtime/unreachable', 'connect ENOENT'));
+    expect(await observed()).toEqual({ kind: 'unreachable', reason: `nothing answers on ${SOCKET}` });
+    expect(calls).toHaveLength(5);
+  });
+
+  it('calls a runtime that lists no images alive, by its name', async () => {
+    fails('listImages');
+    expect(await observed()).toMatchObject({
+      kind: 'unlisted',
+      name: 'cri-o 1.36.3',
+      reason: expect.stringContaining('listImages on /run/crio/crio.sock failed: lstat'),
+    });
+    fails('listImages', Number.POSITIVE_INFINITY, pullError('runtime/unreachable', 'ListImages: Deadline exceeded'));
+    expect(await observed()).toMatchObject({ kind: 'unlisted', reason: expect.stringContaining('Deadline exceeded') });
+  });
+
+  it('goes by the last filesystem, name and rendering while they can not be asked for', async () => {
+    await observed();
+    calls = [];
+    for (const name of ['version', 'imageFilesystemPath', 'rendered'] as const) fails(name);
+    expect(await observed()).toMatchObject({
+      kind: 'reachable',
+      name: 'cri-o 1.36.3',
+      filesystem: { path: '/' },
+      renderedPins: ['quay.io/a@sha256:1'],
+    });
+    // Its path is known, so that no time is lost.
+    expect(counted('imageFilesystemPath')).toBe(1);
+  });
+
+  it('says that it knows neither filesystem nor version when they never could be asked for', async () => {
+    for (const name of ['version', 'imageFilesystemPath', 'rendered'] as const) fails(name);
+    expect(await observed()).toMatchObject({
+      kind: 'reachable',
+      name: 'CRI-O (version unknown)',
+      filesystem: undefined,
+      renderedPins: [],
+      images: [IMAGE],
+    });
+  });
+
+  it('forgets what it knew of a runtime that went away: another one may come', async () => {
+    await observed();
+    fails('status', 4);
+    expect((await observed()).kind).toBe('unreachable');
+    fails('version');
+    expect(await observed()).toMatchObject({ name: 'CRI-O (version unknown)' });
+  });
+
+  it('asks nothing of a runtime that is being stopped', async () => {
+    stoppingUnit = 'crio.service';
+    expect(await observed()).toEqual({
+      kind: 'unreachable',
+      reason: 'crio.service is being stopped',
+      stoppingUnit: 'crio.service',
+    });
+    expect(calls).toEqual([]);
+  });
+
+  it('throws what aborted it, and nothing else', async () => {
+    const stop = new AbortController();
+    fails('listImages');
+    const observation = observe(stop.signal);
+    observation.catch(() => undefined);
+    await clock.advance(150);
+    stop.abort(new AppError({ code: 'test/stop', message: 'stop', disposition: 'retry' }));
+    await expect(observation).rejects.toMatchObject({ code: 'test/stop' });
+  });
+});

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { createWalSync } from '../../../../src/store/database/wal-sync.ts';
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A disk that writes when it is told to. */
+function createDisk() {
+  const waiting: ((error?: Error) => void)[] = [];
+  return {
+    sync: () =>
+      new Promise<void>((resolve, reject) => {
+        waiting.push((error) => (error === undefined ? resolve() : reject(error)));
+      }),
+    runs: () => waiting.length,
+    async write(error?: Error) {
+      await turn();
+      waiting.shift()?.(error);
+      await turn();
+    },
+  };
+}
+
+function watched(settled: Promise<void>) {
+  const seen: { end: unknown } = { end: 'waits' };
+  settled.then(
+    () => {
+      seen.end = 'settled';
+    },
+    (error: Error) => {
+      seen.end = error.message;
+    },
+  );
+  return seen;
+}
+
+describe('the sync of a write-ahead log', () => {
+  it('begins with what an earlier process may have left', async () => {
+    const disk = createDisk();
+    const first = watched(createWalSync(disk.sync).settled());
+    await turn();
+    expect([first.end, disk.runs()]).toEqual(['waits', 1]);
+    await disk.write();
+    expect([first.end, disk.runs()]).toEqual(['settled', 0]);
+  });
+
+  it('is settled when a run is over that began after the commit', async () => {
+    const disk = createDisk();
+    const wal = createWalSync(disk.sync);
+    await turn();
+    wal.committed();
+    const seen = watched(wal.settled());
+    await disk.write();
+    expect(seen.end).toBe('waits');
+    await disk.write();
+    expect(seen.end).toBe('settled');
+    const again = watched(wal.settled());
+    await turn();
+    expect([again.end, disk.runs()]).toEqual(['settled', 0]);
+  });
+
+  it('tries once more what has failed, for each who asks', async () => {
+    const disk = createDisk();
+    const wal = createWalSync(disk.sync);
+    await disk.write(new Error('EMFILE'));
+    const first = watched(wal.settled());
+    await disk.write(new Error('EMFILE again'));
+    expect(first.end).toBe('EMFILE again');
+    const second = watched(wal.settled());
+    await turn();
+    expect([second.end, disk.runs()]).toEqual(['waits', 1]);
+    await disk.write();
+    expect([second.end, disk.runs()]).toEqual(['settled', 0]);
+  });
+});
