@@ -49,7 +49,7 @@ export function checkKeys(node: KeysOfNode, inForce: TrustReport | undefined): C
       return [
         ...findings,
         ...troubles,
-        ...(own.isBlind ? [] : [enough(trusted, node)]),
+        ...(own.revocationsUnreadable ? [] : [enough(trusted, node)]),
         ...(gone === '' ? [] : [ok(`revoked: ${gone}`)]),
         ...(await openParents(folder)),
       ];

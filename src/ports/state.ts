@@ -61,7 +61,7 @@ export interface StateStore {
    */
   rollBack(bundleId: BundleId, event: EventRow, next: { readonly bundleId: BundleId; readonly event: EventRow }): void;
   /** Whether stickpin brings the image of this reference: said before it is pulled, so that a crash loses nothing, and taken back if it fails. */
-  setBrought(reference: string, isBrought: boolean): void;
+  setPulledByUs(reference: string, isPulledByUs: boolean): void;
   /** Marks preloads as cancelled while `media` were plugged in; with `media` undefined they go on. */
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
   /** Replaces what was found bad of a bundle on media; no line of history. */

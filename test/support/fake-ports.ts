@@ -301,7 +301,7 @@ export interface FakeStore extends StateStore {
 
 function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   let bundles = initial;
-  let brought: ReadonlySet<string> = new Set();
+  let pulledByUs: ReadonlySet<string> = new Set();
   const change = (bundleId: string, fields: Partial<StoredBundle>) => {
     bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
   };
@@ -316,7 +316,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   const fake: FakeStore = {
     rows: [],
     fail: undefined,
-    load: () => storedState(bundles, { brought, verdicts, rotation }),
+    load: () => storedState(bundles, { pulledByUs, verdicts, rotation }),
     append: write,
     conditionWrites: 0,
     conditions: () => conditions,
@@ -374,10 +374,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       const { fail } = fake;
       return fail instanceof AppError && isDiskTrouble(fail) ? { code: fail.code, message: fail.message } : undefined;
     },
-    setBrought: (reference, isBrought) => {
+    setPulledByUs: (reference, isPulledByUs) => {
       if (fake.fail !== undefined) throw fake.fail;
-      const others = [...brought].filter((other) => other !== reference);
-      brought = new Set(isBrought ? [...others, reference] : others);
+      const others = [...pulledByUs].filter((other) => other !== reference);
+      pulledByUs = new Set(isPulledByUs ? [...others, reference] : others);
     },
     cancel: (bundleIds, during, event) => {
       write(event);
@@ -493,7 +493,7 @@ export function createFakeNode(
     ledgers: [],
     meter,
     statuses,
-    revocations: { keyIds: [], isBlind: false },
+    revocations: { keyIds: [], revocationsUnreadable: false },
     beforeRead: async () => undefined,
     onStatus: () => undefined,
     clockSynchronised: async () => true,

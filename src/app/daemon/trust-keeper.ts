@@ -106,7 +106,7 @@ export async function createTrustKeeper(
       log.warn({ messageId }, keyProblemLine(problem));
     }
     const names = keys.keys.map((key) => key.name).join(', ');
-    if (keys.isBlind) {
+    if (keys.revocationsUnreadable) {
       log.warn({ messageId: messageIds.revocationsUnreadable }, "No key is trusted while revocations can't be read");
     } else if (names === '') {
       log.warn({ messageId: messageIds.noKeys }, `No key is trusted: copy the factory's .pub file to ${folder}`);
@@ -125,12 +125,12 @@ export async function createTrustKeeper(
     return [...new Set(named)].filter((bundleId) => isApproved(bundleId, known)).sort();
   };
   const revocations = (): Revocations => {
-    const { revokedIds, isBlind } = keysNow();
+    const { revokedIds, revocationsUnreadable } = keysNow();
     const cause = causeOf(keysNow());
-    return { keyIds: [...revokedIds].sort(), isBlind, ...(cause !== undefined && { cause }) };
+    return { keyIds: [...revokedIds].sort(), revocationsUnreadable, ...(cause !== undefined && { cause }) };
   };
   const inForce = (): TrustInForce => {
-    const { keys, revoked, problems, isBlind, byFile, formsOf } = keysNow();
+    const { keys, revoked, problems, revocationsUnreadable, byFile, formsOf } = keysNow();
     const { rotation } = store.load();
     const ownKeys = new Set(own.keys.map(({ keyId }) => keyId));
     const stored = revocationsInForce(withSeen(memory.record(), rotation.revoked, clock.now()));
@@ -154,7 +154,7 @@ export async function createTrustKeeper(
         };
       }),
       problems: problems.map(keyProblemLine),
-      isBlind,
+      revocationsUnreadable,
       ...(cause !== undefined && { cause }),
     };
   };
@@ -167,11 +167,11 @@ export async function createTrustKeeper(
   /** Whether revocations that can't be read may still turn out to be readable in a moment. Told when it begins. */
   const awaits = (next: TrustedKeys): boolean => {
     const now = clock.monotonic();
-    if (!next.isBlind) {
+    if (!next.revocationsUnreadable) {
       blindSince = undefined;
       return false;
     }
-    if (blindSince === undefined && !own.isBlind) {
+    if (blindSince === undefined && !own.revocationsUnreadable) {
       const bad = next.problems.find(({ hidesRevocations }) => hidesRevocations);
       log.warn(
         { messageId: messageIds.keysChanged },
@@ -212,12 +212,12 @@ export async function createTrustKeeper(
         const next = await loadOwn(inner);
         if (call < takenCall) return;
         const isInGrace = awaits(next);
-        if (!isInGrace || own.isBlind) {
+        if (!isInGrace || own.revocationsUnreadable) {
           takenCall = call;
           take(next);
           taken();
         }
-        if (!next.isBlind || call !== calls) return;
+        if (!next.revocationsUnreadable || call !== calls) return;
         await clock.sleep(isInGrace ? REREAD_MS : REREAD_LATER_MS, inner);
         if (call !== calls) return;
       }

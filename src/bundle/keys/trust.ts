@@ -41,7 +41,7 @@ export interface TrustedKeys {
   /** The folder is there and was listed. */
   readonly isListed: boolean;
   /** A revocation may be hidden, so that nobody knows which key it means; `keys` is empty then. */
-  readonly isBlind: boolean;
+  readonly revocationsUnreadable: boolean;
   readonly problems: readonly KeyProblem[];
   /** Another text whenever keys, names or problems are others; equal for the same. */
   readonly revision: string;
@@ -94,15 +94,15 @@ interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListed' | 'p
 
 /** The keys that count: each published key once, under the first name, revoked ones left out; none while a revocation may be hidden. */
 function keysInForce({ published, revoked, problems, ...others }: KeySet): TrustedKeys {
-  const isBlind = problems.some(({ hidesRevocations }) => hidesRevocations);
+  const revocationsUnreadable = problems.some(({ hidesRevocations }) => hidesRevocations);
   const formsOf = new Map(asKnown(revoked, published).map((one) => [one.keyId, idsOf(one)]));
   const revokedIds = new Set([...formsOf.values()].flat());
   const kept = new Map<string, TrustedKey>();
-  for (const key of isBlind ? [] : published) {
+  for (const key of revocationsUnreadable ? [] : published) {
     if (!revokedIds.has(key.keyId) && !kept.has(key.keyId)) kept.set(key.keyId, key);
   }
   const keys = [...kept.values()];
-  const state = { keys, revoked: [...formsOf.keys()].sort(), isBlind, problems };
+  const state = { keys, revoked: [...formsOf.keys()].sort(), revocationsUnreadable, problems };
   const content = JSON.stringify({
     ...state,
     byFile: others.byFile,

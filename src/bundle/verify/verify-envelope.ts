@@ -76,7 +76,7 @@ function signerOf(of: EnvelopeSignature, keys: readonly TrustedKey[], covered: B
 }
 
 function noKey({ keys }: Trust) {
-  if (keys.isBlind) return unreadable(keys);
+  if (keys.revocationsUnreadable) return unreadable(keys);
   const bad = keys.problems.length === 0 ? '' : ` (${keys.problems.map((problem) => problem.message).join('; ')})`;
   return bundleError(
     'bundle/no-key',

@@ -38,10 +38,10 @@ export function withdrawalOf(
 function lostSignature(
   { signedBy, signerKeyIds }: StoredBundle,
   title: string,
-  { keyIds, isBlind, cause }: Revocations,
+  { keyIds, revocationsUnreadable, cause }: Revocations,
   threshold: number,
 ): Reason | undefined {
-  if (isBlind) {
+  if (revocationsUnreadable) {
     return {
       code: 'trust/blind',
       message: `${title} is not trusted while revocations can't be read, since its key may be revoked: ${cause ?? 'see stickpin doctor'}`,

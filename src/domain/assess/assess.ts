@@ -218,8 +218,8 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     ...seen,
     ...images,
     ...baseFacts,
-    atHand: supply.atHand,
-    isSpent: observed.spentBundles.includes(bundle.bundleId),
+    availableBlobs: supply.availableBlobs,
+    isExhaustedBundle: observed.exhaustedBundles.includes(bundle.bundleId),
     lastCarrier: observed.lastCarriers.get(bundle.bundleId),
     media: observed.media,
     isLooking: observed.isLooking === true,
@@ -270,7 +270,7 @@ function lackingOfBaseIn(
   const missing = absent
     .filter((image) => !online.has(image))
     .flatMap((image) => missingLayersOf(image, bundle, presentLayers));
-  const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.atHand.has(digest));
+  const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.availableBlobs.has(digest));
   return new Set(lacking.map(({ digest }) => digest));
 }
 
@@ -284,11 +284,11 @@ const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredI
 function isHeldByTagAlone(
   image: Image,
   images: ReadonlyMap<string, RuntimeImage> | undefined,
-  { pinnedInVain }: Observed,
+  { unenforcedPins }: Observed,
 ): boolean {
   const found = images?.get(image.reference);
   if (!image.pin || found === undefined || found.pinned || found.repoTags.length === 0) return false;
-  return pinnedInVain.includes(image.reference);
+  return unenforcedPins.includes(image.reference);
 }
 
 /** What takes pins away although they are rendered, as far as the bundle has any. */

@@ -25,9 +25,9 @@ export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles
   const withheld = new Set<Digest>();
   for (const { absentImages, pullableImages, onlineImages } of bundles) {
     const online = new Set(onlineImages);
-    const atHand = new Set(pullableImages.filter((image) => !online.has(image)));
+    const availableBlobs = new Set(pullableImages.filter((image) => !online.has(image)));
     for (const image of absentImages) {
-      if (!atHand.has(image) && !isBegunHere(image.reference, { running })) withheld.add(image.digest);
+      if (!availableBlobs.has(image) && !isBegunHere(image.reference, { running })) withheld.add(image.digest);
     }
   }
   return withheld;

@@ -56,7 +56,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
       ...readyEffects(assessment),
       ...assessment.life.effects,
     ],
-    ...(pulls !== undefined && { lineUp: pulls.lineUp }),
+    ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
     ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
     wakeAt: earliest(
       [

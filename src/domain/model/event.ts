@@ -2,17 +2,17 @@ import type { MessageKind } from '../../platform/message-ids.ts';
 import type { BundleId, Digest } from './digest.ts';
 
 /** Something that happened, told in one sentence, for the journal and for the history. */
-export interface News {
+export interface Event {
   /** Its MESSAGE_ID and catalog entry. */
   readonly kind: MessageKind;
   readonly level: 'info' | 'warn' | 'error';
   readonly message: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
-  /** Of the image, or of the blob where the news is about one. */
+  /** Of the image, or of the blob where the event is about one. */
   readonly digest?: Digest;
   /** The file of that blob on the medium, relative to its root. */
   readonly file?: string;
-  /** Reference of the image that the news is about. */
+  /** Reference of the image that the event is about. */
   readonly image?: string;
 }

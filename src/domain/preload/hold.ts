@@ -23,7 +23,7 @@ export interface BundleFacts {
   readonly pullableImages: readonly Image[];
   readonly presentLayers: ReadonlySet<Digest>;
   /** What any medium or the node's own disk has. */
-  readonly atHand: ReadonlySet<Digest>;
+  readonly availableBlobs: ReadonlySet<Digest>;
   /** How many layers that absent images need are left to the base and neither present nor offered by a medium. */
   readonly lackingOfBase: number;
   /** The base, if it was adopted. */
@@ -32,7 +32,7 @@ export interface BundleFacts {
   readonly carriers: readonly Carrier[];
   readonly failures: readonly TaskFailure[];
   /** Its media had no more to give in the last round. */
-  readonly isSpent: boolean;
+  readonly isExhaustedBundle: boolean;
   /** What is known to be damaged or lacking of it on the media that were seen. */
   readonly badBlobs: readonly BadBlob[];
   /** What carried it when it was last seen. */
@@ -157,11 +157,11 @@ function missingMessage(facts: BundleFacts): string {
 
 /** What is wanted of the stick with the rest, once one gave all it had, or a part of what is missing lies on this node. */
 function restMessage(facts: BundleFacts): string | undefined {
-  const { bundle, absentImages, presentLayers, atHand, isSpent, badBlobs } = facts;
+  const { bundle, absentImages, presentLayers, availableBlobs, isExhaustedBundle, badBlobs } = facts;
   const indexes = new Set(absentImages.flatMap((image) => image.layers));
   const needed = bundle.contents.layers.filter(({ digest }, at) => indexes.has(at) && !presentLayers.has(digest));
-  const lacking = needed.filter(({ digest }) => !atHand.has(digest));
-  const isIncomplete = isSpent || badBlobs.length > 0;
+  const lacking = needed.filter(({ digest }) => !availableBlobs.has(digest));
+  const isIncomplete = isExhaustedBundle || badBlobs.length > 0;
   if (lacking.length === 0 || (lacking.length === needed.length && !isIncomplete)) return undefined;
   const sizeBytes = lacking.reduce((sum, layer) => sum + layer.sizeBytes, 0);
   const total = bundle.contents.images.length;
@@ -169,8 +169,8 @@ function restMessage(facts: BundleFacts): string | undefined {
 }
 
 /** What none of the media has and the runtime has not got either. */
-function missingOnAll({ carriers, presentLayers, atHand }: BundleFacts): readonly MissingBlob[] {
-  const isHere = (digest: Digest) => presentLayers.has(digest) || atHand.has(digest);
+function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts): readonly MissingBlob[] {
+  const isHere = (digest: Digest) => presentLayers.has(digest) || availableBlobs.has(digest);
   const [first, ...others] = carriers.map(({ found }) => found.missing);
   const lackingElsewhere = others.map((missing) => new Set(missing.map((blob) => blob.digest)));
   const lacksToo = (digest: Digest) => lackingElsewhere.every((missing) => missing.has(digest));

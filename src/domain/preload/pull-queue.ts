@@ -10,7 +10,7 @@ export interface PlannedPull extends PullCandidate {
 }
 
 /** Pulls that run, and those that follow them until something else is decided. */
-export interface LineUp {
+export interface PullQueue {
   /** In the order in which they are to be started, as far as they fit. */
   readonly waiting: readonly PlannedPull[];
   readonly running: readonly PullCandidate[];
@@ -23,11 +23,11 @@ export interface LineUp {
 /** Pulls to start, and what is left when they run. */
 export interface PullStarts {
   readonly starts: readonly PullTask[];
-  readonly lineUp: LineUp;
+  readonly pullQueue: PullQueue;
 }
 
 /** What follows a pull that worked, without another look at the runtime: it has the layers now that the pull was to bring. */
-export function afterPull({ waiting, running, landed, parallel }: LineUp, reference: string): PullStarts {
+export function afterPull({ waiting, running, landed, parallel }: PullQueue, reference: string): PullStarts {
   const ended = running.filter((pull) => pull.reference === reference);
   const brought = ended.flatMap(({ missingLayers }) => missingLayers.map(({ digest }) => digest));
   return fill({
@@ -39,16 +39,16 @@ export function afterPull({ waiting, running, landed, parallel }: LineUp, refere
 }
 
 /** Starts as many as fit. */
-export function fill(lineUp: LineUp): PullStarts {
-  const starts = fittingPulls(lineUp);
-  if (starts.length === 0) return { starts: [], lineUp };
+export function fill(pullQueue: PullQueue): PullStarts {
+  const starts = fittingPulls(pullQueue);
+  if (starts.length === 0) return { starts: [], pullQueue };
   const started = new Set(starts);
   return {
     starts: starts.map(({ task }) => task),
-    lineUp: {
-      ...lineUp,
-      waiting: lineUp.waiting.filter((pull) => !started.has(pull)),
-      running: [...lineUp.running, ...starts],
+    pullQueue: {
+      ...pullQueue,
+      waiting: pullQueue.waiting.filter((pull) => !started.has(pull)),
+      running: [...pullQueue.running, ...starts],
     },
   };
 }

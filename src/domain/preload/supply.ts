@@ -6,7 +6,7 @@ import { parseReference } from '../model/reference.ts';
 /** What there is to pull from. */
 export interface Supply {
   /** Layers and image manifests on this node: on any plugged medium, or on its own disk. */
-  readonly atHand: ReadonlySet<Digest>;
+  readonly availableBlobs: ReadonlySet<Digest>;
   /** Bundles of which a plugged medium carries an envelope without blobs. */
   readonly envelopes: ReadonlySet<BundleId>;
 }
@@ -23,16 +23,16 @@ export interface ImageSupply {
 
 /** What all verified bundles that were found and the node's own disk offer together. A blob belongs to no bundle: its digest says what it is. */
 export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<Digest>): Supply {
-  const atHand = new Set(localBlobs);
+  const availableBlobs = new Set(localBlobs);
   const envelopes = new Set<BundleId>();
   for (const entry of found) {
     if (entry.kind !== 'verified') continue;
     if (entry.isEnvelope) envelopes.add(entry.bundle.bundleId);
     const missing = new Set(entry.missing.map((blob) => blob.digest));
     const { layers, images } = entry.bundle.contents;
-    for (const { digest } of [...layers, ...images]) if (!missing.has(digest)) atHand.add(digest);
+    for (const { digest } of [...layers, ...images]) if (!missing.has(digest)) availableBlobs.add(digest);
   }
-  return { atHand, envelopes };
+  return { availableBlobs, envelopes };
 }
 
 /**
@@ -47,13 +47,13 @@ export function supplyImages(
 ): ImageSupply {
   const layersOf = (image: Image) => image.layers.flatMap((index) => contents.layers[index] ?? []);
   const isAtHand = (image: Image) =>
-    supply.atHand.has(image.digest) &&
-    layersOf(image).every(({ digest }) => presentLayers.has(digest) || supply.atHand.has(digest));
+    supply.availableBlobs.has(image.digest) &&
+    layersOf(image).every(({ digest }) => presentLayers.has(digest) || supply.availableBlobs.has(digest));
   const isOnline = online && supply.envelopes.has(bundleId);
   if (!isOnline) {
     return { pullableImages: absentImages.filter(isAtHand), onlineImages: [], mirroredImages: contents.images };
   }
-  const hasSome = (image: Image) => layersOf(image).some(({ digest }) => supply.atHand.has(digest));
+  const hasSome = (image: Image) => layersOf(image).some(({ digest }) => supply.availableBlobs.has(digest));
   return {
     pullableImages: absentImages,
     onlineImages: absentImages.filter((image) => !isAtHand(image)),

@@ -151,9 +151,9 @@ function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
 }
 
 /** An image that goes by one name that we brought came with us, whatever its other names. */
-function foreignDigests(runtime: RuntimeObservation, { brought = new Set() }: Stored): ReadonlySet<string> {
+function foreignDigests(runtime: RuntimeObservation, { pulledByUs = new Set() }: Stored): ReadonlySet<string> {
   const images = runtime.kind === 'reachable' ? runtime.images : [];
-  const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => brought.has(name)));
+  const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => pulledByUs.has(name)));
   return new Set(foreign.flatMap(({ repoDigests }) => repoDigests.map((name) => name.slice(name.indexOf('@') + 1))));
 }
 

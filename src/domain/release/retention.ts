@@ -54,7 +54,7 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Lifecyc
 export function roomFor(
   next: StoredBundle,
   lacking: Room,
-  { bundles, brought = new Set() }: Stored,
+  { bundles, pulledByUs = new Set() }: Stored,
   policy: LifecyclePolicy,
 ): StoredBundle | undefined {
   if (!policy.makeRoom || !policy.removeImages) return undefined;
@@ -71,7 +71,7 @@ export function roomFor(
     roomOf(
       gone,
       keptBundles(bundles).filter((bundle) => !gone.includes(bundle)),
-      brought,
+      pulledByUs,
     );
   const all = freed(candidates);
   if (all.bytes < lacking.bytes || all.inodes < lacking.inodes) return undefined;
@@ -95,7 +95,7 @@ export interface ProtectedRelease {
 
 /** The releases that the settings keep for good, as far as they are on this node. */
 export function protectedReleases(
-  { bundles, brought = new Set() }: Stored,
+  { bundles, pulledByUs = new Set() }: Stored,
   policy: Pick<LifecyclePolicy, 'protect'>,
 ): readonly ProtectedRelease[] {
   const kept = keptBundles(bundles);
@@ -103,16 +103,16 @@ export function protectedReleases(
     .filter((bundle) => isProtected(bundle, policy))
     .map((bundle) => {
       const others = kept.filter((other) => other !== bundle);
-      return { bundle, ownBytes: roomOf([bundle], others, brought).bytes };
+      return { bundle, ownBytes: roomOf([bundle], others, pulledByUs).bytes };
     });
 }
 
 /** What the layers take that only `gone` has, as far as they came with us. */
-function roomOf(gone: readonly StoredBundle[], others: readonly StoredBundle[], brought: ReadonlySet<string>): Room {
+function roomOf(gone: readonly StoredBundle[], others: readonly StoredBundle[], pulledByUs: ReadonlySet<string>): Room {
   const staying = new Set<Digest>(
     [
       ...others.map((bundle) => layersOf(bundle, () => true)),
-      ...gone.map((bundle) => layersOf(bundle, (reference) => !brought.has(reference))),
+      ...gone.map((bundle) => layersOf(bundle, (reference) => !pulledByUs.has(reference))),
     ].flatMap((layers) => layers.map((layer) => layer.digest)),
   );
   const layers = gone.flatMap((bundle) => layersOf(bundle, () => true)).filter(({ digest }) => !staying.has(digest));
@@ -145,7 +145,7 @@ export function removableIds(
   bundle: StoredBundle,
   { images, ids, stored, unclaimed = [] }: RemovalContext,
 ): readonly string[] {
-  const { bundles, brought = new Set() } = stored;
+  const { bundles, pulledByUs = new Set() } = stored;
   if (!isRetired(bundle) || bundle.removeImages !== true || isBaseInNeed(bundle, bundles)) return [];
   const needed = new Set<string | undefined>([
     ...keptBundles(bundles).flatMap((kept) => [...componentsById(kept, ids).keys()]),
@@ -155,7 +155,7 @@ export function removableIds(
   return images
     .filter((image) => !image.pinned && !needed.has(image.imageId))
     .filter((image) => bundle.contents.images.some(({ reference }) => ids.of(reference) === image.imageId))
-    .filter((image) => isBrought(image, bundles, ids, brought))
+    .filter((image) => isPulledByUs(image, bundles, ids, pulledByUs))
     .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag)))
     .filter((image) => image.repoDigests.every((name) => ours.repositories.has(repositoryOf(name))))
     .map((image) => image.imageId);
@@ -175,19 +175,19 @@ export function withoutUsed(
   });
 }
 
-/** Every reference of ours that names the image was brought: one that was there before makes the image foreign, whatever its other names. */
-function isBrought(
+/** Every reference of ours that names the image was pulledByUs: one that was there before makes the image foreign, whatever its other names. */
+function isPulledByUs(
   { imageId }: RuntimeImage,
   bundles: readonly StoredBundle[],
   ids: ImageIds,
-  brought: ReadonlySet<string>,
+  pulledByUs: ReadonlySet<string>,
 ): boolean {
   const references = new Set(
     bundles
       .flatMap(({ contents }) => contents.images.map((image) => image.reference))
       .filter((name) => ids.of(name) === imageId),
   );
-  return references.size > 0 && [...references].every((reference) => brought.has(reference));
+  return references.size > 0 && [...references].every((reference) => pulledByUs.has(reference));
 }
 
 function namesOf(bundles: readonly StoredBundle[]) {

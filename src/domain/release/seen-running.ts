@@ -85,7 +85,7 @@ const NO_ACTIVATION = 0;
  * run from that one no more: what was added beside it, a test or what pulls images ahead, is no upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerLook): readonly Witness[] {
-  const own = exclusiveIds(bundle, stored.bundles, stored.brought ?? new Set(), ids);
+  const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
   const components = componentsById(bundle, ids);
   const current = currentRelease(stored.bundles, bundle.payload.name);
   const before = current && componentsById(current, ids);
@@ -108,7 +108,7 @@ function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: 
 function exclusiveIds(
   { bundleId, contents }: StoredBundle,
   bundles: readonly StoredBundle[],
-  brought: ReadonlySet<string>,
+  pulledByUs: ReadonlySet<string>,
   ids: ContainerLook['ids'],
 ): ReadonlySet<string> {
   const others = bundles.filter((other) => other.bundleId !== bundleId);
@@ -120,7 +120,7 @@ function exclusiveIds(
   return new Set(
     contents.images.flatMap(({ reference }) => {
       const id = ids.of(reference);
-      return id === undefined || shared.has(reference) || shared.has(id) || !brought.has(reference) ? [] : [id];
+      return id === undefined || shared.has(reference) || shared.has(id) || !pulledByUs.has(reference) ? [] : [id];
     }),
   );
 }

@@ -1,6 +1,6 @@
 import type { BundleAssessment } from '../assess/assess.ts';
 import { bundleTitle } from '../model/bundle.ts';
-import type { News } from '../model/event.ts';
+import type { Event } from '../model/event.ts';
 
 /** Told by a line of their own when they come. */
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
@@ -24,7 +24,7 @@ function isToldElsewhere(code: string): boolean {
 }
 
 /** A bundle some of whose images could not be pulled by quick tries: told once, until it is mended. */
-export function degradedNews(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): News[] {
+export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
   if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
   const message = `${bundleTitle(bundle.payload)} is degraded: ${degraded.message}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;
   return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message }];

@@ -5,13 +5,13 @@ import { runtimeAway } from '../assess/runtime-away.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { holdReason } from '../gates/unenforced-rules.ts';
 import { bundleTitle, trustedBy } from '../model/bundle.ts';
-import type { News } from '../model/event.ts';
+import type { Event } from '../model/event.ts';
 import type { Medium, Reason } from '../model/medium.ts';
 import { sourcesOf } from '../preload/supply.ts';
 import { isFolder, unmountedMessage } from '../state/last-carrier.ts';
 import type { Observed } from '../state/state.ts';
-import { degradedNews } from './degraded-events.ts';
-import { unclaimedNews } from './pin-events.ts';
+import { degradedEvents } from './degraded-events.ts';
+import { unclaimedEvents } from './pin-events.ts';
 
 /** What a round saw and concluded. */
 export interface Snapshot {
@@ -23,21 +23,21 @@ export interface Snapshot {
  * What changed from one round to the next that an operator would ask about. Before the first round nothing is known: bundles then are not
  * told again, media and faults are.
  */
-export function newsBetween(before: Snapshot | undefined, after: Snapshot): News[] {
+export function eventsBetween(before: Snapshot | undefined, after: Snapshot): Event[] {
   return [
-    ...runtimeNews(before, after),
-    ...pinNews(before, after),
-    ...unclaimedNews(before?.assessment, after.assessment),
-    ...mediaNews(before, after),
-    ...rejectionNews(before, after),
-    ...approvalNews(before, after),
-    ...missingNews(before, after),
-    ...(before === undefined ? [] : [...bundleNews(before, after), ...holdNews(before, after)]),
-    ...(before === undefined ? [] : noticeNews(before, after)),
+    ...runtimeEvents(before, after),
+    ...pinEvents(before, after),
+    ...unclaimedEvents(before?.assessment, after.assessment),
+    ...mediaEvents(before, after),
+    ...rejectionEvents(before, after),
+    ...approvalEvents(before, after),
+    ...missingEvents(before, after),
+    ...(before === undefined ? [] : [...bundleEvents(before, after), ...holdEvents(before, after)]),
+    ...(before === undefined ? [] : noticeEvents(before, after)),
   ];
 }
 
-function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
   const was = before?.observed.runtime;
   const is = observed.runtime;
   if (is.kind !== 'reachable') {
@@ -49,14 +49,14 @@ function runtimeNews(before: Snapshot | undefined, { observed }: Snapshot): News
     return [{ kind, level: 'warn', message: `${what} Preloads wait for it.` }];
   }
   const message = `The container runtime answers: ${is.name}`;
-  const back: News[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];
+  const back: Event[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];
   const tooOld = unsupportedReason(is);
   const isTold = tooOld === undefined || (was !== undefined && unsupportedReason(was)?.message === tooOld.message);
   return isTold ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: tooOld.message }];
 }
 
 /** A file that takes pins away is told when it shows up: at that time the runtime may not have read it, so that they still hold. */
-function pinNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+function pinEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
   const faultOf = (seen: Observed | undefined) =>
     seen?.runtime.kind === 'reachable' ? seen.runtime.pinFault?.message : undefined;
   const [was, is] = [faultOf(before?.observed), faultOf(observed)];
@@ -65,22 +65,22 @@ function pinNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
   return [{ kind: 'pinsHold', level: 'info', message: 'Nothing takes the pins of bundles away any more' }];
 }
 
-function mediaNews(before: Snapshot | undefined, { observed }: Snapshot): News[] {
+function mediaEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
   const media = before?.observed.media ?? [];
   const known = new Map(media.map((medium) => [medium.mediumId, medium.state]));
   const gone = media
     .filter((medium) => observed.media.every((other) => other.mediumId !== medium.mediumId))
-    .map((medium) => removalNews(medium, before?.assessment.bundles ?? [], observed));
+    .map((medium) => removalEvents(medium, before?.assessment.bundles ?? [], observed));
   return [
     ...gone,
     ...observed.media
       .filter((medium) => known.get(medium.mediumId) !== medium.state)
-      .flatMap((medium) => stateNews(medium)),
+      .flatMap((medium) => stateEvents(medium)),
   ];
 }
 
 /** A medium was pulled: while transfers wait for it, a person has something to do. What is held instead is told as that. */
-function removalNews(medium: Medium, bundles: readonly BundleAssessment[], { running }: Observed): News {
+function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Observed): Event {
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
   const cut = bundles.find(
@@ -96,7 +96,7 @@ function removalNews(medium: Medium, bundles: readonly BundleAssessment[], { run
   return { ...about, level: 'warn', message, bundleId: bundle.bundleId };
 }
 
-function stateNews(medium: Medium): News[] {
+function stateEvents(medium: Medium): Event[] {
   const { label, isDropFolder, state } = medium;
   if (state.kind === 'unmounted') {
     return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedMessage(medium) }];
@@ -116,7 +116,7 @@ function stateNews(medium: Medium): News[] {
   return [{ kind: count === 0 ? 'mediumEmpty' : 'mediumFound', level: 'info', medium: label, message }];
 }
 
-function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
+function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
   const key = (entry: { mediumId: string; path: string; reason: { message: string } }) =>
     `${entry.mediumId}\n${entry.path}\n${entry.reason.message}`;
   const known = new Set((before?.assessment.rejections ?? []).map(key));
@@ -132,9 +132,9 @@ function rejectionNews(before: Snapshot | undefined, { assessment }: Snapshot): 
 }
 
 /** A bundle that waits for approval is told once while it is plugged in, on however many media. */
-function approvalNews(before: Snapshot | undefined, { assessment }: Snapshot): News[] {
+function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
   const told = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
-  return assessment.awaiting.flatMap(({ bundleId, label, reason }): News[] => {
+  return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
     if (told.has(bundleId)) return [];
     told.add(bundleId);
     return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, message: reason.message }];
@@ -142,28 +142,28 @@ function approvalNews(before: Snapshot | undefined, { assessment }: Snapshot): N
 }
 
 /** A failure that now holds its bundle was told when it came. */
-function bundleNews(before: Snapshot, { observed, assessment }: Snapshot): News[] {
+function bundleEvents(before: Snapshot, { observed, assessment }: Snapshot): Event[] {
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
   return assessment.bundles.flatMap((entry) => {
     const old = was.get(entry.bundle.bundleId);
     const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
     const isKnown = old !== undefined && before.observed.runtime.kind === 'reachable';
-    if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredNews(entry);
-    if (isKnown && !isComplete(old) && isComplete(entry)) return completionNews(entry);
-    const degraded = degradedNews(old, entry);
+    if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredEvents(entry);
+    if (isKnown && !isComplete(old) && isComplete(entry)) return completionEvents(entry);
+    const degraded = degradedEvents(old, entry);
     // Known before the daemon started, and not told again, as in the first round.
     if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
     const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
-    return isSame || isTold ? degraded : [...degraded, ...phaseNews(entry)];
+    return isSame || isTold ? degraded : [...degraded, ...phaseEvents(entry)];
   });
 }
 
 /** The activation of a release that has become ready is held by its rules. */
-function holdNews(before: Snapshot, { assessment }: Snapshot): News[] {
+function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
   const heldBy = ({ bundle, phase, rules }: BundleAssessment) =>
     phase === 'ready' ? holdReason(bundle, rules.holds) : undefined;
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, heldBy(entry)?.code]));
-  return assessment.bundles.flatMap((entry): News[] => {
+  return assessment.bundles.flatMap((entry): Event[] => {
     const { bundle } = entry;
     const held = heldBy(entry);
     if (held === undefined || held.code === was.get(bundle.bundleId)) return [];
@@ -176,9 +176,9 @@ function holdNews(before: Snapshot, { assessment }: Snapshot): News[] {
  * Images that are gone and that nothing plugged in has, told once, also when they were gone before the daemon started. Before all media were read
  * nobody knows what there is.
  */
-function missingNews(before: Snapshot | undefined, after: Snapshot): News[] {
+function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   const told = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);
-  return missingIn(after).flatMap(({ bundle, degraded }): News[] =>
+  return missingIn(after).flatMap(({ bundle, degraded }): Event[] =>
     degraded === undefined || told.includes(bundle.bundleId)
       ? []
       : [{ kind: 'imagesMissing', level: 'warn', bundleId: bundle.bundleId, message: degraded.message }],
@@ -192,18 +192,18 @@ function missingIn({ observed: { media, isLooking }, assessment }: Snapshot): re
 }
 
 /** The trust in a notice was withdrawn, so that its advisories don't count any more, or is back. */
-function noticeNews(before: Snapshot, { assessment }: Snapshot): News[] {
+function noticeEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
   const was = new Map(before.assessment.notices.map((entry) => [entry.bundle.bundleId, entry.withdrawn]));
-  return assessment.notices.flatMap((entry): News[] => {
+  return assessment.notices.flatMap((entry): Event[] => {
     const { bundle, withdrawn } = entry;
     const old = was.get(bundle.bundleId);
     if (old?.code === withdrawn?.code) return [];
-    if (withdrawn === undefined) return restoredNews(entry);
+    if (withdrawn === undefined) return restoredEvents(entry);
     return [{ kind: heldKind(withdrawn), level: 'warn', message: withdrawn.message, bundleId: bundle.bundleId }];
   });
 }
 
-function restoredNews({ bundle }: Pick<BundleAssessment, 'bundle'>): News[] {
+function restoredEvents({ bundle }: Pick<BundleAssessment, 'bundle'>): Event[] {
   const message = `${bundleTitle(bundle.payload)} is trusted again: ${trustedBy(bundle)}`;
   return [{ kind: 'trustRestored', level: 'info', bundleId: bundle.bundleId, message }];
 }
@@ -213,7 +213,7 @@ function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean
 }
 
 /** A release that was ready, then lost images, has them back. The first time is told where it is recorded. */
-function completionNews({ bundle }: BundleAssessment): News[] {
+function completionEvents({ bundle }: BundleAssessment): Event[] {
   if (bundle.readyAt === undefined) return [];
   const message = `${bundleTitle(bundle.payload)} is complete again: ${formatCount(bundle.contents.images.length, 'image')} present and pinned`;
   return [{ kind: 'bundleReady', level: 'info', bundleId: bundle.bundleId, message }];
@@ -252,7 +252,7 @@ function heldKind({ code }: Reason): MessageKind {
   }
 }
 
-function phaseNews(entry: BundleAssessment): News[] {
+function phaseEvents(entry: BundleAssessment): Event[] {
   const { bundle, phase, reason, media, absentImages } = entry;
   const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
   if (phase === 'preloading' && absentImages.length > 0) {

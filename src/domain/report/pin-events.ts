@@ -1,7 +1,7 @@
 import { formatCount } from '../../platform/sizes.ts';
 import type { Assessment } from '../assess/assess.ts';
 import { bundleTitle } from '../model/bundle.ts';
-import type { News } from '../model/event.ts';
+import type { Event } from '../model/event.ts';
 import type { UnclaimedPins } from '../release/unclaimed-pins.ts';
 
 /** What unclaimed pins belong to: `ocp 4.13.7 and ocp 4.13.8`; undefined when nobody remembers. */
@@ -33,18 +33,18 @@ export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | unde
 }
 
 /** Pins that became unclaimed, and such as were claimed again. `before`: undefined in the first round, when all of them are told. */
-export function unclaimedNews(before: Assessment | undefined, after: Assessment): News[] {
+export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
   const was = new Set(before?.pins.unclaimed);
   const message = unclaimedMessage(after);
   const isGrown = after.pins.unclaimed.some((reference) => !was.has(reference));
-  const grown: News[] = isGrown && message !== undefined ? [{ kind: 'pinsUnclaimed', level: 'warn', message }] : [];
-  return [...grown, ...claimNews(was, after)];
+  const grown: Event[] = isGrown && message !== undefined ? [{ kind: 'pinsUnclaimed', level: 'warn', message }] : [];
+  return [...grown, ...claimEvents(was, after)];
 }
 
-function claimNews(was: ReadonlySet<string>, { bundles, pins }: Assessment): News[] {
+function claimEvents(was: ReadonlySet<string>, { bundles, pins }: Assessment): Event[] {
   const claimed = new Set(pins.claimed.filter((reference) => was.has(reference)));
   if (claimed.size === 0) return [];
-  return bundles.flatMap(({ bundle, phase }): News[] => {
+  return bundles.flatMap(({ bundle, phase }): Event[] => {
     if (phase === 'retired') return [];
     const count = bundle.contents.images.filter(({ pin, reference }) => pin && claimed.delete(reference)).length;
     if (count === 0) return [];

@@ -142,7 +142,7 @@ function isReadable({ state }: Medium): boolean {
 
 /** What keeps every bundle from going on. */
 function blockedLine({ runtime, obstacle, trust }: Observed, { bundles, adoptions }: Assessment): string | undefined {
-  if (trust.isBlind && trust.require !== 'approval') {
+  if (trust.revocationsUnreadable && trust.require !== 'approval') {
     const cause = trust.cause ?? "see 'stickpin doctor'";
     return `Nothing is trusted, since revocations can't be read: ${sentence(cause)} What is pinned stays.`;
   }

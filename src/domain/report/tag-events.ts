@@ -1,13 +1,13 @@
 import { formatCount } from '../../platform/sizes.ts';
 import type { Assessment } from '../assess/assess.ts';
 import { bundleTitle } from '../model/bundle.ts';
-import type { News } from '../model/event.ts';
+import type { Event } from '../model/event.ts';
 import { contestReason, type StrayTag } from '../release/tags.ts';
 import type { StoredBundle } from '../state/state.ts';
 
 /** Tags that are left to whoever takes them, but for those that were told. */
-export function contestNews({ tags, bundles }: Assessment, told: ReadonlySet<string>): News[] {
-  return tags.contested.flatMap((lost): News[] => {
+export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {
+  return tags.contested.flatMap((lost): Event[] => {
     const holder = bundles.find(({ bundle }) => bundle.bundleId === lost.bundleId);
     if (told.has(lost.tag) || holder === undefined) return [];
     const { message } = contestReason(lost, holder.bundle);

@@ -56,7 +56,7 @@ export interface Stored {
   /** In the order of adoption. */
   readonly bundles: readonly StoredBundle[];
   /** References that stickpin pulled when the runtime had no image of that digest: all that it may remove again. */
-  readonly brought?: ReadonlySet<string>;
+  readonly pulledByUs?: ReadonlySet<string>;
   /** What people said about bundle digests, one of each digest. */
   readonly verdicts: readonly Verdict[];
   readonly rotation: KeyRotation;
@@ -132,7 +132,7 @@ export interface Observed {
   /** The node's own copies of layers lie on the filesystem of the runtime's images; default false. */
   readonly layersBesideImages?: boolean;
   /** Bundles whose media had no more to give in the last round: another stick is wanted, not the same one again. */
-  readonly spentBundles: readonly BundleId[];
+  readonly exhaustedBundles: readonly BundleId[];
   /** What carried each bundle when it was last seen. */
   readonly lastCarriers: LastCarriers;
   /** Bytes left to copy from media to the node's own disk; undefined while nothing is being copied. */
@@ -153,7 +153,7 @@ export interface Observed {
   /** Files of our own state that were found lost or damaged when the daemon started. Default none. */
   readonly stateProblems?: readonly Reason[];
   /** References whose pins were asked for in vain, and that were not pulled since: see `isHeldByTagAlone`. */
-  readonly pinnedInVain: readonly string[];
+  readonly unenforcedPins: readonly string[];
   /** Tags that were given to their images again, oldest first, as far as it matters: see `tagsGivenLately`. */
   readonly tagsGiven: readonly TagGiven[];
   /** What kept the last round from doing all that it wanted, if anything. */

@@ -27,7 +27,7 @@ export interface Revocations {
   /** Key ids that never count: of the administrator's `*.revoked` files, now or earlier, and of bundles that rotated keys. */
   readonly keyIds: readonly string[];
   /** Revocations can't be read, so that nobody knows which keys are meant. */
-  readonly isBlind: boolean;
+  readonly revocationsUnreadable: boolean;
   /** Why they can't, and what to do, without full stop; absent when they can. */
   readonly cause?: string;
 }

@@ -17,7 +17,7 @@ export interface TrustInForce {
   /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
   readonly problems: readonly string[];
   /** Revocations can't be read, so that no key counts. */
-  readonly isBlind: boolean;
+  readonly revocationsUnreadable: boolean;
   /** Why they can't, and what to do, without full stop; absent when they can. */
   readonly cause?: string;
 }
@@ -29,7 +29,7 @@ export interface TrustReport {
   readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: string }[];
   readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: string; readonly file?: string }[];
   readonly problems: readonly string[];
-  readonly isBlind: boolean;
+  readonly revocationsUnreadable: boolean;
   readonly cause?: string;
 }
 

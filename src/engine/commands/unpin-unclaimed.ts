@@ -3,11 +3,11 @@ import { ownersOf } from '../../domain/report/pin-events.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { PinKeeper } from '../keepers/pin-keeper.ts';
-import type { Narrator } from '../reporting/event-recorder.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
 
 /** What {@link giveUpUnclaimed} works on. */
 interface GiveUpDependencies {
-  readonly narrator: Narrator;
+  readonly recorder: EventRecorder;
   readonly pinKeeper: PinKeeper;
 }
 
@@ -20,7 +20,7 @@ interface GiveUpDependencies {
 export async function giveUpUnclaimed(
   assessment: Assessment | undefined,
   force: boolean,
-  { narrator, pinKeeper }: GiveUpDependencies,
+  { recorder, pinKeeper }: GiveUpDependencies,
 ): Promise<string> {
   const { unclaimed = [], unclaimedReleases = [] } = assessment?.pins ?? {};
   if (unclaimed.length === 0) {
@@ -36,6 +36,6 @@ export async function giveUpUnclaimed(
   }
   await pinKeeper.giveUp(unclaimed);
   const done = `${pins} ${isOne ? 'was' : 'were'} given up by hand`;
-  narrator.tell({ kind: 'pinsGivenUp', level: 'info', message: done });
+  recorder.tell({ kind: 'pinsGivenUp', level: 'info', message: done });
   return done;
 }

@@ -6,13 +6,13 @@ import { type Approvals, isApproved } from '../../domain/trust/approval.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { StateStore } from '../../ports/state.ts';
-import type { Narrator } from '../reporting/event-recorder.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
 
 /** What {@link createVerdicts} needs. */
 export interface VerdictDependencies {
   readonly clock: Clock;
   readonly store: StateStore;
-  readonly narrator: Narrator;
+  readonly recorder: EventRecorder;
   readonly policy: Policy;
   /** The latest round's, if there was one. */
   readonly assessment: () => Assessment | undefined;
@@ -33,14 +33,14 @@ interface Target {
 }
 
 /** The verdicts of people on bundles, ahead of the stick or afterwards. The latest word counts. */
-export function createVerdicts({ clock, store, narrator, policy, assessment }: VerdictDependencies): Verdicts {
+export function createVerdicts({ clock, store, recorder, policy, assessment }: VerdictDependencies): Verdicts {
   const approvals = (): Approvals => ({ policy: policy.trust, verdicts: store.load().verdicts });
   const say = (target: Target, verdict: 'approved' | 'rejected', message: string): string => {
     const { bundleId } = target;
     const kind = verdict === 'approved' ? 'bundleApproved' : 'bundleVetoed';
-    const news = { kind, level: 'info', bundleId, message } as const;
-    store.setVerdict({ bundleId, verdict, at: clock.now() }, narrator.row(news));
-    narrator.log(news);
+    const event = { kind, level: 'info', bundleId, message } as const;
+    store.setVerdict({ bundleId, verdict, at: clock.now() }, recorder.row(event));
+    recorder.log(event);
     return message;
   };
   const find = (name: string): Target => targetOf(name, store.load().bundles, assessment());

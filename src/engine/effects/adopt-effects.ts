@@ -13,8 +13,8 @@ import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import type { BlobUnion, DocumentStore } from '../../ports/blobs.ts';
 import type { MediaPort } from '../../ports/media.ts';
 import type { StateStore } from '../../ports/state.ts';
-import type { Narrator } from '../reporting/event-recorder.ts';
-import { rotationNews, rotationOf } from './rotation.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { rotationEvents, rotationOf } from './rotation.ts';
 
 /** So many are written side by side, since each has to be on the disk for good. One of libuv's four threads is left meanwhile. */
 const DOCUMENTS_AT_ONCE = 3;
@@ -26,7 +26,7 @@ interface AdoptDependencies {
   readonly documents: DocumentStore;
   readonly source: BlobUnion;
   readonly policy: Policy;
-  readonly narrator: Narrator;
+  readonly recorder: EventRecorder;
 }
 
 /** The effects of taking up a bundle. Each is idempotent. */
@@ -43,7 +43,7 @@ interface AdoptEffects {
 
 /** Executors over the given adapters. */
 export function createAdoptEffects(deps: AdoptDependencies): AdoptEffects {
-  const { media, store, narrator } = deps;
+  const { media, store, recorder } = deps;
   const keeping = new Map<BundleId, Kept>();
 
   async function keepDocuments(bundleId: BundleId, { adoptions }: Assessment, signal: AbortSignal): Promise<void> {
@@ -62,17 +62,17 @@ export function createAdoptEffects(deps: AdoptDependencies): AdoptEffects {
     if (adoption === undefined) return;
     const { bundle } = adoption.found;
     const rotation = rotationOf(bundle, deps.policy.trust.threshold);
-    const news = {
+    const event = {
       kind: 'bundleVerified',
       level: 'info',
       bundleId,
       medium: adoption.label,
       message: `${adoptionMessage(adoption, rotation)}, bundle ${shortDigest(bundleId)}`,
     } as const;
-    store.adopt(bundle, narrator.row(news), rotation, adoption.isClaim);
+    store.adopt(bundle, recorder.row(event), rotation, adoption.isClaim);
     keeping.delete(bundleId);
-    narrator.log(news);
-    for (const news of rotationNews(bundle, rotation)) narrator.tell(news);
+    recorder.log(event);
+    for (const event of rotationEvents(bundle, rotation)) recorder.tell(event);
   }
 
   /** What was not there when a bundle was adopted (it lay on another volume), or was lost since, is kept when its medium is read. */

@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { News } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/event.ts';
 import { repositoryOf } from '../../domain/model/reference.ts';
 import { pullFailureKind } from '../../domain/report/pull-events.ts';
 import type { Effect } from '../../domain/state/effect.ts';
@@ -23,7 +23,7 @@ import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { StateStore } from '../../ports/state.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
-import type { Narrator, NarratorDependencies } from '../reporting/event-recorder.ts';
+import type { EventRecorder, EventRecorderDependencies } from '../reporting/event-recorder.ts';
 import { createStallWatch } from '../reporting/stall-watch.ts';
 import { type FailureLedger, isSettlingTold, retryOf } from '../tasks/failures.ts';
 import type { MediaJobs } from '../tasks/media-jobs.ts';
@@ -36,7 +36,7 @@ import { type PullFault, pullImage } from './pull-task.ts';
 import { createTagEffects } from './tag-effects.ts';
 
 /** What the executors act on. */
-export interface EffectDependencies extends NarratorDependencies {
+export interface EffectDependencies extends EventRecorderDependencies {
   readonly clock: Clock;
   readonly media: MediaPort;
   readonly runtime: RuntimePort;
@@ -54,7 +54,7 @@ export interface EffectDependencies extends NarratorDependencies {
   readonly tasks: Tasks;
   readonly mediaJobs: MediaJobs;
   readonly policy: Policy;
-  readonly narrator: Narrator;
+  readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
   /** Called whenever it is seen that an effect goes on, for the watchdog. */
   readonly alive: () => void;
@@ -69,7 +69,7 @@ export interface Effects {
   /** What was last asked of the runtime in terms of pins. */
   pinsRequested(): PinsRequested | undefined;
   /** References whose pins were asked for in vain and that were not pulled since. */
-  pinnedInVain(): readonly string[];
+  unenforcedPins(): readonly string[];
   /** When which tags were given to their images again. */
   tagsGiven(): readonly TagGiven[];
   /** Tells of tags that are left alone from now on, and forgets of {@link Effects.tagsGiven} what does not matter any more. */
@@ -94,11 +94,11 @@ function isWorthTelling(
 const NOT_KNOWN = 'not known';
 
 /** What is told of a pull that failed: of the blob, where one is to blame, with its file; else of the image. */
-function failureNews(
+function failureEvents(
   { reason, blob }: PullFault,
   again: string,
-  about: Pick<News, 'bundleId' | 'digest' | 'medium' | 'image'>,
-): News {
+  about: Pick<Event, 'bundleId' | 'digest' | 'medium' | 'image'>,
+): Event {
   const where = [
     ...(blob?.file === undefined ? [] : [`File on ${blob.medium}: ${blob.file}.`]),
     ...(blob === undefined ? [] : [`Image: ${about.image}.`]),
@@ -113,7 +113,7 @@ function failureNews(
   };
 }
 
-function plainlyPulled(reference: string): Pick<News, 'level' | 'message'> {
+function plainlyPulled(reference: string): Pick<Event, 'level' | 'message'> {
   return { level: 'info', message: `Pulled ${reference}` };
 }
 
@@ -122,7 +122,7 @@ const ATTEMPTS_IN_VAIN = 2;
 
 /** Executors over the given adapters. */
 export function createEffects(deps: EffectDependencies & { readonly failures: FailureLedger }): Effects {
-  const { clock, media, runtime, store, narrator, failures, tasks } = deps;
+  const { clock, media, runtime, store, recorder, failures, tasks } = deps;
   const stalls = createStallWatch(deps);
   const adoption = createAdoptEffects(deps);
   const life = createLifeEffects(deps);
@@ -186,7 +186,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     assessment: Assessment,
     work: (signal: AbortSignal) => Promise<void>,
   ): void {
-    deps.mediaJobs.start(effect.mediumId, work, (error) => narrator.tellFailure(effect, assessment, error));
+    deps.mediaJobs.start(effect.mediumId, work, (error) => recorder.tellFailure(effect, assessment, error));
   }
 
   async function applyPins(effect: Extract<Effect, { kind: 'apply-pins' }>, signal: AbortSignal): Promise<void> {
@@ -204,22 +204,22 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     if (bundle === undefined) return;
     const { bundleId, signedBy } = effect;
     const message = `${bundleTitle(bundle.payload)} is signed by ${signedBy.join(', ')}`;
-    const news = { kind: 'bundleVerified', level: 'info', bundleId, message } as const;
-    store.setSigners(bundleId, effect, narrator.row(news));
-    narrator.log(news);
+    const event = { kind: 'bundleVerified', level: 'info', bundleId, message } as const;
+    store.setSigners(bundleId, effect, recorder.row(event));
+    recorder.log(event);
   }
 
   function recordReady(bundleId: BundleId): void {
     const bundle = bundleOf(bundleId);
     if (bundle === undefined || bundle.readyAt !== undefined) return;
-    const news = {
+    const event = {
       kind: 'bundleReady',
       level: 'info',
       bundleId,
       message: `${bundleTitle(bundle.payload)} is ready: ${formatCount(bundle.contents.images.length, 'image')} present and pinned`,
     } as const;
-    store.mark(bundleId, 'readyAt', narrator.row(news));
-    narrator.log(news);
+    store.mark(bundleId, 'readyAt', recorder.row(event));
+    recorder.log(event);
   }
 
   function start(task: RunningTask, assessment: Assessment): void {
@@ -268,8 +268,8 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
         const message = `${image.reference} was pulled, but the runtime does not list it`;
         failures.note(task, { code: 'engine/not-listed', message }, 'backoff', clock.now());
         if (before?.reason.code === 'engine/not-listed') return 'ended';
-        const news = end.isElsewhere ? pulledElsewhere(image.reference, bundle) : plainlyPulled(image.reference);
-        narrator.tell({ kind: 'imagePulled', ...news, ...about });
+        const event = end.isElsewhere ? pulledElsewhere(image.reference, bundle) : plainlyPulled(image.reference);
+        recorder.tell({ kind: 'imagePulled', ...event, ...about });
         return 'pulled';
       }
       noteBrought(image.reference, false);
@@ -277,7 +277,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
       if (!isWorthTelling(end, failure, before)) return 'ended';
       const again =
         end.retry === 'backoff' || end.retry === 'settling' ? ` (try ${failure.attempts}, tried again by itself)` : '';
-      narrator.tell(failureNews(end, again, { ...about, image: image.reference }));
+      recorder.tell(failureEvents(end, again, { ...about, image: image.reference }));
       return 'ended';
     };
   }
@@ -286,17 +286,17 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   async function passGate(
     reference: string,
     { mirrors }: Assessment,
-    about: Pick<News, 'bundleId'>,
+    about: Pick<Event, 'bundleId'>,
     signal: AbortSignal,
   ): Promise<void> {
     if ((await gate.pass(repositoryOf(reference), mirrors, signal)) === 'open') return;
     const message =
       "The runtime has not come to stickpin's registry although its mirrors are written; it is pulled from all the same, and other registries may answer. Look for a reload that failed in the runtime's own journal";
-    narrator.tell({ kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message, ...about });
+    recorder.tell({ kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message, ...about });
   }
 
   /** Nothing is wrong with the image, but the stick was passed by. A warning once for each bundle: whatever the cause, it is the same for all. */
-  function pulledElsewhere(reference: string, { bundleId }: StoredBundle): Pick<News, 'level' | 'message'> {
+  function pulledElsewhere(reference: string, { bundleId }: StoredBundle): Pick<Event, 'level' | 'message'> {
     const level = toldElsewhere.has(bundleId) ? 'info' : 'warn';
     toldElsewhere.add(bundleId);
     return {
@@ -306,9 +306,9 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
   }
 
   /** What can't be noted counts as not brought, and is never removed: that costs space, and nothing else. */
-  function noteBrought(reference: string, isBrought: boolean): void {
+  function noteBrought(reference: string, isPulledByUs: boolean): void {
     try {
-      store.setBrought(reference, isBrought);
+      store.setPulledByUs(reference, isPulledByUs);
     } catch (error) {
       deps.log.warn({ err: error }, `That ${reference} is ours to remove could not be noted: ${reasonOf(error)}`);
     }
@@ -322,7 +322,7 @@ export function createEffects(deps: EffectDependencies & { readonly failures: Fa
     execute,
     keeping: adoption.keeping,
     pinsRequested: () => pinsRequested,
-    pinnedInVain: () => [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference])),
+    unenforcedPins: () => [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference])),
     tagsGiven: tags.given,
     tagsSeen: tags.seen,
     pinsHeld: () => {

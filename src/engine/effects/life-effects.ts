@@ -1,7 +1,7 @@
 import { judgeRules, ruleTime, whyHeld } from '../../domain/gates/unenforced-rules.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { News } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/event.ts';
 import { RULE_CODES } from '../../domain/model/rule-code.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
 import type { Effect } from '../../domain/state/effect.ts';
@@ -11,7 +11,7 @@ import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { ContainersPort } from '../../ports/runtime.ts';
 import type { EventRow, StateStore } from '../../ports/state.ts';
-import type { Narrator } from '../reporting/event-recorder.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
 
 /** The effects of what comes after activation. */
 export type LifeEffect = Extract<
@@ -33,24 +33,24 @@ export type LifeEffect = Extract<
 export interface LifeEffectDependencies {
   readonly clock: Clock;
   readonly store: StateStore;
-  readonly narrator: Narrator;
+  readonly recorder: EventRecorder;
   readonly containers: ContainersPort;
   /** Called before each step of an effect that has many. */
   readonly alive: () => void;
 }
 
 /** Performs effects on releases after their activation. Each is idempotent. @throws AppError of the adapter that did it */
-export function createLifeEffects({ clock, store, narrator, containers, alive }: LifeEffectDependencies) {
+export function createLifeEffects({ clock, store, recorder, containers, alive }: LifeEffectDependencies) {
   const bundleOf = (bundleId: BundleId) => store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
   const titleOf = (bundleId: BundleId) => {
     const bundle = bundleOf(bundleId);
     return bundle === undefined ? bundleId : bundleTitle(bundle.payload);
   };
   /** Records with a stamp that is later than all before, then logs. */
-  const record = (bundle: StoredBundle, news: Omit<News, 'bundleId'>, write: (row: EventRow) => void) => {
-    const told = { ...news, bundleId: bundle.bundleId };
-    write({ ...narrator.row(told), at: stampAfter(store.load().bundles, clock.now()) });
-    narrator.log(told);
+  const record = (bundle: StoredBundle, event: Omit<Event, 'bundleId'>, write: (row: EventRow) => void) => {
+    const told = { ...event, bundleId: bundle.bundleId };
+    write({ ...recorder.row(told), at: stampAfter(store.load().bundles, clock.now()) });
+    recorder.log(told);
   };
 
   function recordActive(bundle: StoredBundle): void {
@@ -95,10 +95,10 @@ export function createLifeEffects({ clock, store, narrator, containers, alive }:
     const old = bundleOf(from);
     if (old === undefined || bundle.activatedAt === undefined) return;
     const message = `${bundleTitle(bundle.payload)} has the same images as ${bundleTitle(old.payload)} and takes its place`;
-    const news = { kind: 'bundleTakesOver', level: 'info', message } as const;
+    const event = { kind: 'bundleTakesOver', level: 'info', message } as const;
     if (old.soak !== undefined) store.setSoak(bundle.bundleId, { ...old.soak, activatedAt: bundle.activatedAt });
     if (old.provenAt !== undefined && !isProven(bundle)) recordProven(bundle);
-    record(bundle, news, (row) => store.mark(bundle.bundleId, 'activeAt', row));
+    record(bundle, event, (row) => store.mark(bundle.bundleId, 'activeAt', row));
     if (retireFrom)
       retire(old, { removeImages: false, why: `, since ${bundleTitle(bundle.payload)} has the same images` });
   }
@@ -136,7 +136,7 @@ export function createLifeEffects({ clock, store, narrator, containers, alive }:
     const count = images.length - failures.length;
     if (count > 0) {
       const message = `Removed ${formatCount(count, 'image')} that only ${bundleTitle(bundle.payload)} had`;
-      narrator.tell({ kind: 'imagesRemoved', level: 'info', bundleId: bundle.bundleId, message });
+      recorder.tell({ kind: 'imagesRemoved', level: 'info', bundleId: bundle.bundleId, message });
     }
     if (failures.length > 0) throw failures[0];
   }

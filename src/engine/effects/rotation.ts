@@ -1,6 +1,6 @@
 import { parsePublicKey } from '../../bundle/keys/keys.ts';
 import { bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
-import type { News } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/event.ts';
 import { hasRotation, type KeyRotation, NO_ROTATION, rotatesKeys } from '../../domain/trust/key-rotation.ts';
 
 /** The change of keys that comes into force with the adoption of `bundle` (bundle format, `trust`); none when too few trusted keys signed it. */
@@ -20,7 +20,7 @@ function keyOf(pem: string): { keyId: string } {
 }
 
 /** What is told of a change of keys, or of one that does not take effect. */
-export function rotationNews(bundle: VerifiedBundle, { keys, revoked }: KeyRotation): News[] {
+export function rotationEvents(bundle: VerifiedBundle, { keys, revoked }: KeyRotation): Event[] {
   const { bundleId, payload } = bundle;
   if (!hasRotation(payload)) return [];
   const title = bundleTitle(payload);

@@ -2,7 +2,7 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
-import { contestNews, restoredMessage } from '../../domain/report/tag-events.ts';
+import { contestEvents, restoredMessage } from '../../domain/report/tag-events.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { RunningTask, StoredBundle, TagGiven } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -11,7 +11,7 @@ import type { Log } from '../../platform/log.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { StateStore } from '../../ports/state.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
-import type { Narrator } from '../reporting/event-recorder.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { type FailureLedger, isSettlingTold, retryOf } from '../tasks/failures.ts';
 import { type ActivationDependencies, activateBundle, giveTags } from './activate-task.ts';
 
@@ -23,7 +23,7 @@ export interface TagEffectDependencies extends ActivationDependencies {
   readonly clock: Clock;
   readonly store: StateStore;
   readonly log: Log;
-  readonly narrator: Narrator;
+  readonly recorder: EventRecorder;
   readonly failures: FailureLedger;
   readonly floorKeeper: FloorKeeper;
 }
@@ -44,7 +44,7 @@ const SPACE_TOLD_EVERY = 30;
 
 /** {@link TagEffects} that go on with what the store knows to have been given. */
 export function createTagEffects(deps: TagEffectDependencies): TagEffects {
-  const { clock, store, log, narrator, failures, floorKeeper } = deps;
+  const { clock, store, log, recorder, failures, floorKeeper } = deps;
   let given = store.tagsGiven();
   let isUnsaved = false;
   let isTold = false;
@@ -71,13 +71,13 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
     // Before it is recorded: what is activated must never be known to the database alone.
     await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
     const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now`;
-    const news = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
+    const event = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
     const at = stampAfter(store.load().bundles, clock.now());
-    store.mark(bundle.bundleId, 'activatedAt', { ...narrator.row(news), at });
+    store.mark(bundle.bundleId, 'activatedAt', { ...recorder.row(event), at });
     failures.succeeded(task);
     const tags = new Set(tagGoalsOf(bundle).map(({ tag }) => tag));
     keep(given.filter(({ tag }) => !tags.has(tag)));
-    narrator.log(news);
+    recorder.log(event);
   }
 
   async function restore(
@@ -93,7 +93,7 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
     keep([...given, ...[...restored].map((tag) => ({ tag, at: clock.now() }))]);
     const lost = stray.filter(({ tag }) => restored.has(tag));
     const message = restoredMessage(lost, bundle);
-    narrator.tell({ kind: 'tagsRestored', level: 'warn', bundleId: bundle.bundleId, message });
+    recorder.tell({ kind: 'tagsRestored', level: 'warn', bundleId: bundle.bundleId, message });
   }
 
   return {
@@ -113,13 +113,13 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
         if (isSettling ? !isSettlingTold(attempts) : attempts > 1 && attempts % toldEvery !== 0) return;
         const { message } = reason;
         const kind = task.kind === 'activate' ? 'activationFailed' : 'tagsNotRestored';
-        narrator.tell({ kind, level: 'warn', bundleId: bundle.bundleId, message });
+        recorder.tell({ kind, level: 'warn', bundleId: bundle.bundleId, message });
       }
     },
     given: () => given,
     seen: (assessment) => {
       const { settled, contested } = assessment.tags;
-      for (const news of contestNews(assessment, told)) narrator.tell(news);
+      for (const event of contestEvents(assessment, told)) recorder.tell(event);
       for (const { tag } of contested) told.add(tag);
       for (const tag of settled) told.delete(tag);
       keep(tagsGivenLately(given, settled, clock.now()));

@@ -7,7 +7,7 @@ import { withDeadline } from '../../platform/async/abort.ts';
 import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
 import { documentsOf } from '../blobs/image-documents.ts';
-import type { Narrator } from '../reporting/event-recorder.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
 
 /** What {@link createReleaseKeeper} needs. */
 export interface ReleaseKeeperDependencies {
@@ -15,7 +15,7 @@ export interface ReleaseKeeperDependencies {
   readonly source: BlobSource;
   /** Where attachments are kept, among manifests and configs. */
   readonly documents: DocumentStore;
-  readonly narrator: Narrator;
+  readonly recorder: EventRecorder;
   /** Called before each release, for the watchdog. */
   readonly alive: () => void;
 }
@@ -31,7 +31,7 @@ export interface ReleaseKeeper {
 
 /** A keeper that has told nothing yet. */
 export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKeeper {
-  const { releaseFiles, source, documents, narrator, alive } = deps;
+  const { releaseFiles, source, documents, recorder, alive } = deps;
   let told = '';
   /** Attachments that are documents of images as well. */
   const stay = new Set<Digest>();
@@ -46,7 +46,7 @@ export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKee
     }));
     await releaseFiles.lay(folder, bundle.bundleId, readable, signal);
     const message = `Files of ${bundleTitle(bundle.payload)} lie in releases/${folder}: ${files.map(({ name }) => name).join(', ')}`;
-    narrator.tell({ kind: 'filesLaid', level: 'info', bundleId: bundle.bundleId, message });
+    recorder.tell({ kind: 'filesLaid', level: 'info', bundleId: bundle.bundleId, message });
   };
   const readAll = async (digest: Digest, signal: AbortSignal): Promise<Buffer> => {
     const chunks: Buffer[] = [];
@@ -94,7 +94,7 @@ export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKee
         const spare = spareAttachments(assessment, await documents.list()).filter((digest) => !stay.has(digest));
         if (spare.length > 0) await drop(assessment, spare, signal);
       });
-      if (failure !== '' && failure !== told) narrator.tell({ kind: 'filesNotLaid', level: 'warn', message: failure });
+      if (failure !== '' && failure !== told) recorder.tell({ kind: 'filesNotLaid', level: 'warn', message: failure });
       told = failure;
     },
   };

@@ -7,7 +7,7 @@ import { keepPlan } from '../../domain/decide/keep-plan.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import { needsContainers } from '../../domain/release/lifecycle.ts';
-import { newsBetween, type Snapshot } from '../../domain/report/events.ts';
+import { eventsBetween, type Snapshot } from '../../domain/report/events.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import { lastCarriersIn } from '../../domain/state/last-carrier.ts';
@@ -26,12 +26,12 @@ import { giveUpUnclaimed } from '../commands/unpin-unclaimed.ts';
 import { createVerdicts, type Verdicts } from '../commands/verdicts.ts';
 import { createEffects, type EffectDependencies } from '../effects/effects.ts';
 import { cancelPreloads, resumePreloads } from '../effects/preload-control.ts';
-import { createSuccession, type Next } from '../effects/pull-queue.ts';
+import { createRunningQueue, type Next } from '../effects/pull-queue.ts';
 import { type Conditions, createConditionKeeper } from '../keepers/condition-keeper.ts';
 import { createFloorKeeper } from '../keepers/floor-keeper.ts';
 import { createPinKeeper } from '../keepers/pin-keeper.ts';
 import { createReleaseKeeper } from '../keepers/release-keeper.ts';
-import { createNarrator } from '../reporting/event-recorder.ts';
+import { createEventRecorder } from '../reporting/event-recorder.ts';
 import { createFailureLedger } from '../tasks/failures.ts';
 import { createMediaJobs } from '../tasks/media-jobs.ts';
 import { createPace, type Pause, underWayMs } from '../tasks/pace.ts';
@@ -39,11 +39,11 @@ import { createTasks } from '../tasks/tasks.ts';
 import { createWake } from '../tasks/wake.ts';
 import { lookAtContainers, observe } from './observe.ts';
 import { createRefusals } from './refusals.ts';
-import { createStatusTeller } from './status-publisher.ts';
+import { createStatusPublisher } from './status-publisher.ts';
 
 /** What the engine is wired to. */
 export interface EngineDependencies
-  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'narrator' | 'alive' | 'assessment' | 'floorKeeper'> {
+  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'recorder' | 'alive' | 'assessment' | 'floorKeeper'> {
   readonly media: MediaPort;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
@@ -107,35 +107,35 @@ export function createEngine(deps: EngineDependencies): Engine {
   const { clock, store, media, policy } = deps;
   const wake = createWake(clock);
   const failures = createFailureLedger(deps.random);
-  const narrator = createNarrator(deps);
+  const recorder = createEventRecorder(deps);
   let lastSignAt = clock.monotonic();
   const alive = () => {
     lastSignAt = clock.monotonic();
   };
-  const succession = createSuccession();
+  const runningQueue = createRunningQueue();
   /** Pulled since the last round looked at the runtime, so that they are not among the images that it saw. */
   const landed = new Set<string>();
   const kick = () => {
-    succession.stop();
+    runningQueue.stop();
     wake.kick();
   };
   const tasks = createTasks((task, end) => {
     if (task.kind === 'pull' && end === 'pulled') {
       landed.add(task.reference);
-      goOn(succession.after(task.reference));
+      goOn(runningQueue.after(task.reference));
     } else kick();
   });
   const keeper = createLayerKeeper(deps, kick);
   const pinKeeper = createPinKeeper(deps);
   const floorKeeper = createFloorKeeper(deps);
-  const releaseKeeper = createReleaseKeeper({ ...deps, narrator, alive });
+  const releaseKeeper = createReleaseKeeper({ ...deps, recorder, alive });
   const conditionKeeper = createConditionKeeper(deps);
   const mediaJobs = createMediaJobs(clock, kick);
   const refusals = createRefusals();
-  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, narrator, alive, floorKeeper });
+  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, recorder, alive, floorKeeper });
   let snapshot: Snapshot | undefined;
   let conditions: Conditions = new Map();
-  const status = createStatusTeller({
+  const status = createStatusPublisher({
     ...deps,
     tasks,
     keeper,
@@ -164,7 +164,7 @@ export function createEngine(deps: EngineDependencies): Engine {
   }
 
   async function round(signal: AbortSignal): Promise<Pause> {
-    succession.begin();
+    runningQueue.begin();
     const at = clock.monotonic();
     lastRound = { at, lookMs: 0 };
     const diskTrouble = store.trouble();
@@ -177,10 +177,10 @@ export function createEngine(deps: EngineDependencies): Engine {
         pinLedger: pinKeeper.ledger(),
         floors: floorKeeper.floors(),
         stateProblems: deps.stateProblems ?? [],
-        pinnedInVain: effects.pinnedInVain(),
+        unenforcedPins: effects.unenforcedPins(),
         tagsGiven: effects.tagsGiven(),
         obstacle: diskTrouble ?? obstacle ?? mediaJobs.obstacle(),
-        spentBundles: spentIn(snapshot),
+        exhaustedBundles: exhaustedIn(snapshot),
         lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.observed.lastCarriers ?? new Map()),
       },
       (runtime) =>
@@ -200,7 +200,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     const { assessment } = snapshot;
     conditions = conditionKeeper.follow(snapshot.observed, assessment);
     deps.setCatalog(catalog(snapshot), withheldImages(snapshot.observed, assessment));
-    for (const news of [...newsBetween(before, snapshot), ...refusals.newsOf(snapshot)]) narrator.tell(news);
+    for (const event of [...eventsBetween(before, snapshot), ...refusals.eventsOf(snapshot)]) recorder.tell(event);
     const decision = decide(snapshot.observed, assessment, policy);
     const plan = keepPlan(snapshot.observed, assessment, policy);
     lastRound = { at, lookMs: clock.monotonic() - at };
@@ -216,7 +216,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     await releaseKeeper.follow(assessment, signal);
     status.publish();
     obstacle = await act(decision.effects, assessment, signal);
-    goOn(succession.decided(obstacle === undefined ? decision.lineUp : undefined));
+    goOn(runningQueue.decided(obstacle === undefined ? decision.pullQueue : undefined));
     const latest = observed.runtime.kind !== 'reachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS;
     const wasRunning = observed.running.length > 0;
     return pace(decision, { failed: obstacle !== undefined, wasRunning, latestMs: latest, now: clock.now() });
@@ -275,7 +275,7 @@ export function createEngine(deps: EngineDependencies): Engine {
         deps.afterEffect?.(effect);
       } catch (error) {
         signal.throwIfAborted();
-        const reason = narrator.tellFailure(effect, assessment, error);
+        const reason = recorder.tellFailure(effect, assessment, error);
         first ??= reason;
       }
     }
@@ -318,7 +318,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     kick();
     return value;
   };
-  const verdicts = createVerdicts({ clock, store, narrator, policy, assessment: () => snapshot?.assessment });
+  const verdicts = createVerdicts({ clock, store, recorder, policy, assessment: () => snapshot?.assessment });
 
   return {
     run,
@@ -362,14 +362,14 @@ export function createEngine(deps: EngineDependencies): Engine {
       kick();
     },
     unpinUnclaimed: async (force) => {
-      const done = await giveUpUnclaimed(snapshot?.assessment, force, { narrator, pinKeeper });
+      const done = await giveUpUnclaimed(snapshot?.assessment, force, { recorder, pinKeeper });
       kick();
       return done;
     },
   };
 }
 
-function spentIn(snapshot: Snapshot | undefined): readonly BundleId[] {
+function exhaustedIn(snapshot: Snapshot | undefined): readonly BundleId[] {
   const spent = snapshot?.assessment.bundles.filter(({ reason }) => reason?.code === 'bundle/blob-missing') ?? [];
   return spent.map(({ bundle }) => bundle.bundleId);
 }

@@ -51,10 +51,10 @@ export async function observe(
     | 'pinLedger'
     | 'floors'
     | 'stateProblems'
-    | 'pinnedInVain'
+    | 'unenforcedPins'
     | 'tagsGiven'
     | 'obstacle'
-    | 'spentBundles'
+    | 'exhaustedBundles'
     | 'lastCarriers'
   >,
   needsContainers: (runtime: RuntimeObservation) => boolean,

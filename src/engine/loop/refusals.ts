@@ -1,14 +1,14 @@
 import { failedTasks } from '../../domain/decide/activation.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { News } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/event.ts';
 import { refusalReason, refusalsOf } from '../../domain/preload/refusal.ts';
 import type { Snapshot } from '../../domain/report/events.ts';
 
 /** Tells of images that the node's policy.json refuses. */
 export interface Refusals {
   /** What is to be told after this round. */
-  newsOf(snapshot: Snapshot): News[];
+  eventsOf(snapshot: Snapshot): Event[];
 }
 
 /**
@@ -18,8 +18,8 @@ export interface Refusals {
 export function createRefusals(): Refusals {
   const told = new Map<BundleId, number>();
   return {
-    newsOf: ({ observed, assessment }) =>
-      assessment.bundles.flatMap(({ bundle, pullableImages }): News[] => {
+    eventsOf: ({ observed, assessment }) =>
+      assessment.bundles.flatMap(({ bundle, pullableImages }): Event[] => {
         const { bundleId } = bundle;
         const refused = refusalsOf(bundle, observed.failures);
         const before = told.get(bundleId) ?? 0;

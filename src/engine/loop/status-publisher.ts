@@ -16,7 +16,7 @@ import type { Conditions } from '../keepers/condition-keeper.ts';
 import { createRateGauge } from '../reporting/rate.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 
-/** What {@link createStatusTeller} tells of, and whom. */
+/** What {@link createStatusPublisher} tells of, and whom. */
 interface StatusDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -34,7 +34,7 @@ interface StatusDependencies {
 }
 
 /** Tells how the node stands, to whoever listens. */
-interface StatusTeller {
+interface StatusPublisher {
   /** As the last round left it, with what runs now; undefined before the first round. */
   report(): StatusReport | undefined;
   /** Tells it. Whoever listens must not stop the work, nor the process: this also runs from a timer. */
@@ -55,7 +55,7 @@ const WAITED_MS = 5_000;
 const TROUBLE_MS = 60_000;
 
 /** A teller that has told nothing yet. */
-export function createStatusTeller(deps: StatusDependencies): StatusTeller {
+export function createStatusPublisher(deps: StatusDependencies): StatusPublisher {
   const { clock, meter, tasks, keeper } = deps;
   const rate = createRateGauge();
   let waitingSince: number | undefined;

@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { News } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/event.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -12,18 +12,18 @@ import { oneLine, plainText } from '../../platform/plain-text.ts';
 import type { EventRow, StateStore } from '../../ports/state.ts';
 
 /** Tells what happened, to the journal and to the history. */
-export interface Narrator {
+export interface EventRecorder {
   /** Logs and records. What can't be recorded is logged all the same; never throws. */
-  tell(news: News): void;
-  /** The history row of `news`, for a transaction that records more than that; log it afterwards with {@link Narrator.log}. */
-  row(news: News): EventRow;
-  log(news: News): void;
+  tell(event: Event): void;
+  /** The history row of `event`, for a transaction that records more than that; log it afterwards with {@link EventRecorder.log}. */
+  row(event: Event): EventRow;
+  log(event: Event): void;
   /** An effect failed. The same failure is told once until another one comes or a minute has passed; the reason is returned. */
   tellFailure(effect: Effect, assessment: Assessment, error: unknown): Reason;
 }
 
-/** What a narrator writes to. */
-export interface NarratorDependencies {
+/** What a recorder writes to. */
+export interface EventRecorderDependencies {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: StateStore;
@@ -31,17 +31,17 @@ export interface NarratorDependencies {
 
 const REPEAT_MS = 60_000;
 
-/** A narrator with nothing told yet. */
-export function createNarrator({ clock, log, store }: NarratorDependencies): Narrator {
+/** A recorder with nothing told yet. */
+export function createEventRecorder({ clock, log, store }: EventRecorderDependencies): EventRecorder {
   let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
-  const row = ({ kind, message, bundleId, medium }: News): EventRow => ({
+  const row = ({ kind, message, bundleId, medium }: Event): EventRow => ({
     at: clock.now(),
     kind,
     message: oneLine(message),
     ...(bundleId !== undefined && { bundleId }),
     ...(medium !== undefined && { medium: plainText(medium) }),
   });
-  const write = ({ kind, level, message, bundleId, medium, digest, file, image }: News) => {
+  const write = ({ kind, level, message, bundleId, medium, digest, file, image }: Event) => {
     const fields = {
       messageId: messageIds[kind],
       ...(bundleId !== undefined && { bundleId }),
@@ -53,10 +53,10 @@ export function createNarrator({ clock, log, store }: NarratorDependencies): Nar
     log[level](fields, message);
   };
   let isHistoryBroken = false;
-  const tell = (news: News) => {
-    write(news);
+  const tell = (event: Event) => {
+    write(event);
     try {
-      store.append(row(news));
+      store.append(row(event));
       isHistoryBroken = false;
     } catch (error) {
       // The journal has it; a full disk must not keep the rest from going on.

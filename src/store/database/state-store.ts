@@ -124,7 +124,7 @@ export function createStateStore(
   const deleteCancellation = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
   const insertCancellation = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
   let bundles = loadBundles(database, revive);
-  let brought: ReadonlySet<string> = new Set(
+  let pulledByUs: ReadonlySet<string> = new Set(
     database.prepare<[], string>('SELECT reference FROM brought_image').pluck().all(),
   );
   const change = (bundleId: BundleId, fields: Partial<StoredBundle>) => {
@@ -171,7 +171,7 @@ export function createStateStore(
     }
   };
   return {
-    load: () => ({ bundles, brought, ...trust, age: { origin, revision } }),
+    load: () => ({ bundles, pulledByUs, ...trust, age: { origin, revision } }),
     settled: async () => {
       try {
         await walSync.settled();
@@ -271,11 +271,11 @@ export function createStateStore(
       change(bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
-    setBrought: (reference, isBrought) => {
-      if (brought.has(reference) === isBrought) return;
-      write(() => (isBrought ? insertBrought : deleteBrought).run(reference));
-      const others = [...brought].filter((other) => other !== reference);
-      brought = new Set(isBrought ? [...others, reference] : others);
+    setPulledByUs: (reference, isPulledByUs) => {
+      if (pulledByUs.has(reference) === isPulledByUs) return;
+      write(() => (isPulledByUs ? insertBrought : deleteBrought).run(reference));
+      const others = [...pulledByUs].filter((other) => other !== reference);
+      pulledByUs = new Set(isPulledByUs ? [...others, reference] : others);
     },
     cancel: (bundleIds, media, event) => {
       write(() => {

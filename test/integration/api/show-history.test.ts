@@ -60,7 +60,10 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
       revoked: [{ keyId: keyIdOf('factory-2026'), revokedBy: notice.bundleId }, { keyId: 'cd'.repeat(32) }],
       problems: ['/etc/stickpin/keys.d/notes.txt is ignored'],
     };
-    const observed = observation({ trust, revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false } });
+    const observed = observation({
+      trust,
+      revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false },
+    });
     const { assessment } = judge(observed, [stored(bundle), notice]);
     const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
     document = reportOf(observed, assessment, progress);

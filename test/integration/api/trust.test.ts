@@ -14,7 +14,7 @@ const report: TrustReport = {
     { keyId: remembered ?? '' },
   ],
   problems: [],
-  isBlind: false,
+  revocationsUnreadable: false,
 };
 
 describe.runIf(have('dbus-daemon'))('trust over the bus', () => {

@@ -164,9 +164,9 @@ describe('state store', () => {
       event: event(NOON + 4, 'activation-requested'),
     });
     store.retire(bundle.bundleId, false, event(NOON + 4, 'bundleRetired'));
-    for (const reference of ['a@sha256:1', 'b@sha256:2', 'b@sha256:2']) store.setBrought(reference, true);
-    store.setBrought('a@sha256:1', false);
-    store.setBrought('c@sha256:3', false);
+    for (const reference of ['a@sha256:1', 'b@sha256:2', 'b@sha256:2']) store.setPulledByUs(reference, true);
+    store.setPulledByUs('a@sha256:1', false);
+    store.setPulledByUs('c@sha256:3', false);
     const expected = {
       bundles: [
         {
@@ -182,7 +182,7 @@ describe('state store', () => {
         },
         { ...other, adoptedAt: NOON, activationRequestedAt: NOON + 4 },
       ],
-      brought: new Set(['b@sha256:2']),
+      pulledByUs: new Set(['b@sha256:2']),
       rotation: { keys: [], revoked: [] },
       verdicts: [],
       age: { origin: expect.stringMatching(/^[0-9a-f]{32}$/), revision: 7 },

@@ -65,7 +65,7 @@ const ENDLESS_ROUNDS = 60;
 export function createModelNode({ machine, policy, onDecision, onRest }: ModelNodeOptions): ModelNode {
   const sticks = new Map<MediumId, { readonly bundle: VerifiedBundle; readonly state: MediumState }>();
   let bundles: readonly StoredBundle[] = [];
-  let brought: ReadonlySet<string> = new Set();
+  let pulledByUs: ReadonlySet<string> = new Set();
   let keeping: Observed['keeping'] = new Map();
   let localBlobs: Observed['localBlobs'] = new Set();
   let pinsRequested: PinsRequested | undefined;
@@ -74,7 +74,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   /** Uptime of the last look at containers. */
   let lastLookMs = Number.NEGATIVE_INFINITY;
 
-  const stored = (): Stored => storedState(bundles, { brought });
+  const stored = (): Stored => storedState(bundles, { pulledByUs });
   const stamp = () => stampAfter(bundles, machine.now());
   const change = (bundleId: BundleId, fields: Partial<StoredBundle>) => {
     bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
@@ -165,7 +165,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
 
   function pull(reference: string): void {
     const digest = reference.slice(reference.indexOf('@') + 1);
-    if (last?.life.foreign.has(digest) !== true) brought = new Set([...brought, reference]);
+    if (last?.life.foreign.has(digest) !== true) pulledByUs = new Set([...pulledByUs, reference]);
     machine.images.set(reference, reference);
   }
 
@@ -237,7 +237,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     forget: () => {
       node.restart();
       bundles = [];
-      brought = new Set();
+      pulledByUs = new Set();
       localBlobs = new Set();
       tagsGiven = [];
     },

@@ -15,7 +15,7 @@ const REPORT: StatusReport = {
   rejected: [],
   unclaimed: [],
   stateProblems: [],
-  trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], isBlind: false },
+  trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
   protected: [{ name: 'ocp', version: '4.13.0', ownBytes: 3 * 1024 ** 3 }],
   progress: { doneBytes: 0, totalBytes: 0 },
 };
@@ -99,6 +99,6 @@ describe('stickpin doctor', () => {
       message:
         'the daemon judges by abababababab (brought by ocp@5), factory-2026, and never by efefefefefef… (trust.require = "signature", trust.threshold = 1)',
     });
-    expect(findingsOfReport({ ...REPORT, trust: { ...trust, isBlind: true } })[1]?.verdict).toBe('fault');
+    expect(findingsOfReport({ ...REPORT, trust: { ...trust, revocationsUnreadable: true } })[1]?.verdict).toBe('fault');
   });
 });

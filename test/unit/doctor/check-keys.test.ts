@@ -16,7 +16,7 @@ const IN_FORCE: TrustReport = {
   keys: [],
   revoked: [],
   problems: [],
-  isBlind: false,
+  revocationsUnreadable: false,
 };
 let folder: string;
 let state: string;

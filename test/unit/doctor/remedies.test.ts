@@ -100,7 +100,7 @@ describe('what doctor finds wrong', () => {
       protected: [],
       stateProblems: [reason],
       unclaimed: [{ references: ['quay.example.com/ocp/etcd@sha256:0'] }],
-      trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], isBlind: true },
+      trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: true },
     } as unknown as StatusReport;
     const wrong = findingsOfReport(report).filter(({ verdict }) => verdict !== 'ok');
     expect(wrong).toHaveLength(5);

@@ -100,10 +100,10 @@ function unclaimedFinding({ name, version, references }: StatusReport['unclaimed
 }
 
 /** The keys that the daemon judges by now: those that a bundle brought are known to it alone. */
-function trustFinding({ require, threshold, keys, revoked, isBlind, cause }: TrustReport): Finding {
+function trustFinding({ require, threshold, keys, revoked, revocationsUnreadable, cause }: TrustReport): Finding {
   const { ok, fault } = findingsOn('trust');
   const policy = `trust.require = "${require}", trust.threshold = ${threshold}`;
-  if (isBlind) {
+  if (revocationsUnreadable) {
     const why = cause === undefined ? '' : `: ${cause}`;
     return fault(`the daemon trusts no key, since revocations can't be read (${policy})${why}`, 'mend what it names');
   }

@@ -42,7 +42,7 @@ const trust = {
     formsOf: new Map<string, readonly string[]>(),
     byFile: [],
     isListed: true,
-    isBlind: false,
+    revocationsUnreadable: false,
     problems: [],
     revision: 'r',
   },

@@ -204,7 +204,7 @@ describe('revocations that can not be read', () => {
   const isRevoked = (rejected: StatusReport['rejected']) =>
     rejected.some(({ reason }) => reason.code === 'bundle/revoked-key');
   const isUnreadable = ({ rejected, trust }: StatusReport) =>
-    trust.isBlind && rejected.some(({ reason }) => reason.code === 'bundle/revocations-unreadable');
+    trust.revocationsUnreadable && rejected.some(({ reason }) => reason.code === 'bundle/revocations-unreadable');
   /** Nothing of it was ever taken up. */
   const expectNeverTrusted = () => {
     expect(node.statuses.filter((line) => line.includes('Preloading'))).toEqual([]);
@@ -342,7 +342,7 @@ describe('revocations that can not be read', () => {
     );
     installKeys(node.keysFolder, [node.key, sampleKey('new')]);
     const report = await node.until(({ trust }) => trust.keys.length === 2);
-    expect(report.trust.isBlind).toBe(false);
+    expect(report.trust.revocationsUnreadable).toBe(false);
     expect(node.statuses.some((line) => line.startsWith('Nothing is trusted'))).toBe(false);
   });
 
@@ -352,7 +352,7 @@ describe('revocations that can not be read', () => {
     await node.start();
     node.plug((await makeSampleBundle({ dir, keys: [node.key] })).path);
     const report = await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/no-key');
-    expect(report.trust.isBlind).toBe(false);
+    expect(report.trust.revocationsUnreadable).toBe(false);
     installKeys(node.keysFolder, [node.key]);
     await node.until(isActivated);
   });

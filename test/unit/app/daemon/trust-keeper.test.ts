@@ -53,11 +53,11 @@ describe('a *.revoked file that can not be read', () => {
     const reloading = reload();
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('it is read again, and the keys hold'));
     expect(names()).toEqual(['factory-2026']);
-    expect(keeper.revocations()).toEqual({ keyIds: [], isBlind: false });
+    expect(keeper.revocations()).toEqual({ keyIds: [], revocationsUnreadable: false });
     revoke(`${other}\n`);
     await eventually(async () => {
       await clock.advance(1_500);
-      expect(keeper.revocations()).toEqual({ keyIds: [other], isBlind: false });
+      expect(keeper.revocations()).toEqual({ keyIds: [other], revocationsUnreadable: false });
     });
     await reloading;
     expect(taken).toBe(1);
@@ -72,7 +72,7 @@ describe('a *.revoked file that can not be read', () => {
     await eventually(async () => {
       reloads.push(reload());
       await clock.advance(1_000);
-      expect(keeper.revocations().isBlind).toBe(true);
+      expect(keeper.revocations().revocationsUnreadable).toBe(true);
     });
     expect(clock.monotonic() - began).toBeGreaterThanOrEqual(5_000);
     expect(names()).toEqual([]);
@@ -91,7 +91,7 @@ describe('a *.revoked file that can not be read', () => {
     const reloading = reload();
     await eventually(() => expect(taken).toBe(1));
     expect(keeper.inForce()).toMatchObject({
-      isBlind: true,
+      revocationsUnreadable: true,
       keys: [],
       problems: [expect.stringContaining('old.revoked')],
     });

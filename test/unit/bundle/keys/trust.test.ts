@@ -75,16 +75,16 @@ describe('*.revoked', () => {
     installKeys(folder, [kept, lost, stolen]);
     const text = `# since May\r\n${lost.privateKey.keyId.toUpperCase()} # lost\n\n${stolen.privateKey.keyId}\n`;
     writeFileSync(join(folder, 'may.revoked'), text);
-    const { keys, revoked, isBlind } = await load();
+    const { keys, revoked, revocationsUnreadable } = await load();
     expect(keys.map((key) => key.name)).toEqual(['kept']);
     expect(revoked).toEqual([lost.privateKey.keyId, stolen.privateKey.keyId].sort());
-    expect(isBlind).toBe(false);
+    expect(revocationsUnreadable).toBe(false);
   });
 
   it.each(['', '# nobody\n', '5f0c8a', `${'a'.repeat(64)}\nfactory-2026\n`])('that says %j blinds', async (text) => {
     installKeys(folder, [sampleKey('kept')]);
     writeFileSync(join(folder, 'bad.revoked'), text);
-    expect(await load()).toMatchObject({ keys: [], isBlind: true, problems: [{ file: 'bad.revoked' }] });
+    expect(await load()).toMatchObject({ keys: [], revocationsUnreadable: true, problems: [{ file: 'bad.revoked' }] });
   });
 });
 

@@ -22,7 +22,7 @@ function trust(keys: readonly SampleKey[], threshold = 1): Trust {
       formsOf: new Map<string, readonly string[]>(),
       byFile: [],
       isListed: true,
-      isBlind: false,
+      revocationsUnreadable: false,
       problems: [],
       revision: 'r',
     },

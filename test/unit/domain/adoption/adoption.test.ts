@@ -133,7 +133,7 @@ describe('architecture, "Adoption"', () => {
   });
 
   it('"unless its key is revoked"', () => {
-    const revocations = { keyIds: [keyIdOf('factory-2026')], isBlind: false };
+    const revocations = { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false };
     const { first } = judge({ ...stick(old), revocations }, [stored(old)]);
     expect(first).toMatchObject({ phase: 'rejected', pullableImages: [], reason: { code: 'trust/key-revoked' } });
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
-import { newsBetween } from '../../../../src/domain/report/events.ts';
+import { eventsBetween } from '../../../../src/domain/report/events.ts';
 import type { Observed, Policy } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
@@ -21,7 +21,7 @@ import {
 
 const bundle = verified({ signedBy: ['factory-2026'] });
 const revoked = (...names: string[]): Pick<Observed, 'revocations'> => ({
-  revocations: { keyIds: names.map(keyIdOf), isBlind: false },
+  revocations: { keyIds: names.map(keyIdOf), revocationsUnreadable: false },
 });
 const approvals = { policy: POLICY.trust, verdicts: [] };
 const standing = (over: Partial<typeof bundle>, threshold = 1, ...names: string[]) =>
@@ -46,7 +46,7 @@ describe('withdrawalOf', () => {
   });
 
   it('trusts nothing while a revocation cannot be read', () => {
-    const blind = { keyIds: [], isBlind: true };
+    const blind = { keyIds: [], revocationsUnreadable: true };
     expect(withdrawalOf(stored(bundle), blind, approvals)?.reason.code).toBe('trust/blind');
   });
 
@@ -95,12 +95,12 @@ describe('a bundle whose key was revoked', () => {
       const observed = observation({ ...plugged, ...over });
       return { observed, assessment: judge(observed, [stored({ ...bundle, ...verified({ signedBy }) })]).assessment };
     };
-    const before = snapshot({ revocations: { keyIds: [], isBlind: false } });
+    const before = snapshot({ revocations: { keyIds: [], revocationsUnreadable: false } });
     const during = snapshot({});
-    expect(newsBetween(before, during).map(({ kind }) => kind)).toEqual(['trustWithdrawn']);
-    expect(newsBetween(during, during)).toEqual([]);
+    expect(eventsBetween(before, during).map(({ kind }) => kind)).toEqual(['trustWithdrawn']);
+    expect(eventsBetween(during, during)).toEqual([]);
     const after = snapshot({}, ['factory-2026', 'factory-2027']);
-    expect(newsBetween(during, after).map(({ kind }) => kind)).toEqual(['trustRestored']);
+    expect(eventsBetween(during, after).map(({ kind }) => kind)).toEqual(['trustRestored']);
   });
 });
 

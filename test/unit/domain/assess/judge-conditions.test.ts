@@ -89,7 +89,7 @@ describe('judgeConditions (architecture, "Phases, conditions, activation")', () 
   });
 
   it('Verified: is False with the reason while the trust is withdrawn, and the release is degraded', () => {
-    const revocations = { keyIds: [keyIdOf('factory-2026')], isBlind: false };
+    const revocations = { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false };
     const { all, message } = look({ ...complete, revocations }, [activated]);
     expect(all).toMatchObject({
       Verified: 'False TrustKeyRevoked',

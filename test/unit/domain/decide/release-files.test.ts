@@ -131,7 +131,7 @@ describe('releaseFilesPlan', () => {
     });
 
     it('are moved, not lost, when the key of their bundle was revoked', () => {
-      const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false } };
+      const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false } };
       expect(plan([ready], { 'ocp-4.13.7': release.bundleId }, revoked)).toEqual({
         lay: [],
         remove: [],
@@ -155,7 +155,7 @@ describe('releaseFilesPlan', () => {
   });
 
   it('leaves files of a bundle whose key was revoked, and lays none', () => {
-    const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false } };
+    const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false } };
     expect(plan([ready], {}, revoked)).toEqual({ lay: [], remove: [] });
     expect(plan([ready], { 'ocp/4.13.7': release.bundleId }, revoked)).toEqual({ lay: [], remove: [] });
   });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { afterPull, fill, type LineUp, type PlannedPull } from '../../../../src/domain/preload/pull-queue.ts';
+import { afterPull, fill, type PlannedPull, type PullQueue } from '../../../../src/domain/preload/pull-queue.ts';
 import { orderPulls } from '../../../../src/domain/preload/pull-schedule.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
@@ -9,7 +9,7 @@ const planned = (reference: string, layers: readonly string[]): PlannedPull => (
   missingLayers: layers.map((name) => ({ digest: digestOf(name), sizeBytes: name.length })),
   task: { kind: 'pull', bundleId: digestOf('bundle'), reference },
 });
-const lineUpOf = (pulls: readonly PlannedPull[], parallel: number): LineUp => ({
+const pullQueueOf = (pulls: readonly PlannedPull[], parallel: number): PullQueue => ({
   waiting: orderPulls(pulls),
   running: [],
   landed: new Set(),
@@ -19,19 +19,19 @@ const named = (tasks: readonly { reference: string }[]) => tasks.map(({ referenc
 
 describe('the line-up', () => {
   it('lets an image follow at once on the one that brought their shared layer', () => {
-    const first = fill(lineUpOf([planned('a', ['base', 'a']), planned('b', ['base']), planned('c', ['c'])], 2));
+    const first = fill(pullQueueOf([planned('a', ['base', 'a']), planned('b', ['base']), planned('c', ['c'])], 2));
     expect(named(first.starts)).toEqual(['a', 'c']);
-    const second = afterPull(first.lineUp, 'c');
+    const second = afterPull(first.pullQueue, 'c');
     expect(named(second.starts)).toEqual([]);
-    expect(named(afterPull(second.lineUp, 'a').starts)).toEqual(['b']);
+    expect(named(afterPull(second.pullQueue, 'a').starts)).toEqual(['b']);
   });
 
   it('starts nothing more than fits beside what runs', () => {
-    const lineUp = lineUpOf(
+    const pullQueue = pullQueueOf(
       ['x', 'y', 'z'].map((name) => planned(name, [name])),
       2,
     );
-    const { starts, lineUp: left } = fill({ ...lineUp, running: [planned('other', ['o'])] });
+    const { starts, pullQueue: left } = fill({ ...pullQueue, running: [planned('other', ['o'])] });
     expect(named(starts)).toEqual(['x']);
     expect(named(fill(left).starts)).toEqual([]);
   });
@@ -45,19 +45,19 @@ describe('the line-up', () => {
         const pulls = images.map((layers, at) => planned(String(at), layers));
         const started: string[] = [];
         const read: string[] = [];
-        let { starts, lineUp } = fill(lineUpOf(pulls, parallel));
+        let { starts, pullQueue } = fill(pullQueueOf(pulls, parallel));
         for (const end of ends.slice(0, images.length)) {
           for (const reference of named(starts)) {
             started.push(reference);
-            read.push(...(images[Number(reference)] ?? []).filter((name) => !lineUp.landed.has(digestOf(name))));
+            read.push(...(images[Number(reference)] ?? []).filter((name) => !pullQueue.landed.has(digestOf(name))));
           }
-          expect(lineUp.running.length).toBeGreaterThan(0);
-          expect(lineUp.running.length).toBeLessThanOrEqual(parallel);
-          const ended = lineUp.running[end % lineUp.running.length]?.reference ?? '';
-          ({ starts, lineUp } = afterPull(lineUp, ended));
+          expect(pullQueue.running.length).toBeGreaterThan(0);
+          expect(pullQueue.running.length).toBeLessThanOrEqual(parallel);
+          const ended = pullQueue.running[end % pullQueue.running.length]?.reference ?? '';
+          ({ starts, pullQueue } = afterPull(pullQueue, ended));
         }
         expect(started.toSorted()).toEqual(named(pulls).toSorted());
-        expect(lineUp.running).toEqual([]);
+        expect(pullQueue.running).toEqual([]);
         expect(read.toSorted()).toEqual([...new Set(images.flat())].toSorted());
       }),
     );

@@ -43,7 +43,7 @@ describe('the base of a delta', () => {
   it('is not given up to make room, not even for the delta itself', () => {
     const brought = new Set([old, middle].flatMap(({ contents }) => contents.images.map((image) => image.reference)));
     const room = (next: StoredBundle) =>
-      roomFor(next, { bytes: MIB, inodes: 0 }, storedState([old, good, next], { brought }), lifecycle);
+      roomFor(next, { bytes: MIB, inodes: 0 }, storedState([old, good, next], { pulledByUs: brought }), lifecycle);
     expect(room(release(4))).toBe(old);
     expect(room(delta)).toBeUndefined();
   });
@@ -54,7 +54,7 @@ describe('the base of a delta', () => {
     const retired = { ...old, retiredAt: NOON + 9, removeImages: true };
     const ids = { of: (name: string) => (name === reference ? image.imageId : undefined) };
     const removable = (...more: readonly StoredBundle[]) => {
-      const state = storedState([retired, ...more], { brought: new Set([reference]) });
+      const state = storedState([retired, ...more], { pulledByUs: new Set([reference]) });
       return removableIds(retired, { images: [image], ids: ids as never, stored: state });
     };
     expect(removable(good)).toEqual([image.imageId]);
@@ -70,7 +70,7 @@ describe('roomFor', () => {
   const [layer] = old.contents.layers;
   const [bytes, inodes] = [layer?.diskBytes ?? 0, layer?.inodes ?? 0];
   const room = (lacking: { bytes: number; inodes: number }) =>
-    roomFor(next, lacking, storedState(all, { brought }), lifecycle);
+    roomFor(next, lacking, storedState(all, { pulledByUs: brought }), lifecycle);
 
   it('gives up the oldest fallback that has some of what lacks, when all of them have enough', () => {
     expect([bytes, inodes].every((amount) => amount > 0)).toBe(true);

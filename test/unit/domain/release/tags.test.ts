@@ -140,7 +140,7 @@ describe('tags: which are given to their images again', () => {
       when: 'its key was revoked',
       images: bare,
       bundles: [active(newer)],
-      over: { revocations: { keyIds: newer.signerKeyIds ?? [], isBlind: false } },
+      over: { revocations: { keyIds: newer.signerKeyIds ?? [], revocationsUnreadable: false } },
       due: [],
     },
     {

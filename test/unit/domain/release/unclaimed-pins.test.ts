@@ -168,7 +168,7 @@ describe('decide: unclaimed pins', () => {
         verified({ sequence: 5, images: { twin: ['twin'] }, imageOver: { twin: { reference: twin } } }),
         { retiredAt: 1 },
       );
-      const { decision } = judge(observed, [extra, gone], undefined, { brought: new Set([API, ETCD, twin]) });
+      const { decision } = judge(observed, [extra, gone], undefined, { pulledByUs: new Set([API, ETCD, twin]) });
       return decision.effects.some(({ kind }) => kind === 'remove-images');
     };
     expect(removed([])).toBe(true);

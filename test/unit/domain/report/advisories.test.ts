@@ -44,7 +44,7 @@ describe('advisories (bundle format: "the newest sequence wins")', () => {
   });
 
   it('do not count when the key of the notice was revoked', () => {
-    const observed = observation({ revocations: { keyIds: [keyIdOf('advisor')], isBlind: false } });
+    const observed = observation({ revocations: { keyIds: [keyIdOf('advisor')], revocationsUnreadable: false } });
     const report = reportOf(observed, judge(observed, [release, warning(9, 'loses data')]).assessment, still);
     expect(report.bundles[0]?.advisory).toBeUndefined();
     expect(report.notices).toMatchObject([{ reason: { code: 'trust/key-revoked' } }]);

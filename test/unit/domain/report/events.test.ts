@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { newsBetween, type Snapshot } from '../../../../src/domain/report/events.ts';
+import { eventsBetween, type Snapshot } from '../../../../src/domain/report/events.ts';
 import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
@@ -26,9 +26,9 @@ function snapshot(over: Partial<Observed> = {}, bundles: readonly StoredBundle[]
   return { observed, assessment: judge(observed, bundles).assessment };
 }
 const told = (before: Snapshot | undefined, after: Snapshot) =>
-  newsBetween(before, after).map(({ kind, message }) => `${kind}: ${message}`);
+  eventsBetween(before, after).map(({ kind, message }) => `${kind}: ${message}`);
 
-describe('newsBetween', () => {
+describe('eventsBetween', () => {
   it('tells nothing twice', () => {
     const media = [
       stick,
@@ -42,7 +42,7 @@ describe('newsBetween', () => {
         stored(bundle),
       ]),
     ];
-    for (const shot of shots) expect(newsBetween(shot, { ...shot })).toEqual([]);
+    for (const shot of shots) expect(eventsBetween(shot, { ...shot })).toEqual([]);
   });
 
   it('tells of the runtime when it goes, comes back, and at the start', () => {

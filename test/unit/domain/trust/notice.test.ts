@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { newsBetween } from '../../../../src/domain/report/events.ts';
+import { eventsBetween } from '../../../../src/domain/report/events.ts';
 import { statusLine } from '../../../../src/domain/report/status-line.ts';
 import type { Observed, Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
@@ -25,7 +25,7 @@ const notice = verified({ version: '5', sequence: 5, images: {}, advisories });
 const rotating = verified({ version: '6', sequence: 6, images: {}, trust });
 const revoked: Partial<Observed> = {
   trust: { ...TRUST, keys: [] },
-  revocations: { keyIds: [keyIdOf('factory-2026')], isBlind: false },
+  revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false },
 };
 const on = (...bundles: readonly ReturnType<typeof verified>[]) => ({
   media: [
@@ -100,9 +100,9 @@ describe('a notice whose key was revoked', () => {
       return { observed, assessment: judge(observed, [stored({ ...notice, signerKeyIds })]).assessment };
     };
     const [before, during, after] = [snapshot({}), snapshot(revoked), snapshot(revoked, both)];
-    expect(newsBetween(before, during).map(({ kind }) => kind)).toEqual(['trustWithdrawn']);
-    expect(newsBetween(during, during)).toEqual([]);
-    expect(newsBetween(during, after).map(({ kind }) => kind)).toEqual(['trustRestored']);
+    expect(eventsBetween(before, during).map(({ kind }) => kind)).toEqual(['trustWithdrawn']);
+    expect(eventsBetween(during, during)).toEqual([]);
+    expect(eventsBetween(during, after).map(({ kind }) => kind)).toEqual(['trustRestored']);
   });
 });
 

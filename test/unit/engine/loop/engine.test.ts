@@ -204,7 +204,7 @@ describe('engine: the whole way', () => {
     await start();
     node.plug('sdb1', verified({ schedule: 'manual' }));
     await node.clock.advance(60_000);
-    node.revocations = { keyIds: [keyIdOf('factory-2026')], isBlind: false };
+    node.revocations = { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false };
     node.engine.kick();
     await node.clock.advance(0);
     expect(() => node.engine.activate('ocp@4.13.7')).toThrow(expect.objectContaining({ code: 'engine/withdrawn' }));
@@ -1056,15 +1056,15 @@ describe('engine: what must not end it', () => {
   it('pulls nothing before it is on the disk that the image is brought', async () => {
     const onDisk = new AbortController();
     await start([], (made) => {
-      const { setBrought } = made.store;
-      made.store.setBrought = (reference, isBrought) => {
-        setBrought(reference, isBrought);
+      const { setPulledByUs } = made.store;
+      made.store.setPulledByUs = (reference, isPulledByUs) => {
+        setPulledByUs(reference, isPulledByUs);
         holdDisk(made, 'preloadStarted', onDisk.signal);
       };
     });
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
-    expect(node.store.load().brought?.size).toBeGreaterThan(0);
+    expect(node.store.load().pulledByUs?.size).toBeGreaterThan(0);
     expect([pulled('etcd'), pulled('api')]).toEqual([0, 0]);
     onDisk.abort();
     await node.clock.advance(0);

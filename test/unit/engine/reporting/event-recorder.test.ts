@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { News } from '../../../../src/domain/model/event.ts';
-import { createNarrator } from '../../../../src/engine/reporting/event-recorder.ts';
+import type { Event } from '../../../../src/domain/model/event.ts';
+import { createEventRecorder } from '../../../../src/engine/reporting/event-recorder.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import type { EventRow, StateStore } from '../../../../src/ports/state.ts';
@@ -34,7 +34,7 @@ function make() {
     setSoak: () => undefined,
     retire: () => undefined,
     rollBack: () => undefined,
-    setBrought: () => undefined,
+    setPulledByUs: () => undefined,
     setBadBlobs: () => undefined,
     settled: async () => undefined,
     conditions: () => new Map(),
@@ -47,18 +47,18 @@ function make() {
     },
     events: () => rows,
   };
-  return { narrator: createNarrator({ clock, log, store }), log, rows, clock, disk };
+  return { recorder: createEventRecorder({ clock, log, store }), log, rows, clock, disk };
 }
 
-const news: News = { kind: 'mediumGone', level: 'info', medium: 'sdb1', message: 'sdb1 was removed' };
+const event: Event = { kind: 'mediumGone', level: 'info', medium: 'sdb1', message: 'sdb1 was removed' };
 const bundle = verified();
 const { assessment } = judge(observation({ media: [medium('sdb1', [found(bundle)])] }));
 
-describe('narrator', () => {
+describe('recorder', () => {
   it('writes the journal with all fields, and the history with the time', () => {
-    const { narrator, log, rows } = make();
+    const { recorder, log, rows } = make();
     const digest = digestOf('blob');
-    narrator.tell({ ...news, bundleId: bundle.bundleId, digest });
+    recorder.tell({ ...event, bundleId: bundle.bundleId, digest });
     expect(log.lines).toEqual([
       {
         level: 'info',
@@ -72,24 +72,24 @@ describe('narrator', () => {
   });
 
   it('tells the journal all the same when the history is full, and that it is, once', () => {
-    const { narrator, log, rows, disk } = make();
+    const { recorder, log, rows, disk } = make();
     disk.isFull = true;
-    narrator.tell(news);
-    narrator.tell(news);
+    recorder.tell(event);
+    recorder.tell(event);
     expect(log.lines.map(({ message }) => message)).toEqual([
       'sdb1 was removed',
       "The history can't be written: database or disk is full",
       'sdb1 was removed',
     ]);
     disk.isFull = false;
-    narrator.tell(news);
+    recorder.tell(event);
     expect(rows).toHaveLength(1);
   });
 
   it('tells the same failure once a minute, another one at once, and gives the reason each time', async () => {
-    const { narrator, log, clock } = make();
+    const { recorder, log, clock } = make();
     const fail = (message: string) =>
-      narrator.tellFailure(
+      recorder.tellFailure(
         { kind: 'apply-pins', references: [], unpinned: '', force: false },
         assessment,
         new AppError({ code: 'runtime/config', message, disposition: 'retry' }),
@@ -108,9 +108,9 @@ describe('narrator', () => {
   });
 
   it('names what failed so that people know it', () => {
-    const { narrator } = make();
-    const said = (effect: Parameters<typeof narrator.tellFailure>[0]) =>
-      narrator.tellFailure(effect, assessment, new Error('no')).message;
+    const { recorder } = make();
+    const said = (effect: Parameters<typeof recorder.tellFailure>[0]) =>
+      recorder.tellFailure(effect, assessment, new Error('no')).message;
     const { bundleId } = bundle;
     expect(said({ kind: 'keep-documents', bundleId, mediumId: '7-sdb1' })).toBe(
       'Keeping the manifests of ocp 4.13.7 failed: no',
