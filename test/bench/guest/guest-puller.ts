@@ -15,4 +15,5 @@ async function pullAll(cri: ReturnType<typeof createCriClient>): Promise<void> {
 }
 
 const cri = createCriClient({ socketPath, protoRoot });
-pullAll(cri).finally(() => cri.close());
+// A failure ends the process with its stack and exit code 1.
+void pullAll(cri).finally(() => cri.close());

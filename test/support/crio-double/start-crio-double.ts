@@ -222,7 +222,7 @@ function waitFor(
     const fail = (why: string) => finish(() => reject(new Error(`CRI-O double: ${why} ${pattern}:\n${text()}`)));
     const timer = setTimeout(() => fail(`no log line within ${timeoutMs} ms like`), timeoutMs);
     listeners.add(check);
-    ended.then(() => fail('ended without a log line like'));
+    ended.then(() => fail('ended without a log line like'), reject);
     check();
   });
 }

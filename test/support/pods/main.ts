@@ -17,7 +17,8 @@ if (socket === undefined || protoRoot === undefined || file === undefined) {
   throw new Error('usage: pods --socket SOCKET --proto-root FOLDER FILE');
 }
 const pods = createPods({ socketPath: socket, protoRoot });
-pods
+// A failure ends the process with its stack and exit code 1.
+void pods
   .sync(JSON.parse(readFileSync(file, 'utf8')) as WantedPods)
   .then((ids) => process.stdout.write(`${JSON.stringify(ids)}\n`))
   .finally(pods.close);
