@@ -3,9 +3,15 @@ import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** systemd units over D-Bus, as far as the runtime adapters need them. */
 export interface UnitControl {
-  /** `ReloadUnit(name, "replace")`; resolves when the job is done. @throws AppError `host/unit` (`retry`) */
+  /**
+   * `ReloadUnit(name, "replace")`; resolves when the job is done. @throws AppError `host/unit`
+   * (`retry`)
+   */
   reloadUnit(unit: string, signal: AbortSignal): Promise<void>;
-  /** Calls `listener` when the unit's `ActiveState` or main process changed, with the `ActiveState` where that is known. */
+  /**
+   * Calls `listener` when the unit's `ActiveState` or main process changed, with the `ActiveState`
+   * where that is known.
+   */
   onUnitChange(unit: string, listener: (activeState?: string) => void): Unsubscribe;
 }
 
@@ -13,7 +19,9 @@ export interface UnitControl {
 export interface NodePort {
   /** GOARCH: `amd64`, `arm64`, `ppc64le`, `s390x`. */
   readonly arch: string;
-  /** Whether the clock is synchronised with an outside source; false when that can't be found out. */
+  /**
+   * Whether the clock is synchronised with an outside source; false when that can't be found out.
+   */
   clockSynchronised(signal: AbortSignal): Promise<boolean>;
   /** The time since the machine booted, sleep included. */
   boot(): BootTime;

@@ -2,18 +2,25 @@ import type { BundleId, Digest } from '../domain/model/digest.ts';
 
 /** The attached files of releases on the node's own disk, a folder each. */
 export interface ReleaseFiles {
-  /** The folders that are ours, and whose files lie in each: `<name>/<version>`, and `<name>-<version>` of an earlier version of stickpin. */
+  /**
+   * The folders that are ours, and whose files lie in each: `<name>/<version>`, and
+   * `<name>-<version>` of an earlier version of stickpin.
+   */
   list(signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>>;
   /**
-   * Makes a folder hold exactly these files, read one after the other and checked against their digests. It appears as a whole or not at all, also
-   * in place of an earlier one.
+   * Makes a folder hold exactly these files, read one after the other and checked against their
+   * digests. It appears as a whole or not at all, also in place of an earlier one.
    *
-   * @throws AppError `store/attachment` (`wait`) one is damaged; `store/no-space`, `store/release-files` (`retry`).
+   * @throws AppError `store/attachment` (`wait`) one is damaged; `store/no-space`,
+   * `store/release-files` (`retry`).
    */
   lay(folder: string, bundleId: BundleId, files: readonly ReleaseFile[], signal: AbortSignal): Promise<void>;
   /** Idempotent. @throws AppError `store/release-files` (`retry`) */
   remove(folder: string, signal: AbortSignal): Promise<void>;
-  /** Gives a folder another name, at one stroke. One of ours that has the name goes before. @throws AppError `store/release-files` (`retry`) */
+  /**
+   * Gives a folder another name, at one stroke. One of ours that has the name goes before. @throws
+   * AppError `store/release-files` (`retry`)
+   */
   move(from: string, to: string, signal: AbortSignal): Promise<void>;
 }
 

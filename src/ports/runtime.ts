@@ -8,19 +8,39 @@ export interface Mirror {
   readonly repository: string;
 }
 
-/** The container runtime. Every method is idempotent. */
-export interface RuntimePort {
+/** Sees the container runtime. */
+export interface RuntimeObserver {
   /** Images, pins and mirrors as they are now. Not reachable is an answer, not an error. */
   observe(signal: AbortSignal): Promise<RuntimeObservation>;
+  /** Calls `listener` when the runtime came, went or its configuration changed on disk. */
+  onChange(listener: () => void): Unsubscribe;
+}
+
+/** Keeps images from the runtime's own clean-up. */
+export interface PinsPort {
   /**
-   * Makes exactly `references` the pins that are ours. CRI-O: renders the drop-in (with the pins that others configured) and reloads if
-   * bytes changed or `force`; it counts only when a later {@link observe} reports the images pinned. containerd: labels those that are present.
+   * Makes exactly `references` the pins that are ours. CRI-O: renders the drop-in (with the pins
+   * that others configured) and reloads if bytes changed or `force`; it counts only when a later
+   * {@link RuntimeObserver.observe} reports the images pinned. containerd: labels those that are
+   * present. Idempotent.
    */
   applyPins(references: readonly string[], options: { readonly force: boolean }, signal: AbortSignal): Promise<void>;
-  /** Makes our registry the first source of exactly these repositories; an empty list takes every mirror of ours away. */
-  applyMirrors(mirrors: readonly Mirror[], signal: AbortSignal): Promise<void>;
+}
+
+/** Has the runtime ask our registry first. */
+export interface MirrorsPort {
   /**
-   * CRI `PullImage` of `reference` (by digest, or `registry/repo:tag` at activation). Aborting cancels the call.
+   * Makes our registry the first source of exactly these repositories; an empty list takes every
+   * mirror of ours away. Idempotent.
+   */
+  applyMirrors(mirrors: readonly Mirror[], signal: AbortSignal): Promise<void>;
+}
+
+/** Images of the runtime and their names. Every method is idempotent. */
+export interface ImagesPort {
+  /**
+   * CRI `PullImage` of `reference` (by digest, or `registry/repo:tag` at activation). Aborting
+   * cancels the call.
    *
    * @throws AppError with a {@link PullErrorCode}.
    */
@@ -31,15 +51,25 @@ export interface RuntimePort {
    * @throws AppError `runtime/unreachable` and others of the runtime room
    */
   image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
-  /** Takes one name (`registry/repo:tag`) off its image; the image stays under its other names where the runtime can do so. */
+  /**
+   * Takes one name (`registry/repo:tag`) off its image; the image stays under its other names where
+   * the runtime can do so.
+   */
   removeTag(tag: string, signal: AbortSignal): Promise<void>;
-  /** Calls `listener` when the runtime came, went or its configuration changed on disk. */
-  onChange(listener: () => void): Unsubscribe;
 }
 
-/** Containers of the runtime, and the removal of what is not needed any more. Every method is idempotent. */
+/** All that brings images and keeps them, for the one that wires it. */
+export type RuntimePort = RuntimeObserver & PinsPort & MirrorsPort & ImagesPort;
+
+/**
+ * Containers of the runtime, and the removal of what is not needed any more. Every method is
+ * idempotent.
+ */
 export interface ContainersPort {
-  /** Every container in whatever state. @throws AppError `runtime/unreachable` and others of the runtime room */
+  /**
+   * Every container in whatever state. @throws AppError `runtime/unreachable` and others of the
+   * runtime room
+   */
   containers(signal: AbortSignal): Promise<readonly RuntimeContainer[]>;
   /** Removes an exited container. */
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;

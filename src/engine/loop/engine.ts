@@ -17,7 +17,7 @@ import { oneLine } from '../../platform/plain-text.ts';
 import type { MediaPort } from '../../ports/media.ts';
 import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
-import type { EventRow, FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
+import type { EventRow, FloorStore, PinLedgerStore } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import { createLayerKeeper } from '../blobs/layer-keeper.ts';
 import { type Commands, createCommands, findBundle, type UnpinOptions } from '../commands/commands.ts';
@@ -82,7 +82,7 @@ export interface Engine extends Omit<Commands, 'unpin'> {
    */
   unpinUnclaimed(force: boolean): Promise<string>;
   history(bundle: string | undefined, limit: number): readonly EventRow[];
-  /** As {@link StateStore.settled}: what a command has recorded outlives a power cut from then on. */
+  /** As `Durability.settled`: what a command has recorded outlives a power cut from then on. */
   settled(): Promise<void>;
   /**
    * Breaks off every preload; it stays so, over restarts, until a medium with its bundle is plugged in or {@link Engine.resume}.

@@ -7,7 +7,7 @@ import { diskFaultError } from './write-error.ts';
 export interface DiskWatch {
   /** A change failed. @returns the same error, to be thrown */
   failed(error: AppError): AppError;
-  /** As in `StateStore.trouble`. */
+  /** As in `Durability.trouble`. */
   trouble(): Reason | undefined;
 }
 
