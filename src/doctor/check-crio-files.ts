@@ -19,7 +19,10 @@ export interface CrioSafeguards {
 const UNREADABLE = "run 'sudo stickpin doctor'; if root can't read it either, look at the file that the message names";
 const REINSTALL = "run the archive's install.sh again, with --crio yes";
 
-/** The link, what it leads to, what makes both, and what in the files of others takes the pins away (facts 2, 4, 5). */
+/**
+ * The link, what it leads to, what makes both, and what in the files of others takes the pins away
+ * (docs/runtime-facts.md, facts 2, 4, 5).
+ */
 export function checkCrioFiles({ paths, tmpfiles, guard }: CrioSafeguards): Check[] {
   return [
     { subject: 'crio link', remedy: UNREADABLE, look: async () => [await lookAtLink(paths)] },
@@ -100,7 +103,10 @@ async function lookAtPins(paths: CrioPaths, signal: AbortSignal): Promise<Findin
       );
 }
 
-/** Every skopeo and podman of every user reads that folder, and fails on a file that it may not read (fact 12). */
+/**
+ * Every skopeo and podman of every user reads that folder, and fails on a file that it may not read
+ * (docs/runtime-facts.md, fact 12).
+ */
 async function lookAtMirrors({ mirrorsFile, mirrorsLink }: CrioPaths): Promise<Finding> {
   const { ok, fault } = findingsOn('registries.conf.d');
   const found = await stat(mirrorsLink).catch(() => undefined);

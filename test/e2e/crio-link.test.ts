@@ -15,8 +15,9 @@ const PROGRAM =
   '/usr/lib/stickpin /usr/bin/stickpin /usr/lib/systemd/system/stickpin*.service /usr/lib/systemd/system/stickpin-registry.socket /usr/lib/tmpfiles.d/stickpin*.conf /usr/lib/udev/rules.d/90-stickpin.rules';
 
 /**
- * CRI-O does not start with a link to nowhere in its drop-in directory (fact 2). Whatever happens to what is ours on the node, it must start, and
- * with the pins that should be there. Tests lean on the ones before.
+ * CRI-O does not start with a link to nowhere in its drop-in directory (docs/runtime-facts.md, fact
+ * 2). Whatever happens to what is ours on the node, it must start, and with the pins that should be
+ * there. Tests lean on the ones before.
  */
 describeMachine('a node whose stickpin is damaged', {}, (machine) => {
   const node = stickpinOn(machine);

@@ -76,7 +76,7 @@ describeMachine('the machine', {}, (machine) => {
     await expect(machine().run('exec sleep 60', { timeoutMs: 500 })).rejects.toThrow('took more than 500 ms');
   });
 
-  test('shows a plugged stick as a device unit with udev properties, and takes it away (fact 25)', async () => {
+  test('shows a plugged stick as a device unit with udev properties, and takes it away (docs/runtime-facts.md, fact 25)', async () => {
     const plugged = await machine().plug(await stick('gpt'));
     const unit = await deviceUnit(plugged.devicePath);
     expect(unit).toMatch(/^dev-sd[a-z]1\.device$/);
@@ -125,7 +125,7 @@ describeMachine('the machine', {}, (machine) => {
     await plugged.unplug();
   };
 
-  test('detaches a lazily unmounted stick that is pulled while a file on it is open (fact 26)', async () => {
+  test('detaches a lazily unmounted stick that is pulled while a file on it is open (docs/runtime-facts.md, fact 26)', async () => {
     const image = await stick('pulled');
     const first = await machine().plug(image, { serial: 'SAME' });
     await active(await deviceUnit(first.devicePath));

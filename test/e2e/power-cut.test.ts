@@ -18,8 +18,9 @@ const SECTOR_BYTES = 512;
 const MIRRORS = '/etc/containers/registries.conf.d/99-stickpin.conf';
 
 /**
- * Power cuts at three moments, with the stick left in: CRI-O's double wipes its storage at the boot after each (fact 11). Then a stick with bad
- * sectors. Tests lean on the ones before.
+ * Power cuts at three moments, with the stick left in: CRI-O's double wipes its storage at the boot
+ * after each (docs/runtime-facts.md, fact 11). Then a stick with bad sectors. Tests lean on the
+ * ones before.
  */
 describeMachine('a node that loses power', {}, (machine) => {
   const node = stickpinOn(machine);

@@ -18,8 +18,10 @@ export interface CatalogEntry {
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
 /**
- * Digests of images that our registry must not begin: the runtime lacks layers of them that are not at hand, and CRI-O, once it has the manifest
- * from us, would look for them nowhere else (fact 12). What is being pulled from us has its manifest already, and waits for its medium.
+ * Digests of images that our registry must not begin: the runtime lacks layers of them that are not
+ * at hand, and CRI-O, once it has the manifest from us, would look for them nowhere else
+ * (docs/runtime-facts.md, fact 12). What is being pulled from us has its manifest already, and
+ * waits for its medium.
  */
 export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles }: Assessment): ReadonlySet<Digest> {
   const withheld = new Set<Digest>();

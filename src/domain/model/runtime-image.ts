@@ -30,7 +30,10 @@ export type StagingPlace = 'with-images' | StagingFilesystem;
 /** What a runtime keeps of a layer: its files, its compressed blob, or both. */
 export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
-/** When a runtime goes to a mirror that was written: with its next pull, or some time after it was asked to reload (fact 5). */
+/**
+ * When a runtime goes to a mirror that was written: with its next pull, or some time after it was
+ * asked to reload (docs/runtime-facts.md, fact 5).
+ */
 export type MirrorEffect = 'at-once' | 'late';
 
 /** The mirrors of ours that are written now. */

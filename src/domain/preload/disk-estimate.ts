@@ -49,13 +49,16 @@ export interface DiskNeed {
 }
 
 /**
- * Whether the images fit, each layer counted once: what the runtime takes for them ({@link diskUse}), and the compressed size of layers of which
- * stickpin keeps a copy too.
+ * Whether the images fit, each layer counted once: what the runtime takes for them ({@link
+ * diskUse}), and the compressed size of layers of which stickpin keeps a copy too.
  *
- * Where the runtime stages blobs (fact 18), all layers of an image lie together until the image is stored. On the filesystem of the images that comes on top,
- * of the largest images that may be in flight: what is staged is gone in the end, but the largest image may be the last one (a pull that
- * failed is tried again after all others), when everything else is stored already. It must not come out of the reserve either, though it is needed for a short
- * time only: the reserve is the mark at which kubelet evicts, and it does so however long the mark is passed.
+ * Where the runtime stages blobs (docs/runtime-facts.md, fact 18), all layers of an image lie
+ * together until the image is stored. On the filesystem of the images that comes on top, of the
+ * largest images that may be in flight: what is staged is gone in the end, but the largest image
+ * may be the last one (a pull that failed is tried again after all others), when everything else is
+ * stored already. It must not come out of the reserve either, though it is needed for a short time
+ * only: the reserve is the mark at which kubelet evicts, and it does so however long the mark is
+ * passed.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
   const { images, filesystem, layerStorage, staging, copied, minFreePercent } = need;

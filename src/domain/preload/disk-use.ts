@@ -65,8 +65,10 @@ const UPKEEP: Readonly<Record<LayerStorage, Upkeep>> = {
 };
 
 /**
- * What a runtime takes for images once they are stored: the files of their layers, in blocks of 4 KiB as the signed contents say, the compressed size where
- * that is kept as well (fact 22), and what the runtime lays down beside. Rather a little too much than too little.
+ * What a runtime takes for images once they are stored: the files of their layers, in blocks of 4
+ * KiB as the signed contents say, the compressed size where that is kept as well
+ * (docs/runtime-facts.md, fact 22), and what the runtime lays down beside. Rather a little too much
+ * than too little.
  *
  * @param layers each once; of `imageCount` images, all new ones
  */

@@ -30,8 +30,9 @@ export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull
 /**
  * The pulls to start now.
  *
- * INVARIANTS: no two running pulls share a missing layer, since a runtime may read it from the medium once for each (fact 14); something is
- * started whenever something may run and a slot is free.
+ * INVARIANTS: no two running pulls share a missing layer, since a runtime may read it from the
+ * medium once for each (docs/runtime-facts.md, fact 14); something is started whenever something
+ * may run and a slot is free.
  */
 export function fittingPulls<Pull extends PullCandidate>(input: ScheduleInput<Pull>): Pull[] {
   const { waiting, running, landed, parallel } = input;

@@ -38,7 +38,8 @@ export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<
 /**
  * Sorts the absent images of a bundle by where they come from.
  *
- * INVARIANT: an image comes from one place, since CRI-O chooses its source at the manifest (fact 12): at hand as a whole, or online.
+ * INVARIANT: an image comes from one place, since CRI-O chooses its source at the manifest
+ * (docs/runtime-facts.md, fact 12): at hand as a whole, or online.
  */
 export function supplyImages(
   { bundleId, contents }: VerifiedBundle,

@@ -16,9 +16,10 @@ export interface ProbeEnd {
 }
 
 /**
- * Has the runtime pull something by digest, to see whether it comes to our registry for this repository. It asks for the manifest even of what it has
- * (fact 17), and a digest names the right image wherever it comes from. That our registry was asked is all that counts: what it does not have
- * comes from elsewhere, or from nowhere.
+ * Has the runtime pull something by digest, to see whether it comes to our registry for this
+ * repository. It asks for the manifest even of what it has (docs/runtime-facts.md, fact 17), and a
+ * digest names the right image wherever it comes from. That our registry was asked is all that
+ * counts: what it does not have comes from elsewhere, or from nowhere.
  *
  * @throws whatever aborted `signal`.
  */

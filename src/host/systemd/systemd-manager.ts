@@ -91,7 +91,10 @@ export function createSystemdManager(deps: { readonly bus: SystemBus }): Systemd
   };
 }
 
-/** LazyUnmount: fact 26. CollectMode: a failed mount must not stay in memory and keep its device's unit there too. */
+/**
+ * LazyUnmount: docs/runtime-facts.md, fact 26. CollectMode: a failed mount must not stay in memory
+ * and keep its device's unit there too.
+ */
 function mountProperties(request: MountRequest): readonly unknown[] {
   return [
     ['Description', variant('s', request.description)],

@@ -30,7 +30,10 @@ export interface ContainerdRuntimeOptions {
   readonly clock?: Clock;
 }
 
-/** Blobs are kept beside what was unpacked of them (fact 22); `hosts.toml` is read at each pull (fact 21). */
+/**
+ * Blobs are kept beside what was unpacked of them (docs/runtime-facts.md, fact 22); `hosts.toml` is
+ * read at each pull (docs/runtime-facts.md, fact 21).
+ */
 const TRAITS: RuntimeTraits = { title: 'containerd', layerStorage: 'both', mirrorsTakeEffect: 'at-once' };
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 

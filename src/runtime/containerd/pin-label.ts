@@ -1,4 +1,6 @@
-/** The label by which containerd's CRI plugin knows a pinned image (fact 22). */
+/**
+ * The label by which containerd's CRI plugin knows a pinned image (docs/runtime-facts.md, fact 22).
+ */
 export const PINNED_LABEL = 'io.cri-containerd.pinned';
 /** Value of {@link PINNED_LABEL} that means pinned. */
 const PINNED_VALUE = 'pinned';

@@ -14,9 +14,10 @@ const GRPC_UNIMPLEMENTED = 12;
 const GRPC_UNAVAILABLE = 14;
 
 /**
- * What both runtimes' libraries write, most telling first: a full disk often ends in a digest or transfer error as well, and a text that names
- * both our mirror's 404 and an upstream that can't be reached is about what is missing. CRI-O hands the texts of containers/image through under
- * code Unknown; containerd maps a part of its errors to codes (facts 16, 24).
+ * What both runtimes' libraries write, most telling first: a full disk often ends in a digest or
+ * transfer error as well, and a text that names both our mirror's 404 and an upstream that can't be
+ * reached is about what is missing. CRI-O hands the texts of containers/image through under code
+ * Unknown; containerd maps a part of its errors to codes (docs/runtime-facts.md, facts 16, 24).
  */
 const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ['runtime/no-space', /no space left on device|disk quota exceeded|not enough (free )?(disk )?space/i],
@@ -37,8 +38,9 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
 ];
 
 /**
- * Why a pull failed, told from the status alone. Pure; the only place that looks at foreign message texts. `runtime/cancelled` is a cancellation by
- * the runtime itself (fact 20); one by ourselves is known to the caller and never gets here.
+ * Why a pull failed, told from the status alone. Pure; the only place that looks at foreign message
+ * texts. `runtime/cancelled` is a cancellation by the runtime itself (docs/runtime-facts.md, fact
+ * 20); one by ourselves is known to the caller and never gets here.
  */
 export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorCode {
   const match = PATTERNS.find(([, pattern]) => pattern.test(text));

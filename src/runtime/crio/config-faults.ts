@@ -29,7 +29,7 @@ export function pinFault(
 
 /** What a file behind ours does to pins. */
 export const SHADOWED_PINS = 'sets pinned_images and so takes the pins of bundles away';
-/** What a broken registries configuration does to pins (fact 5). */
+/** What a broken registries configuration does to pins (docs/runtime-facts.md, fact 5). */
 export const HALF_RELOAD = 'Every reload of CRI-O stops half-way there, so that pins do not hold';
 
 function describeFaults(faults: readonly ConfigFault[], consequence: string): string | undefined {

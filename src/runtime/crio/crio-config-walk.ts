@@ -23,15 +23,22 @@ export interface CrioConfigPaths {
 export interface CrioPins {
   /** What would be effective without us. */
   readonly pins: readonly ForeignPin[];
-  /** Files behind ours that set `pinned_images`: the last of them takes all our pins away (fact 4). */
+  /**
+   * Files behind ours that set `pinned_images`: the last of them takes all our pins away
+   * (docs/runtime-facts.md, fact 4).
+   */
   readonly shadowing: readonly string[];
-  /** Files over which CRI-O stumbles, which makes every reload fail as a whole (facts 2, 5). */
+  /**
+   * Files over which CRI-O stumbles, which makes every reload fail as a whole
+   * (docs/runtime-facts.md, facts 2, 5).
+   */
   readonly faults: readonly ConfigFault[];
 }
 
 /**
- * Reads every file in the order in which CRI-O does (fact 1): crio.conf, then everything below the directory, hidden files too. Our own link is
- * left out, and so is a crio.conf that doesn't exist. A link to nowhere or to a directory is `unreadable`.
+ * Reads every file in the order in which CRI-O does (docs/runtime-facts.md, fact 1): crio.conf,
+ * then everything below the directory, hidden files too. Our own link is left out, and so is a
+ * crio.conf that doesn't exist. A link to nowhere or to a directory is `unreadable`.
  */
 export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
   const main = await readConfigFile(paths.configPath, signal);
@@ -42,7 +49,10 @@ export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal
   return files;
 }
 
-/** Which pins the files amount to: the list of the last one that sets `[crio.image] pinned_images` (facts 3, 4). Pure. */
+/**
+ * Which pins the files amount to: the list of the last one that sets `[crio.image] pinned_images`
+ * (docs/runtime-facts.md, facts 3, 4). Pure.
+ */
 export function effectivePins(files: readonly ConfigFile[], { configDirectory, linkPath }: CrioConfigPaths): CrioPins {
   const faults: ConfigFault[] = [];
   const shadowing: string[] = [];

@@ -30,7 +30,8 @@ export interface CrioFiles {
     signal: AbortSignal,
   ): Promise<{ changed: boolean; shadowing: readonly string[] }>;
   /**
-   * Makes known that a reload stops half-way, so that pins don't hold (fact 5).
+   * Makes known that a reload stops half-way, so that pins don't hold (docs/runtime-facts.md, fact
+   * 5).
    *
    * @throws AppError `runtime/config` that names the broken file of the registries configuration.
    */
@@ -158,7 +159,10 @@ async function isLinked(link: string, target: string): Promise<boolean> {
   }
 }
 
-/** Makes `link` point to `target`, which exists already: a link to nowhere would stop CRI-O (fact 2). Returns whether it was missing. */
+/**
+ * Makes `link` point to `target`, which exists already: a link to nowhere would stop CRI-O
+ * (docs/runtime-facts.md, fact 2). Returns whether it was missing.
+ */
 async function ensureLink(link: string, target: string): Promise<boolean> {
   try {
     const found = resolve(dirname(link), await readlink(link));

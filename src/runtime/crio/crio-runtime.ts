@@ -35,7 +35,10 @@ export interface CrioRuntimeOptions {
   readonly clock?: Clock;
 }
 
-/** Layers are unpacked from blobs in /var/tmp (fact 18), which lie there until their image is stored. Mirrors wait for a reload (fact 5). */
+/**
+ * Layers are unpacked from blobs in /var/tmp (docs/runtime-facts.md, fact 18), which lie there
+ * until their image is stored. Mirrors wait for a reload (docs/runtime-facts.md, fact 5).
+ */
 const TRAITS: RuntimeTraits = {
   title: 'CRI-O',
   layerStorage: 'unpacked',
@@ -46,8 +49,9 @@ const TRAITS: RuntimeTraits = {
 /**
  * CRI-O: pins and mirrors by drop-ins, images over CRI.
  *
- * INVARIANTS: a drop-in is complete on disk before the reload is asked for; a reload that was owed and failed is owed still, whether or not bytes
- * change the next time; a reload says nothing about pins, only `observe` does (fact 5).
+ * INVARIANTS: a drop-in is complete on disk before the reload is asked for; a reload that was owed
+ * and failed is owed still, whether or not bytes change the next time; a reload says nothing about
+ * pins, only `observe` does (docs/runtime-facts.md, fact 5).
  */
 export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, log, protoRoot } = options;

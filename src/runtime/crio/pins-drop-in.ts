@@ -22,8 +22,9 @@ const OURS = '  # from bundles';
 const FOREIGN = '  # set in ';
 
 /**
- * The text of `99-stickpin.conf` (fact 3: `pinned_images` in `[crio.image]`), sorted, each pin once. Without pins of ours nothing is set, so that
- * the other files' list holds.
+ * The text of `99-stickpin.conf` (docs/runtime-facts.md, fact 3: `pinned_images` in
+ * `[crio.image]`), sorted, each pin once. Without pins of ours nothing is set, so that the other
+ * files' list holds.
  */
 export function renderPinsDropIn({ ours, foreign }: PinsDropIn): string {
   const own = [...new Set(ours)].sort();

@@ -38,7 +38,10 @@ export interface RegistryEntry {
 
 /** The registries configuration without our own file. */
 export interface RegistriesConfig {
-  /** One for each prefix, sorted by it: a later file's replaces an earlier one's whole (fact 12). */
+  /**
+   * One for each prefix, sorted by it: a later file's replaces an earlier one's whole
+   * (docs/runtime-facts.md, fact 12).
+   */
   readonly entries: readonly RegistryEntry[];
   /** Entries in files behind ours, which replace ours where the prefix is the same. */
   readonly behindOurs: readonly RegistryEntry[];
@@ -46,7 +49,10 @@ export interface RegistriesConfig {
   readonly faults: readonly ConfigFault[];
 }
 
-/** Reads registries.conf, then `*.conf` of the directory itself in byte order. Our link, and a link to nowhere (harmless: fact 12), are left out. */
+/**
+ * Reads registries.conf, then `*.conf` of the directory itself in byte order. Our link, and a link
+ * to nowhere (harmless: docs/runtime-facts.md, fact 12), are left out.
+ */
 export async function readRegistriesConfig(paths: RegistriesConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
   const dropIns = await walkFiles(paths.configDirectory, { recursive: false });
   const wanted = dropIns.filter((path) => path.endsWith('.conf') && path !== paths.linkPath);

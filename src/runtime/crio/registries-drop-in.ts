@@ -10,9 +10,10 @@ const HEADER = `# Written by stickpin while images are loaded from a bundle, and
 `;
 
 /**
- * The text of our registries drop-in (containers-registries.conf(5), fact 12): one `[[registry]]` for each repository, the most specific prefix
- * there is. Since it replaces what holds for the repository so far, that is carried over: its location, its flags and its mirrors, with names
- * worked out for this repository.
+ * The text of our registries drop-in (containers-registries.conf(5), docs/runtime-facts.md, fact
+ * 12): one `[[registry]]` for each repository, the most specific prefix there is. Since it replaces
+ * what holds for the repository so far, that is carried over: its location, its flags and its
+ * mirrors, with names worked out for this repository.
  */
 export function renderRegistriesDropIn(
   repositories: readonly string[],

@@ -13,8 +13,9 @@ export interface SignatureLookupPaths {
 }
 
 /**
- * Has sigstore signatures looked up beside the images on our registry. The runtime looks for them under the mirror's name (fact 12), so that
- * what was configured for the registry itself does not count there.
+ * Has sigstore signatures looked up beside the images on our registry. The runtime looks for them
+ * under the mirror's name (docs/runtime-facts.md, fact 12), so that what was configured for the
+ * registry itself does not count there.
  */
 export interface SignatureLookup {
   /** Writes the file where the policy demands signatures, removes it where it doesn't. @throws AppError `runtime/write` */

@@ -90,7 +90,8 @@ function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): 
     byId.set(id, image);
     const { repository, tag } = parseReference(name);
     if (tag !== undefined) image.repoTags.add(name);
-    // An image out of an index goes by both digests, as CRI-O lists it (fact 19).
+    // An image out of an index goes by both digests, as CRI-O lists it (docs/runtime-facts.md, fact
+    // 19).
     for (const each of [digest, manifest]) image.repoDigests.add(`${repository}@${each}`);
   }
   return [...byId].map(([imageId, { repoTags, repoDigests }]) => ({

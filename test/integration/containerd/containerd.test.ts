@@ -60,7 +60,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(JSON.parse(info.config ?? '{}')).toMatchObject({ registry: { configPath: containerd.certsDirectory } });
   });
 
-  test('reads hosts.toml at each pull, without a reload (fact 21)', async () => {
+  test('reads hosts.toml at each pull, without a reload (docs/runtime-facts.md, fact 21)', async () => {
     const reference = offer('ocp/fresh', sampleImage({ seed: 'fresh' }));
     await writeFile(mirrorFile(), `server = "http://127.0.0.1:1"\n`);
     await expect(cri.pullImage(reference, unstopped)).rejects.toThrow();
@@ -75,7 +75,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect((await cri.imageStatus(reference, unstopped))?.repoDigests).toEqual([reference]);
   });
 
-  test('pins by label, and forgets the pin when the image is pulled again (fact 22)', async () => {
+  test('pins by label, and forgets the pin when the image is pulled again (docs/runtime-facts.md, fact 22)', async () => {
     const reference = offer('ocp/pinned', sampleImage({ seed: 'pinned' }));
     await cri.pullImage(reference, unstopped);
     expect(await pinned(reference)).toBe(false);
@@ -85,7 +85,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(await pinned(reference)).toBe(false);
   });
 
-  test('pulls an index of which only its own platform is there (fact 19)', async () => {
+  test('pulls an index of which only its own platform is there (docs/runtime-facts.md, fact 19)', async () => {
     const image = sampleImage({ seed: 'indexed', withIndex: true });
     const reference = offer('ocp/indexed', image);
     await cri.pullImage(reference, unstopped);
@@ -102,7 +102,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(await pinned(reference)).toBe(true);
   });
 
-  test('removes every reference of an image at once (fact 22)', async () => {
+  test('removes every reference of an image at once (docs/runtime-facts.md, fact 22)', async () => {
     const image = sampleImage({ seed: 'many names' });
     const references = [offer('ocp/one', image), offer('ocp/two', image)];
     for (const reference of references) await cri.pullImage(reference, unstopped);
@@ -111,7 +111,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(await cri.imageStatus(references[1] ?? '', unstopped)).toBeUndefined();
   });
 
-  test('fetches a layer once that two pulls at once need (fact 23)', async () => {
+  test('fetches a layer once that two pulls at once need (docs/runtime-facts.md, fact 23)', async () => {
     const shared = sampleLayer({ seed: 'shared', sizeBytes: 8 * 1024 * 1024 });
     const references = ['a', 'b', 'c'].map((name) =>
       offer(`ocp/${name}`, sampleImage({ seed: name, layers: [shared, sampleLayer({ seed: `own ${name}` })] })),
@@ -124,7 +124,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(registry.getCount(shared.digest)).toBe(1);
   });
 
-  test('continues a broken transfer from the byte where it broke (fact 24)', async () => {
+  test('continues a broken transfer from the byte where it broke (docs/runtime-facts.md, fact 24)', async () => {
     const layer = sampleLayer({ seed: 'broken', sizeBytes: 2 * 1024 * 1024 });
     const reference = offer('ocp/broken', sampleImage({ seed: 'broken', layers: [layer] }));
     registry.breakDown(layer.digest, { kind: 'break', atByte: 1024 * 1024 });
@@ -134,7 +134,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(registry.bytesSent(layer.digest)).toBeLessThan(layer.sizeBytes + 512 * 1024);
   });
 
-  test('refuses a blob with a wrong byte (fact 24)', async () => {
+  test('refuses a blob with a wrong byte (docs/runtime-facts.md, fact 24)', async () => {
     const layer = sampleLayer({ seed: 'corrupt', sizeBytes: 256 * 1024 });
     const reference = offer('ocp/corrupt', sampleImage({ seed: 'corrupt', layers: [layer] }));
     registry.breakDown(layer.digest, { kind: 'corrupt', atByte: 100_000 });

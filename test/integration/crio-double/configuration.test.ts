@@ -33,7 +33,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     for (const base of bases.splice(0)) rmSync(base, { recursive: true, force: true });
   });
 
-  it('fact 1: reads crio.conf, then every file below the drop-in directory in lexical order, whatever its name', async () => {
+  it('docs/runtime-facts.md, fact 1: reads crio.conf, then every file below the drop-in directory in lexical order, whatever its name', async () => {
     const base = directory();
     const double = await start({
       base,
@@ -55,7 +55,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect((await configOf(double)).image.pinned_images).toEqual(['third']);
   });
 
-  it('fact 2: does not start with a dangling link in the drop-in directory', async () => {
+  it('docs/runtime-facts.md, fact 2: does not start with a dangling link in the drop-in directory', async () => {
     const base = directory();
     symlinkSync('/nonexistent/99-pins.conf', join(base, dropIns, '99-pins.conf'));
     await expect(start({ base })).rejects.toThrow(
@@ -63,13 +63,13 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     );
   });
 
-  it('fact 2: does not start with a link to a directory', async () => {
+  it('docs/runtime-facts.md, fact 2: does not start with a link to a directory', async () => {
     const base = directory();
     symlinkSync('/tmp', join(base, dropIns, '50-link'));
     await expect(start({ base })).rejects.toThrow(/walk path: read .*50-link: is a directory/);
   });
 
-  it('fact 2: a dangling link fails a reload as a whole', async () => {
+  it('docs/runtime-facts.md, fact 2: a dangling link fails a reload as a whole', async () => {
     const base = directory();
     const double = await start({ base, files: { [`${dropIns}/10-a.conf`]: pins('old') } });
     writeFileSync(join(base, dropIns, '10-a.conf'), pins('new'));
@@ -78,17 +78,17 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect((await configOf(double)).image.pinned_images).toContain('old');
   });
 
-  it('fact 2: an empty file is fine', async () => {
+  it('docs/runtime-facts.md, fact 2: an empty file is fine', async () => {
     const double = await start({ files: { [`${dropIns}/10-a.conf`]: pins('kept'), [`${dropIns}/99-empty.conf`]: '' } });
     expect((await configOf(double)).image.pinned_images).toContain('kept');
   });
 
-  it('fact 3: pinned_images outside [crio.image] is silently ignored', async () => {
+  it('docs/runtime-facts.md, fact 3: pinned_images outside [crio.image] is silently ignored', async () => {
     const double = await start({ files: { [`${dropIns}/10-a.conf`]: 'pinned_images = ["lost"]\n[crio]\n' } });
     expect((await configOf(double)).image.pinned_images).not.toContain('lost');
   });
 
-  it('fact 4: a later list replaces the earlier one, an absent one does not', async () => {
+  it('docs/runtime-facts.md, fact 4: a later list replaces the earlier one, an absent one does not', async () => {
     const double = await start({
       files: {
         [`${dropIns}/10-a.conf`]: pins('a'),
@@ -100,7 +100,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect(pinned_images.slice(0, -1)).toEqual(['b', 'c']);
   });
 
-  it('fact 5: a reload takes effect later, not when the signal is sent', async () => {
+  it('docs/runtime-facts.md, fact 5: a reload takes effect later, not when the signal is sent', async () => {
     const double = await start({ reloadDelayMs: 400, files: { [`${dropIns}/10-a.conf`]: pins('old') } });
     writeFileSync(join(double.dirs.crioDropIns, '10-a.conf'), pins('new'));
     double.reload();
@@ -109,7 +109,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect((await configOf(double)).image.pinned_images).toEqual(['new']);
   });
 
-  it('fact 5: a bad file in the drop-in directory makes the whole reload fail', async () => {
+  it('docs/runtime-facts.md, fact 5: a bad file in the drop-in directory makes the whole reload fail', async () => {
     const double = await start({ files: { [`${dropIns}/10-a.conf`]: pins('old') } });
     writeFileSync(join(double.dirs.crioDropIns, '10-a.conf'), pins('new'));
     writeFileSync(join(double.dirs.crioDropIns, '20-bad.conf'), '[crio.image\n');
@@ -119,7 +119,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect(await double.reloadAndWait()).toMatch(/20-bad\.conf/);
   });
 
-  it('fact 5: a bad registries configuration shows new pins in GET /config although the reload failed', async () => {
+  it('docs/runtime-facts.md, fact 5: a bad registries configuration shows new pins in GET /config although the reload failed', async () => {
     const double = await start({ files: { [`${dropIns}/10-a.conf`]: pins('old') } });
     writeFileSync(join(double.dirs.crioDropIns, '10-a.conf'), pins('new'));
     writeFileSync(join(double.dirs.registriesDropIns, '50-bad.conf'), '[[registry]]\nblocked = true\n');
@@ -127,7 +127,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect((await configOf(double)).image.pinned_images).toEqual(['new']);
   });
 
-  it('fact 5: several signals during a reload lead to one more', async () => {
+  it('docs/runtime-facts.md, fact 5: several signals during a reload lead to one more', async () => {
     const double = await start({ reloadDelayMs: 300 });
     for (let count = 0; count < 5; count += 1) {
       double.reload();
@@ -140,7 +140,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect(double.log().match(/msg="Reloading configuration"/g)).toHaveLength(3);
   });
 
-  it('fact 6: GET /config answers TOML on the CRI socket; other paths are not found', async () => {
+  it('docs/runtime-facts.md, fact 6: GET /config answers TOML on the CRI socket; other paths are not found', async () => {
     const double = await start({
       files: { [`${dropIns}/10-a.conf`]: '[crio.image]\npull_progress_timeout = "10s"\n' },
     });
@@ -150,7 +150,7 @@ describe.runIf(have('root', 'skopeo'))('configuration of the CRI-O double', () =
     expect((await getOverSocket(double.socketPath, '/nothing')).status).toBe(404);
   });
 
-  it('fact 7: leaves a directory made in its run directory before the start alone', async () => {
+  it('docs/runtime-facts.md, fact 7: leaves a directory made in its run directory before the start alone', async () => {
     const double = await start({ files: { 'run/crio/crio.conf.d/99-stickpin.conf': pins('a') } });
     const { dirs } = double;
     symlinkSync(join(dirs.run, 'crio.conf.d/99-stickpin.conf'), join(dirs.crioDropIns, '99-stickpin.conf'));

@@ -23,7 +23,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
 
     const isPinned = async () => (await it_.client.listImages())[0]?.pinned;
 
-    it('fact 8: a pin matches stored names without regard to case: exact, prefix*, *keyword*', async () => {
+    it('docs/runtime-facts.md, fact 8: a pin matches stored names without regard to case: exact, prefix*, *keyword*', async () => {
       const image = sampleImage({ seed: 'one' });
       it_.source.add('app/web', image, ['v1']);
       await it_.client.pullImage(`${repository}:v1`);
@@ -53,7 +53,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       });
     });
 
-    it('fact 8: an image pulled by digest has only the name by digest; pulled by tag it lists both', async () => {
+    it('docs/runtime-facts.md, fact 8: an image pulled by digest has only the name by digest; pulled by tag it lists both', async () => {
       const image = sampleImage({ seed: 'one' });
       it_.source.add('app/web', image, ['v1']);
       const byDigest = `${repository}@${image.top.digest}`;
@@ -65,7 +65,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       ]);
     });
 
-    it('fact 8: the name that was pulled is the one to pin: a digest listed for an image pulled by tag is no stored name', async () => {
+    it('docs/runtime-facts.md, fact 8: the name that was pulled is the one to pin: a digest listed for an image pulled by tag is no stored name', async () => {
       const image = sampleImage({ seed: 'one' });
       it_.source.add('app/web', image, ['v1']);
       const byDigest = `${repository}@${image.top.digest}`;
@@ -76,7 +76,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       expect(await isPinned()).toBe(true);
     });
 
-    it('fact 9: ListImages and ImageStatus report pinned right after the reload', async () => {
+    it('docs/runtime-facts.md, fact 9: ListImages and ImageStatus report pinned right after the reload', async () => {
       const image = sampleImage({ seed: 'one' });
       it_.source.add('app/web', image);
       const byDigest = `${repository}@${image.top.digest}`;
@@ -89,7 +89,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       expect(await it_.client.imageStatus(byDigest)).toMatchObject({ pinned: false });
     });
 
-    it('fact 5: after a bad registries configuration the old pins hold, whatever GET /config shows', async () => {
+    it('docs/runtime-facts.md, fact 5: after a bad registries configuration the old pins hold, whatever GET /config shows', async () => {
       const image = sampleImage({ seed: 'one' });
       it_.source.add('app/web', image, ['v1']);
       await it_.client.pullImage(`${repository}:v1`);
@@ -102,7 +102,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       expect(await isPinned()).toBe(true);
     });
 
-    it('fact 10: a name belongs to one image: pulling a tag that names another image moves it', async () => {
+    it('docs/runtime-facts.md, fact 10: a name belongs to one image: pulling a tag that names another image moves it', async () => {
       const [old, fresh] = [sampleImage({ seed: 'old' }), sampleImage({ seed: 'fresh' })];
       it_.source.add('app/web', old, ['v1']);
       const oldId = await it_.client.pullImage(`${repository}:v1`);
@@ -113,7 +113,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       expect(images.get(freshId)).toMatchObject({ repo_tags: [`${repository}:v1`] });
     });
 
-    it('fact 10: RemoveImage removes a pinned image', async () => {
+    it('docs/runtime-facts.md, fact 10: RemoveImage removes a pinned image', async () => {
       it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1']);
       await it_.pin('*web*');
       await it_.client.pullImage(`${repository}:v1`);

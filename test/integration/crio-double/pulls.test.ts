@@ -28,7 +28,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
   });
   afterEach(() => it_.stop());
 
-  it('fact 12: a mirror with a token in its path serves by digest and by tag; the stored name is the original one', async () => {
+  it('docs/runtime-facts.md, fact 12: a mirror with a token in its path serves by digest and by tag; the stored name is the original one', async () => {
     const image = sampleImage({ seed: 'one' });
     it_.source.add('0123abcd/app/web', image, ['v1']);
     writeRegistries('50-mirror.conf', mirrorToml('quay.example.com', `${it_.source.host}/0123abcd`));
@@ -40,7 +40,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     ]);
   });
 
-  it('facts 5 and 12: pulls go by the registries configuration of the last reload, not by the files of the moment', async () => {
+  it('docs/runtime-facts.md, facts 5 and 12: pulls go by the registries configuration of the last reload, not by the files of the moment', async () => {
     it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1', 'v2']);
     writeRegistries('50-mirror.conf', '');
     await it_.client.pullImage(`${repository}:v1`);
@@ -48,7 +48,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     await expect(it_.client.pullImage(`${repository}:v2`)).rejects.toThrow(/quay\.example\.com/);
   });
 
-  it('fact 12: a later [[registry]] with the same prefix replaces the earlier one whole', async () => {
+  it('docs/runtime-facts.md, fact 12: a later [[registry]] with the same prefix replaces the earlier one whole', async () => {
     it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1']);
     writeRegistries('60-later.conf', '[[registry]]\nprefix = "quay.example.com"\nlocation = "quay.example.com"\n');
     expect(await it_.double.reloadAndWait()).toBeUndefined();
@@ -56,7 +56,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(it_.source.requests).toEqual([]);
   });
 
-  it('fact 12: the most specific prefix wins', async () => {
+  it('docs/runtime-facts.md, fact 12: the most specific prefix wins', async () => {
     it_.source.add('special/web', sampleImage({ seed: 'one' }), ['v1']);
     it_.source.add('app/web', sampleImage({ seed: 'two' }), ['v1']);
     writeRegistries('10-special.conf', mirrorToml('quay.example.com/app', `${it_.source.host}/special`));
@@ -64,7 +64,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.pullImage(`${repository}:v1`)).toBe(idOf('one'));
   });
 
-  it('fact 12: blocked = true does not stop a mirror; the original location is tried last', async () => {
+  it('docs/runtime-facts.md, fact 12: blocked = true does not stop a mirror; the original location is tried last', async () => {
     it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1']);
     writeRegistries('50-mirror.conf', mirrorToml('quay.example.com', it_.source.host, 'blocked = true'));
     expect(await it_.double.reloadAndWait()).toBeUndefined();
@@ -78,7 +78,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.pullImage('original.example.com/app/web:v1')).toBe(idOf('one'));
   });
 
-  it('fact 12: the source is chosen at the manifest: a missing blob does not fall through to the next mirror', async () => {
+  it('docs/runtime-facts.md, fact 12: the source is chosen at the manifest: a missing blob does not fall through to the next mirror', async () => {
     const image = sampleImage({ seed: 'one' });
     it_.source.add('first/app/web', image, ['v1']);
     const other = await startSourceAndDouble({ skopeo: skopeoArgv() });
@@ -94,7 +94,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     await other.stop();
   });
 
-  it('fact 12: registries.conf.d reads *.conf only; a dangling link there does no harm', async () => {
+  it('docs/runtime-facts.md, fact 12: registries.conf.d reads *.conf only; a dangling link there does no harm', async () => {
     it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1']);
     writeRegistries('90-broken.txt', 'not toml');
     mkdirSync(join(it_.double.dirs.registriesDropIns, 'deeper.d'));
@@ -104,7 +104,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.pullImage(`${repository}:v1`)).toBe(idOf('one'));
   });
 
-  it('fact 13: a pull asks for /v2/, manifest, config and each layer once, with no HEAD and nothing that is stored', async () => {
+  it('docs/runtime-facts.md, fact 13: a pull asks for /v2/, manifest, config and each layer once, with no HEAD and nothing that is stored', async () => {
     const shared = sampleLayer({ seed: 'shared' });
     const [first, second] = [
       sampleImage({ seed: 'first', layers: [shared] }),
@@ -127,7 +127,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     ]);
   });
 
-  it('fact 14: three pulls at once that share a layer fetch it three times', async () => {
+  it('docs/runtime-facts.md, fact 14: three pulls at once that share a layer fetch it three times', async () => {
     const shared = sampleLayer({ seed: 'shared' });
     const tags = ['v1', 'v2', 'v3'];
     for (const tag of tags) it_.source.add('app/web', sampleImage({ seed: tag, layers: [shared] }), [tag]);
@@ -153,7 +153,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(it_.source.getCount(image.top.digest)).toBe(1);
   });
 
-  it('fact 15: a connection that breaks in mid-layer is continued with Range from the exact byte', async () => {
+  it('docs/runtime-facts.md, fact 15: a connection that breaks in mid-layer is continued with Range from the exact byte', async () => {
     const layer = sampleLayer({ seed: 'big', sizeBytes: 3_000_000 });
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'break', atByte: 1_500_000 });
@@ -166,7 +166,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(it_.source.bytesSent(layer.digest)).toBe(layer.sizeBytes);
   });
 
-  it('fact 15: it is continued once for nothing, then again only after another MiB', async () => {
+  it('docs/runtime-facts.md, fact 15: it is continued once for nothing, then again only after another MiB', async () => {
     const layer = sampleLayer({ seed: 'big', sizeBytes: 3_000_000 });
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'break', atByte: 1000, times: 1 });
@@ -181,7 +181,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     await expect(pull).rejects.toThrow(/unexpected EOF/);
   });
 
-  it('fact 15: a stalled transfer is waited for', async () => {
+  it('docs/runtime-facts.md, fact 15: a stalled transfer is waited for', async () => {
     const layer = sampleLayer({ seed: 'layer' });
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 5000 });
@@ -193,7 +193,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(it_.source.getCount(layer.digest)).toBe(1);
   });
 
-  it('fact 16: a wrong byte fails the pull and leaves no image', async () => {
+  it('docs/runtime-facts.md, fact 16: a wrong byte fails the pull and leaves no image', async () => {
     const layer = sampleLayer({ seed: 'layer' });
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'corrupt', atByte: 5000 });
@@ -206,7 +206,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.listImages()).toEqual([]);
   });
 
-  it('fact 17: pulling an image that is present fails when the registry is gone', async () => {
+  it('docs/runtime-facts.md, fact 17: pulling an image that is present fails when the registry is gone', async () => {
     it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1']);
     await it_.client.pullImage(`${repository}:v1`);
     writeRegistries('50-mirror.conf', mirrorToml('quay.example.com', '127.0.0.1:1', 'blocked = true'));
@@ -215,7 +215,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.listImages()).toHaveLength(1);
   });
 
-  it('fact 18: layers are staged outside the storage before they are stored, and nothing of it stays', async () => {
+  it('docs/runtime-facts.md, fact 18: layers are staged outside the storage before they are stored, and nothing of it stays', async () => {
     const layer = sampleLayer({ seed: 'big', sizeBytes: 2_000_000 });
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 1_900_000 });
@@ -228,7 +228,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(readdirSync(staging)).toEqual([]);
   });
 
-  it('fact 19: the digest of an index of which only this platform is there pulls; both digests are listed and the pin counts', async () => {
+  it('docs/runtime-facts.md, fact 19: the digest of an index of which only this platform is there pulls; both digests are listed and the pin counts', async () => {
     const image = sampleImage({ seed: 'one', withIndex: true });
     it_.source.add('app/web', image);
     const byIndex = `${repository}@${image.top.digest}`;
@@ -240,7 +240,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.imageStatus(`${repository}@${image.manifest.digest}`)).toBeDefined();
   });
 
-  it('fact 20: a pull without progress is cancelled after pull_progress_timeout', async () => {
+  it('docs/runtime-facts.md, fact 20: a pull without progress is cancelled after pull_progress_timeout', async () => {
     await restart({
       files: { 'etc/crio/crio.conf.d/10-timeout.conf': '[crio.image]\npull_progress_timeout = "500ms"\n' },
     });

@@ -54,7 +54,7 @@ describe.runIf(have('root', 'mmdebstrap'))('shell of the CRI-O double', () => {
     });
   });
 
-  it('fact 6: serves gRPC and HTTP on the same socket at the same time', async () => {
+  it('docs/runtime-facts.md, fact 6: serves gRPC and HTTP on the same socket at the same time', async () => {
     const { double, client } = await start();
     const answers = await Promise.all([
       client.listImages(),
@@ -122,7 +122,7 @@ describe.runIf(have('root', 'mmdebstrap'))('shell of the CRI-O double', () => {
     expect(await second.client.listImages()).toMatchObject([{ pinned: true }]);
   });
 
-  it('fact 11: after an unclean shutdown and a reboot the wipe removes every image, pinned or not', async () => {
+  it('docs/runtime-facts.md, fact 11: after an unclean shutdown and a reboot the wipe removes every image, pinned or not', async () => {
     const base = mkdtempSync(join(tmpdir(), 'crio-double-'));
     disposals.push(() => rmSync(base, { recursive: true, force: true }));
     const source = await startSourceRegistry();

@@ -299,7 +299,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect([status, headers['content-type'], errorOf(body)]).toEqual([404, 'application/json', code]);
   });
 
-  it('answers 404 to a manifest of which not all blobs are at hand, by digest and by tag, until they are (fact 12)', async () => {
+  it('answers 404 to a manifest of which not all blobs are at hand, by digest and by tag, until they are (docs/runtime-facts.md, fact 12)', async () => {
     registry.setCatalog(catalog, new Set([hashOf(manifest)]));
     for (const reference of [hashOf(manifest), 'v3.5']) {
       const { status, body } = await get(at(`manifests/${reference}`));

@@ -95,7 +95,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     expect(seen.filesystem?.freeBytes).toBeGreaterThan(0);
   });
 
-  it('pins by label those images that are present, and unpins them (fact 22)', async () => {
+  it('pins by label those images that are present, and unpins them (docs/runtime-facts.md, fact 22)', async () => {
     const [first, second] = [publish(fresh()), publish(fresh())];
     await mirrored();
     await runtime.pull(first, signal);

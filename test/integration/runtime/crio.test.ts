@@ -40,7 +40,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     reloadUnit: async () => {
       if (reloadFailure !== undefined) throw reloadFailure;
       reloads += 1;
-      await double.reloadAndWait(); // the real one returns before it took effect (fact 5); the engine's tests are about that
+      await double.reloadAndWait(); // the real one returns before it took effect (docs/runtime-facts.md, fact 5); the engine's tests are about that
     },
     onUnitChange: (_unit, listener) => {
       unitListeners.add(listener);
@@ -220,7 +220,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await runtime.applyPins(['quay.example.com/a'], unforced, signal);
   });
 
-  it('says what makes a reload stop half-way, and writes its pins for the next start all the same (fact 5)', async () => {
+  it('says what makes a reload stop half-way, and writes its pins for the next start all the same (docs/runtime-facts.md, fact 5)', async () => {
     const reference = publish(sampleImage({ seed: 'a' }));
     await mirrored();
     await runtime.pull(reference, signal);

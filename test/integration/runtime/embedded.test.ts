@@ -154,7 +154,7 @@ describe('the embedded runtime', () => {
     await pull;
   });
 
-  it('continues a broken transfer from the exact byte (as fact 15)', async () => {
+  it('continues a broken transfer from the exact byte (as docs/runtime-facts.md, fact 15)', async () => {
     const sample = image('broken', MIB);
     const layer = sample.layers[0] ?? sample.config;
     registry.breakDown(layer.digest, { kind: 'break', atByte: 300_000 });
@@ -211,7 +211,7 @@ describe('the embedded runtime', () => {
     expect((await images()).flatMap(({ repoDigests }) => repoDigests)).toContain(second);
   });
 
-  it('refuses a wrong byte, and pulls the blob anew the next time (as fact 16)', async () => {
+  it('refuses a wrong byte, and pulls the blob anew the next time (as docs/runtime-facts.md, fact 16)', async () => {
     const sample = image('corrupt', MIB);
     const layer = sample.layers[0] ?? sample.config;
     const reference = publish(sample);

@@ -11,19 +11,21 @@ export interface CrioConfiguration {
   readonly pinnedImages: readonly string[];
   readonly signaturePolicy: string;
   readonly bigFilesDirectory: string;
-  /** 0 means never (fact 20). */
+  /** 0 means never (docs/runtime-facts.md, fact 20). */
   readonly pullProgressTimeoutMs: number;
 }
 
 const logLevels = ['fatal', 'panic', 'error', 'warn', 'warning', 'info', 'debug', 'trace'];
 
 /**
- * Reads `crio.conf`, then every file below the drop-in directory (facts 1 to 4): recursively, in lexical order, whatever its suffix,
- * hidden files too. A later file's value replaces an earlier one's; lists are not merged. Unknown keys are ignored, so
- * `pinned_images` outside `[crio.image]` has no effect. A missing `crio.conf` or directory is no error.
+ * Reads `crio.conf`, then every file below the drop-in directory (docs/runtime-facts.md, facts 1 to
+ * 4): recursively, in lexical order, whatever its suffix, hidden files too. A later file's value
+ * replaces an earlier one's; lists are not merged. Unknown keys are ignored, so `pinned_images`
+ * outside `[crio.image]` has no effect. A missing `crio.conf` or directory is no error.
  *
  * @param directory the drop-in directory; undefined and one that is not there are passed over.
- * @throws Error in CRI-O's words when a file can't be read (a dangling link, a link to a directory) or decoded.
+ * @throws Error in CRI-O's words when a file can't be read (a dangling link, a link to a directory)
+ *   or decoded.
  */
 export function loadConfiguration(options: DoubleOptions, directory: string | undefined): CrioConfiguration {
   let configuration: CrioConfiguration = {
@@ -49,7 +51,8 @@ export function loadConfiguration(options: DoubleOptions, directory: string | un
 }
 
 /**
- * The configuration as `GET /config` shows it (fact 6): TOML with CRI-O's section names.
+ * The configuration as `GET /config` shows it (docs/runtime-facts.md, fact 6): TOML with CRI-O's
+ * section names.
  */
 export function renderConfiguration(configuration: CrioConfiguration, options: DoubleOptions): string {
   const text = JSON.stringify;

@@ -7,8 +7,9 @@ import type { DoubleOptions } from './options.ts';
 /**
  * What the double goes by at the moment.
  *
- * INVARIANT: a reload replaces `configuration` first, then `registries`, then `isPinned`, and stops at the first that fails. So a bad
- * registries configuration leaves new pins in `configuration` and old ones in `isPinned` (fact 5).
+ * INVARIANT: a reload replaces `configuration` first, then `registries`, then `isPinned`, and stops
+ * at the first that fails. So a bad registries configuration leaves new pins in `configuration` and
+ * old ones in `isPinned` (docs/runtime-facts.md, fact 5).
  */
 export interface CrioState {
   readonly configuration: CrioConfiguration;

@@ -61,7 +61,10 @@ async function serve(options: DoubleOptions, log: Log): Promise<void> {
   tellSystemd();
 }
 
-/** Node has no Unix datagram sockets (fact 27), so `systemd-notify` says that the service is ready. */
+/**
+ * Node has no Unix datagram sockets (docs/runtime-facts.md, fact 27), so `systemd-notify` says that
+ * the service is ready.
+ */
 function tellSystemd(): void {
   if (process.env.NOTIFY_SOCKET !== undefined) spawn('systemd-notify', ['--ready'], { stdio: 'ignore' });
 }

@@ -2,7 +2,10 @@ import { parseArgs } from 'node:util';
 
 /** Where the double finds and keeps its things. Every path means the same to this process and to skopeo. */
 export interface DoubleOptions {
-  /** `serve` is the daemon; `wipe` is what `crio-wipe.service` runs before it (fact 11). */
+  /**
+   * `serve` is the daemon; `wipe` is what `crio-wipe.service` runs before it
+   * (docs/runtime-facts.md, fact 11).
+   */
   readonly command: 'serve' | 'wipe';
   /** `crio.conf`; it may be missing. */
   readonly configFile: string;
@@ -21,7 +24,7 @@ export interface DoubleOptions {
   readonly registriesD: string;
   /** `policy.json`; a configuration file may name another. */
   readonly signaturePolicy: string;
-  /** Where layers are staged before they are stored (fact 18). */
+  /** Where layers are staged before they are stored (docs/runtime-facts.md, fact 18). */
   readonly bigFilesDirectory: string;
   /** The double's own files: the inner socket, snapshots of the registries configuration. */
   readonly stateDirectory: string;

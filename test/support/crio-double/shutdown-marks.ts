@@ -4,8 +4,9 @@ import type { Log } from './log.ts';
 import type { DoubleOptions } from './options.ts';
 
 /**
- * The `wipe` command (fact 11): empties the storage, pinned images and all, when the node was booted since the last start (the version file is
- * gone) and the last shutdown was not clean. Without a clean-shutdown file it does nothing.
+ * The `wipe` command (docs/runtime-facts.md, fact 11): empties the storage, pinned images and all,
+ * when the node was booted since the last start (the version file is gone) and the last shutdown
+ * was not clean. Without a clean-shutdown file it does nothing.
  */
 export function wipeIfUnclean(options: DoubleOptions, log: Log): void {
   const { cleanShutdownFile, versionFile, root } = options;

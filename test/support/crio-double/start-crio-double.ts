@@ -20,7 +20,7 @@ interface CrioDoubleDirectories {
   /** `/run/crio`: socket and version file. */
   readonly run: string;
   readonly graphRoot: string;
-  /** Where layers are staged (fact 18), in place of `/var/tmp`. */
+  /** Where layers are staged (docs/runtime-facts.md, fact 18), in place of `/var/tmp`. */
   readonly staging: string;
   /** The fixture of containers, see `FixtureContainer`. It need not be there. */
   readonly containersFile: string;
@@ -31,7 +31,7 @@ export interface CrioDouble {
   readonly socketPath: string;
   readonly dirs: CrioDoubleDirectories;
   readonly process: ChildProcess;
-  /** Sends SIGHUP and returns, as `systemctl reload crio` does (fact 5). */
+  /** Sends SIGHUP and returns, as `systemctl reload crio` does (docs/runtime-facts.md, fact 5). */
   reload(): void;
   /** Reloads and waits until the double says how it went: undefined when it worked, else its message. */
   reloadAndWait(): Promise<string | undefined>;

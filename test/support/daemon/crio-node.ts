@@ -24,7 +24,10 @@ export interface CrioNode {
   killRuntime(): Promise<void>;
   /** Ends it in order, unless it has ended already, and starts it again with what it has stored, with other `flags` if any are given. */
   restartRuntime(flags?: readonly string[]): Promise<void>;
-  /** Ends CRI-O without warning, boots the node and has `crio-wipe` empty its storage (fact 11), then starts CRI-O. The daemon goes on. */
+  /**
+   * Ends CRI-O without warning, boots the node and has `crio-wipe` empty its storage
+   * (docs/runtime-facts.md, fact 11), then starts CRI-O. The daemon goes on.
+   */
   powerCutAndWipe(): Promise<void>;
   /** Ends both and removes everything. */
   dispose(): Promise<void>;

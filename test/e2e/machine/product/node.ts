@@ -48,7 +48,10 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
   };
 }
 
-/** The configuration that CRI-O works by, as TOML (fact 6). Right after its start it is what it has read then. */
+/**
+ * The configuration that CRI-O works by, as TOML (docs/runtime-facts.md, fact 6). Right after its
+ * start it is what it has read then.
+ */
 export function crioConfiguration(machine: Machine): Promise<string> {
   return machine.output(
     `node -e '

@@ -12,56 +12,59 @@ import { type SourceRegistry, startSourceRegistry } from '../../../support/sourc
 /** Longer than it takes the daemon from the reload to the first pull. */
 const RELOAD_DELAY_MS = 2_000;
 
-describe.runIf(have('root', 'mmdebstrap'))('a CRI-O that takes up its mirrors late (fact 5)', () => {
-  let factory: string;
-  let node: CrioNode;
-  let bundle: SampleBundle;
-  let remote: SourceRegistry;
+describe.runIf(have('root', 'mmdebstrap'))(
+  'a CRI-O that takes up its mirrors late (docs/runtime-facts.md, fact 5)',
+  () => {
+    let factory: string;
+    let node: CrioNode;
+    let bundle: SampleBundle;
+    let remote: SourceRegistry;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
-  beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-    remote = await startSourceRegistry();
-    const files = { 'etc/containers/registries.conf.d/50-remote.conf': mirrorToml('quay.example.com', remote.host) };
-    node = await createCrioNode({}, { files, reloadDelayMs: RELOAD_DELAY_MS });
-    bundle = await makeSampleBundle({ dir: factory, keys: [node.harness.key] });
-    for (const { reference, image } of bundle.images) {
-      const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
-      remote.add(repository, image, [tag]);
-    }
-  });
-  afterEach(async () => {
-    await node.dispose();
-    await remote.close();
-    rmSync(factory, { recursive: true, force: true });
-  });
+    beforeAll(async () => {
+      await trixieRoot();
+    });
+    beforeEach(async () => {
+      factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+      remote = await startSourceRegistry();
+      const files = { 'etc/containers/registries.conf.d/50-remote.conf': mirrorToml('quay.example.com', remote.host) };
+      node = await createCrioNode({}, { files, reloadDelayMs: RELOAD_DELAY_MS });
+      bundle = await makeSampleBundle({ dir: factory, keys: [node.harness.key] });
+      for (const { reference, image } of bundle.images) {
+        const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
+        remote.add(repository, image, [tag]);
+      }
+    });
+    afterEach(async () => {
+      await node.dispose();
+      await remote.close();
+      rmSync(factory, { recursive: true, force: true });
+    });
 
-  const lines = () => node.harness.log.lines.map(({ message }) => message).join('\n');
-  const activated = () => node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
-  /** What the registry that the references lead to gave. */
-  const given = () => remote.requests.filter(({ digest }) => digest !== undefined);
+    const lines = () => node.harness.log.lines.map(({ message }) => message).join('\n');
+    const activated = () => node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    /** What the registry that the references lead to gave. */
+    const given = () => remote.requests.filter(({ digest }) => digest !== undefined);
 
-  it('no image comes from its own registry, although that has it and answers sooner than the reload', async () => {
-    await node.harness.start();
-    node.harness.plug(bundle.path);
-    await activated();
-    expect(given()).toEqual([]);
-    expect(lines()).not.toMatch(/not from stickpin's registry|has not taken up its mirror configuration/);
-    // What it asked there before the reload, to be seen at ours in the end, is nowhere.
-    const probes = remote.requests.filter(({ kind }) => kind === 'manifest');
-    expect(probes.length).toBeGreaterThan(0);
-    expect(probes.every(({ status }) => status === 404)).toBe(true);
-  });
+    it('no image comes from its own registry, although that has it and answers sooner than the reload', async () => {
+      await node.harness.start();
+      node.harness.plug(bundle.path);
+      await activated();
+      expect(given()).toEqual([]);
+      expect(lines()).not.toMatch(/not from stickpin's registry|has not taken up its mirror configuration/);
+      // What it asked there before the reload, to be seen at ours in the end, is nowhere.
+      const probes = remote.requests.filter(({ kind }) => kind === 'manifest');
+      expect(probes.length).toBeGreaterThan(0);
+      expect(probes.every(({ status }) => status === 404)).toBe(true);
+    });
 
-  it('nor after the daemon was ended before the reload took effect, and started again', async () => {
-    await node.harness.start();
-    node.harness.plug(bundle.path);
-    await expect.poll(() => node.double().log(), { timeout: 20_000 }).toMatch(/Pulling image/);
-    await node.harness.stop();
-    await node.harness.start();
-    await activated();
-    expect(given()).toEqual([]);
-  });
-});
+    it('nor after the daemon was ended before the reload took effect, and started again', async () => {
+      await node.harness.start();
+      node.harness.plug(bundle.path);
+      await expect.poll(() => node.double().log(), { timeout: 20_000 }).toMatch(/Pulling image/);
+      await node.harness.stop();
+      await node.harness.start();
+      await activated();
+      expect(given()).toEqual([]);
+    });
+  },
+);

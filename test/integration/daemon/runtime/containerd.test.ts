@@ -66,7 +66,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     await expect.poll(() => readdirSync(containerd.certsDirectory), { timeout: 10_000 }).toEqual([]);
   });
 
-  it('labels again what lost its label (fact 22), without a stick', async () => {
+  it('labels again what lost its label (docs/runtime-facts.md, fact 22), without a stick', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');

@@ -87,7 +87,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     expect(pulled()).toBe(before);
   });
 
-  it('pins an image that CRI-O had by its tag alone, by pulling its digest without a layer (fact 8)', async () => {
+  it('pins an image that CRI-O had by its tag alone, by pulling its digest without a layer (docs/runtime-facts.md, fact 8)', async () => {
     const [image] = bundle.images;
     const source = await startSourceRegistry();
     const [registry = '', ...path] = (image?.reference ?? '').replace(/:[^/]*$/, '').split('/');

@@ -39,7 +39,8 @@ export interface CriServer {
 const maxMessageBytes = 16 * 1024 * 1024;
 
 /**
- * Serves gRPC and HTTP/1 on one Unix socket, as CRI-O does (fact 6): what a connection's first bytes say decides who gets it.
+ * Serves gRPC and HTTP/1 on one Unix socket, as CRI-O does (docs/runtime-facts.md, fact 6): what a
+ * connection's first bytes say decides who gets it.
  *
  * @throws Error when the proto file can't be read or the socket can't be bound.
  */

@@ -36,7 +36,7 @@ export interface ImageServiceDeps {
   readonly log: Log;
 }
 
-/** ImageService over the real storage (facts 8 to 19). */
+/** ImageService over the real storage (docs/runtime-facts.md, facts 8 to 19). */
 export function createImageService(deps: ImageServiceDeps): ImageService {
   const { options, state } = deps;
   const { images } = createImageReader(options);

@@ -6,10 +6,16 @@ import type { DoubleOptions } from '../options.ts';
 export interface StoredImage {
   /** Hex digest of its configuration. */
   readonly id: string;
-  /** Names as they were pulled, fully qualified, with a tag or a digest; a name belongs to one image (fact 10). */
+  /**
+   * Names as they were pulled, fully qualified, with a tag or a digest; a name belongs to one image
+   * (docs/runtime-facts.md, fact 10).
+   */
   readonly names: readonly string[];
   readonly namesHistory: readonly string[];
-  /** Manifest digests, the one last pulled first; of an image pulled by an index both are there (fact 19). */
+  /**
+   * Manifest digests, the one last pulled first; of an image pulled by an index both are there
+   * (docs/runtime-facts.md, fact 19).
+   */
   readonly digests: readonly string[];
   /** Configuration, manifests and unpacked layers. */
   readonly sizeBytes: number;

@@ -1,4 +1,4 @@
-/** Says whether any of an image's stored names is pinned (fact 8). */
+/** Says whether any of an image's stored names is pinned (docs/runtime-facts.md, fact 8). */
 export type PinMatcher = (names: readonly string[]) => boolean;
 
 /**

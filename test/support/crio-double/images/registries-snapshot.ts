@@ -55,7 +55,10 @@ interface ConfigurationFiles {
   readonly dropIns: readonly { readonly name: string; readonly text: string }[];
 }
 
-/** Files that are not there, dangling links among them, are passed over, as the library does (fact 12). */
+/**
+ * Files that are not there, dangling links among them, are passed over, as the library does
+ * (docs/runtime-facts.md, fact 12).
+ */
 async function readFiles(options: DoubleOptions): Promise<ConfigurationFiles> {
   const main = (await readIfThere(options.registriesFile)) ?? '';
   const entries = await readdir(options.registriesDirectory, { withFileTypes: true }).catch(emptyIfMissing);

@@ -29,11 +29,11 @@ export type ScenarioEvent =
   | { readonly kind: 'set-clock'; readonly minutes: number }
   | { readonly kind: 'restart-daemon'; readonly downMinutes: number }
   | { readonly kind: 'reboot' }
-  /** The power fails, and CRI-O wipes its storage at the boot (fact 11). */
+  /** The power fails, and CRI-O wipes its storage at the boot (docs/runtime-facts.md, fact 11). */
   | { readonly kind: 'power-cut' }
   /** What stickpin has stored is lost, while it is not running. */
   | { readonly kind: 'lose-state' }
-  /** Somebody removes images by hand, pinned or not (fact 10). */
+  /** Somebody removes images by hand, pinned or not (docs/runtime-facts.md, fact 10). */
   | { readonly kind: 'lose-images'; readonly release: Letter; readonly components: readonly Component[] }
   /** Somebody takes the tags of a release off its images. */
   | { readonly kind: 'lose-tags'; readonly release: Letter }

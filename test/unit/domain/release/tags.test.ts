@@ -239,7 +239,7 @@ describe('tags: how they are given again', () => {
     expect(look(bare, [active(newer)], { tagsGiven }).first?.degraded?.message).toContain('it names no image now');
   });
 
-  it('keeps the mirror while it waits after a failure, since the runtime takes it up only a little later (fact 5)', () => {
+  it('keeps the mirror while it waits after a failure, since the runtime takes it up only a little later (docs/runtime-facts.md, fact 5)', () => {
     const task = { kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] } as const;
     const failures = [{ task, attempts: 1, reason: { code: 'engine/tags', message: 'no' }, retryAt: NOON + 1 }];
     const runtime = reachable({ images: bare, renderedMirrors: ['quay.example.com/ocp/etcd2'] });

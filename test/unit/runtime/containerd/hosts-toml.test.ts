@@ -10,7 +10,7 @@ const HEADER = `# Written by stickpin while images are loaded from a bundle, and
 `;
 
 describe('renderHostsToml', () => {
-  it('makes our registry the first host (fact 21)', () => {
+  it('makes our registry the first host (docs/runtime-facts.md, fact 21)', () => {
     const content = { registry: 'quay.io', repositories: ['quay.io/coreos/etcd', 'quay.io/a'], madeDirectory: true };
     expect(
       renderHostsToml(content, ADDRESS),

@@ -39,7 +39,7 @@ const table: readonly [string, number, string, PullErrorCode][] = [
     'runtime/read-only',
   ],
   [
-    'CRI-O, wrong byte (fact 16)',
+    'CRI-O, wrong byte (docs/runtime-facts.md, fact 16)',
     2,
     `copying image: writing blob: Digest did not match, expected ${DIGEST_A}, got ${DIGEST_B}`,
     'runtime/digest-mismatch',
@@ -51,7 +51,7 @@ const table: readonly [string, number, string, PullErrorCode][] = [
     'runtime/digest-mismatch',
   ],
   [
-    'containerd, wrong byte (fact 24)',
+    'containerd, wrong byte (docs/runtime-facts.md, fact 24)',
     9,
     `failed to pull and unpack image "docker.io/codercom/code-server:3.9.0": failed commit on ref "layer-${DIGEST_A}": unexpected commit digest ${DIGEST_B}, expected ${DIGEST_A}: failed precondition`,
     'runtime/digest-mismatch',
@@ -111,13 +111,13 @@ const table: readonly [string, number, string, PullErrorCode][] = [
     'runtime/policy',
   ],
   [
-    'containerd, no progress (fact 20)',
+    'containerd, no progress (docs/runtime-facts.md, fact 20)',
     1,
     'failed to pull and unpack image "a": failed to copy: httpReadSeeker: failed open: failed to do request: Get "http://127.0.0.1:5577/v2/x": context canceled',
     'runtime/cancelled',
   ],
   [
-    'CRI-O, no progress (fact 20)',
+    'CRI-O, no progress (docs/runtime-facts.md, fact 20)',
     2,
     'writing blob: storing blob to file "/var/tmp/1": context canceled',
     'runtime/cancelled',

@@ -37,7 +37,7 @@ describe('the walk over the configuration of CRI-O', () => {
     expect(await walk()).toEqual({ pins: [], shadowing: [], faults: [] });
   });
 
-  it('takes the list of the last file that sets it, whole (fact 4)', async () => {
+  it('takes the list of the last file that sets it, whole (docs/runtime-facts.md, fact 4)', async () => {
     put('crio.conf', pinning('main'));
     put('crio.conf.d/10-a.conf', pinning('a', 'b'));
     const last = put('crio.conf.d/20-b.conf', pinning('c'));
@@ -45,7 +45,7 @@ describe('the walk over the configuration of CRI-O', () => {
     expect((await walk()).pins).toEqual([{ pin: 'c', file: last }]);
   });
 
-  it('reads hidden files, any suffix and directories, in the order of a walk (fact 1)', async () => {
+  it('reads hidden files, any suffix and directories, in the order of a walk (docs/runtime-facts.md, fact 1)', async () => {
     put('crio.conf.d/.hidden', pinning('hidden'));
     expect((await walk()).pins.map(({ pin }) => pin)).toEqual(['hidden']);
     put('crio.conf.d/50/z.txt', pinning('nested'));
@@ -55,7 +55,7 @@ describe('the walk over the configuration of CRI-O', () => {
     expect((await walk()).pins.map(({ pin }) => pin)).toEqual(['beside']);
   });
 
-  it('ignores pinned_images at top level (fact 3)', async () => {
+  it('ignores pinned_images at top level (docs/runtime-facts.md, fact 3)', async () => {
     put('crio.conf.d/10-a.conf', 'pinned_images = ["a"]\n');
     expect(await walk()).toEqual({ pins: [], shadowing: [], faults: [] });
   });
@@ -81,7 +81,7 @@ describe('the walk over the configuration of CRI-O', () => {
     expect((await walk()).faults).toEqual([]);
   });
 
-  it('names files over which CRI-O stumbles (fact 2)', async () => {
+  it('names files over which CRI-O stumbles (docs/runtime-facts.md, fact 2)', async () => {
     const syntax = put('crio.conf.d/10-a.conf', '[crio.image]\npinned_images = [\n');
     const type = put('crio.conf.d/20-b.conf', '[crio.image]\npinned_images = "a"\n');
     const dangling = join(base, 'crio.conf.d/30-c.conf');

@@ -25,7 +25,7 @@ const HEADER = `# Written by stickpin while images are loaded from a bundle, and
 `;
 
 describe('renderRegistriesDropIn', () => {
-  it('puts our registry before each repository (fact 12)', () => {
+  it('puts our registry before each repository (docs/runtime-facts.md, fact 12)', () => {
     expect(renderRegistriesDropIn(['quay.io/coreos/etcd', 'localhost:5000/app'], ADDRESS, [])).toBe(`${HEADER}
 [[registry]]
 prefix = "localhost:5000/app"
