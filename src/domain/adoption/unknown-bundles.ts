@@ -2,6 +2,7 @@ import { assertNever } from '../../platform/app-error.ts';
 import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { FoundBundle, Medium, MediumId, Reason } from '../model/medium.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed, Policy, Stored } from '../state/state.ts';
 import { admit, admitUnapproved } from './admission.ts';
 import { isClaim } from './adoption.ts';
@@ -62,6 +63,7 @@ export function sortUnknown(
   found: readonly FoundOn[],
   known: ReadonlySet<BundleId>,
   observed: Observed,
+  { floors }: Pick<Memory, 'floors'>,
   stored: Stored,
   policy: Policy,
   unclaimed: ReadonlySet<string>,
@@ -89,7 +91,7 @@ export function sortUnknown(
     const { bundleId, payload } = bundle.bundle;
     if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
-    const context = { ...observed, bundles: [...stored.bundles, ...adopting], unclaimed };
+    const context = { ...observed, floors, bundles: [...stored.bundles, ...adopting], unclaimed };
     const admission = admit(bundle.bundle, context, approvals, medium.label);
     switch (admission.kind) {
       case 'adopt':

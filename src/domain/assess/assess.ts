@@ -1,4 +1,4 @@
-import { floorHold, isAboveFloor, NO_FLOORS } from '../adoption/floors.ts';
+import { floorHold, isAboveFloor } from '../adoption/floors.ts';
 import { newSignersOf, type Signers } from '../adoption/signers.ts';
 import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import { type FoundOn, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
@@ -21,7 +21,8 @@ import { neverActivated, streamsInMotion } from '../release/seen-running.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
 import { type BadBlob, flawedAmong } from '../state/bad-blob.ts';
-import type { Observed, Policy, Stored, StoredBundle, TaskFailure } from '../state/state.ts';
+import type { Memory, TaskFailure } from '../state/memory.ts';
+import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
 import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
@@ -86,8 +87,8 @@ export interface Assessment extends UnknownBundles {
   readonly protectedReleases: readonly ProtectedRelease[];
 }
 
-/** Concludes from one observation and the stored state, without deciding what to do. */
-export function assess(observed: Observed, stored: Stored, policy: Policy): Assessment {
+/** Concludes from one observation, what the engine remembers and the stored state, without deciding what to do. */
+export function assess(observed: Observed, memory: Memory, stored: Stored, policy: Policy): Assessment {
   const found = observed.media.flatMap((medium) =>
     medium.state.kind === 'read' ? medium.state.bundles.map((bundle) => ({ medium, found: bundle })) : [],
   );
@@ -100,8 +101,8 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
   );
   const assessed = stored.bundles
     .filter(isRelease)
-    .map((bundle) => assessBundle(bundle, { observed, stored, policy, found, images, presentLayers, supply }));
-  const tags = assessTags(assessed, observed);
+    .map((bundle) => assessBundle(bundle, { observed, memory, stored, policy, found, images, presentLayers, supply }));
+  const tags = assessTags(assessed, observed, memory);
   const bundles = assessed.map((entry) => withTrouble(entry, tags.troubles.get(entry.bundle.bundleId)));
   const approvals = { policy: policy.trust, verdicts: stored.verdicts };
   const notices = stored.bundles
@@ -114,11 +115,12 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
-  const pins = pinsFrom(observed, releases);
+  const pins = pinsFrom(observed, memory, releases);
   const life = assessLife(
     observed,
+    memory,
     releases,
-    { short, waiting: waitingOf(bundles, observed), unclaimed: pins.unclaimed },
+    { short, waiting: waitingOf(bundles, memory), unclaimed: pins.unclaimed },
     policy,
   );
   return {
@@ -131,11 +133,11 @@ export function assess(observed: Observed, stored: Stored, policy: Policy): Asse
     short,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
-    ...sortUnknown(found, known, observed, stored, policy, new Set(pins.unclaimed)),
+    ...sortUnknown(found, known, observed, memory, stored, policy, new Set(pins.unclaimed)),
   };
 }
 
-function pinsFrom({ pinLedger, runtime }: Observed, { bundles, age }: Stored): PinAssessment {
+function pinsFrom({ runtime }: Observed, { pinLedger }: Memory, { bundles, age }: Stored): PinAssessment {
   const unknown = { origin: '', revision: 0 };
   return assessPins({ bundles, ledger: pinLedger, runtime, age: age ?? pinLedger?.state ?? unknown });
 }
@@ -147,7 +149,7 @@ function withTrouble(entry: BundleAssessment, reason: Reason | undefined): Bundl
 }
 
 /** Releases that nothing keeps from being activated but that nobody has asked for it. */
-function waitingOf(bundles: readonly BundleAssessment[], { floors = NO_FLOORS }: Observed): readonly StoredBundle[] {
+function waitingOf(bundles: readonly BundleAssessment[], { floors }: Memory): readonly StoredBundle[] {
   const inMotion = streamsInMotion(bundles);
   const isReady = new Set(bundles.filter(({ phase, reason }) => phase === 'ready' && reason === undefined));
   const waiting = new Set(neverActivated(bundles.map(({ bundle }) => bundle)));
@@ -177,6 +179,7 @@ function shortOfSpace(
 
 interface BundleContext {
   readonly observed: Observed;
+  readonly memory: Memory;
   readonly stored: Stored;
   readonly policy: Policy;
   readonly found: readonly FoundOn[];
@@ -186,9 +189,9 @@ interface BundleContext {
 }
 
 function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
-  const { images: present, presentLayers, supply, observed } = context;
+  const { images: present, presentLayers, supply, observed, memory } = context;
   const absentImages = bundle.contents.images.filter(
-    (image) => present?.has(image.reference) !== true || isHeldByTagAlone(image, present, observed),
+    (image) => present?.has(image.reference) !== true || isHeldByTagAlone(image, present, memory),
   );
   const absent = new Set(absentImages);
   const unpinnedImages = bundle.contents.images.filter(
@@ -203,8 +206,8 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
   const disk = diskVerdict(bundle, absentImages, context);
   const time = { now: ruleTime(context.stored.bundles, observed.now), isSynchronised: observed.clockSynchronised };
   const rules = judgeRules(bundle, time);
-  const due = withdrawal === undefined && rules.holds.length === 0 && activationDue(bundle, context.stored, observed);
-  const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, observed);
+  const due = withdrawal === undefined && rules.holds.length === 0 && activationDue(bundle, context.stored, memory);
+  const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, memory);
   const baseFacts = {
     lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
     base: context.stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
@@ -219,10 +222,10 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     ...images,
     ...baseFacts,
     availableBlobs: supply.availableBlobs,
-    isExhaustedBundle: observed.exhaustedBundles.includes(bundle.bundleId),
-    lastCarrier: observed.lastCarriers.get(bundle.bundleId),
+    isExhaustedBundle: memory.exhaustedBundles.includes(bundle.bundleId),
+    lastCarrier: memory.lastCarriers.get(bundle.bundleId),
     media: observed.media,
-    isLooking: observed.isLooking === true,
+    isLooking: memory.isLooking,
     disk,
     badBlobs,
   };
@@ -245,7 +248,7 @@ function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAsses
     badBlobs,
     activationDue: due,
     rules,
-    floorHold: floorHold(bundle, observed.floors ?? NO_FLOORS),
+    floorHold: floorHold(bundle, memory.floors),
     withdrawn: withdrawal?.reason,
     newSigners: newSignersOf(bundle, carriers),
     ...derivePhase(facts, withdrawal, context),
@@ -284,7 +287,7 @@ const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredI
 function isHeldByTagAlone(
   image: Image,
   images: ReadonlyMap<string, RuntimeImage> | undefined,
-  { unenforcedPins }: Observed,
+  { unenforcedPins }: Memory,
 ): boolean {
   const found = images?.get(image.reference);
   if (!image.pin || found === undefined || found.pinned || found.repoTags.length === 0) return false;
@@ -301,7 +304,7 @@ function openFailures(
   { bundleId }: StoredBundle,
   absentImages: readonly Image[],
   isActivationDue: boolean,
-  { failures }: Observed,
+  { failures }: Memory,
 ): readonly TaskFailure[] {
   const absent = new Set(absentImages.map((image) => image.reference));
   return failures
@@ -315,7 +318,7 @@ function openFailures(
  * Activation is due when every image is ready and either a person asked for it, or the schedule is `immediate` and nothing of the stream with a
  * higher sequence was activated before, also as far as only the floors remember it.
  */
-function activationDue(bundle: StoredBundle, stored: Stored, { floors = NO_FLOORS }: Observed): boolean {
+function activationDue(bundle: StoredBundle, stored: Stored, { floors }: Memory): boolean {
   if (isRetired(bundle)) return false;
   const others = stored.bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
   const latest = Math.max(0, ...others.map((other) => other.activatedAt ?? 0));

@@ -2,7 +2,8 @@ import { bundleTitle } from '../model/bundle.ts';
 import type { Reason } from '../model/medium.ts';
 import { worstFailure } from '../preload/hold.ts';
 import { refusalReason, refusalsOf } from '../preload/refusal.ts';
-import type { StoredBundle, TaskFailure } from '../state/state.ts';
+import type { TaskFailure } from '../state/memory.ts';
+import type { StoredBundle } from '../state/state.ts';
 
 /** What went wrong with a bundle, from its failures that are not mended. */
 export interface Troubles {

@@ -11,6 +11,7 @@ import {
 } from '../preload/hold.ts';
 import { spaceHold } from '../preload/space.ts';
 import { isRolledBack, type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { runtimeAway } from './runtime-away.ts';
 import { unsupportedReason } from './runtime-support.ts';
@@ -18,6 +19,7 @@ import { unsupportedReason } from './runtime-support.ts';
 /** What a phase is derived from beside the facts of its bundle. */
 export interface PhaseContext {
   readonly observed: Observed;
+  readonly memory: Memory;
   readonly stored: Stored;
 }
 
@@ -31,7 +33,7 @@ export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefin
   return facts.bundle.readyAt === undefined ? withdrawal : { ...phase, reason: withdrawal.reason };
 }
 
-function phaseOf(facts: BundleFacts, { observed, stored }: PhaseContext): PhaseOf {
+function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext): PhaseOf {
   const { bundle, absentImages, unpinnedImages } = facts;
   const reached = reachedPhase(bundle, stored.bundles);
   if (reached === 'retired') return { phase: 'retired' };
@@ -45,17 +47,17 @@ function phaseOf(facts: BundleFacts, { observed, stored }: PhaseContext): PhaseO
       ? { phase: 'held', hold: 'runtime-version', reason: tooOld }
       : { phase: reached, reason: tooOld };
   }
-  if (absentImages.length > 0) return incomplete(facts, reached, observed);
-  return unpinnedImages.length > 0 ? unpinned(facts, reached, observed) : settled(bundle, reached);
+  if (absentImages.length > 0) return incomplete(facts, reached, observed, memory);
+  return unpinnedImages.length > 0 ? unpinned(facts, reached, observed, memory) : settled(bundle, reached);
 }
 
 /** Images are absent. */
-function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, observed: Observed): PhaseOf {
+function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, { now }: Observed, memory: Memory): PhaseOf {
   const { bundleId } = facts.bundle;
-  const isPulling = observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId);
+  const isPulling = memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId);
   const waiting = isPulling
     ? undefined
-    : (baseHold(facts) ?? spaceHold(facts, observed) ?? mediaHold(facts) ?? runtimeHold(observed));
+    : (baseHold(facts) ?? spaceHold(facts, memory, now) ?? mediaHold(facts) ?? runtimeHold(memory));
   const held = cancelHold(facts) ?? waiting;
   return reached === undefined || reached === 'ready'
     ? (held ?? { phase: 'preloading' })
@@ -63,8 +65,8 @@ function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, obser
 }
 
 /** All is there, and not all is pinned. */
-function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observed: Observed): PhaseOf {
-  const reason = pinReason(facts, observed);
+function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observed: Observed, memory: Memory): PhaseOf {
+  const reason = pinReason(facts, observed, memory);
   if (reached !== undefined) return { phase: reached, reason };
   return reason.code === 'runtime/pins-ignored'
     ? { phase: 'held', hold: 'runtime', reason }

@@ -5,6 +5,7 @@ import { type ConditionStatus, type ConditionType, type ConditionVerdict, reason
 import type { Reason } from '../model/medium.ts';
 import { spaceHold } from '../preload/space.ts';
 import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import type { Assessment, BundleAssessment } from './assess.ts';
 import { runtimeAway } from './runtime-away.ts';
@@ -15,6 +16,7 @@ type Judgement = Omit<ConditionVerdict, 'type'>;
 interface Look {
   readonly entry: BundleAssessment;
   readonly observed: Observed;
+  readonly memory: Memory;
   readonly life: Assessment['life'];
   /** Whether it is the release of its stream that was activated last. */
   readonly isCurrent: boolean;
@@ -36,12 +38,13 @@ const JUDGES: Readonly<Record<ConditionType, (look: Look) => Judgement>> = {
  */
 export function judgeConditions(
   observed: Observed,
+  memory: Memory,
   { bundles, life }: Assessment,
 ): ReadonlyMap<BundleAssessment, readonly ConditionVerdict[]> {
   const current = currentIds(bundles.map(({ bundle }) => bundle));
   return new Map(
     bundles.map((entry) => {
-      const look = { entry, observed, life, isCurrent: current.has(entry.bundle.bundleId) };
+      const look = { entry, observed, memory, life, isCurrent: current.has(entry.bundle.bundleId) };
       const types = Object.entries(JUDGES) as [ConditionType, (look: Look) => Judgement][];
       return [entry, types.map(([type, judge]) => ({ type, ...judge(look) }))];
     }),
@@ -74,11 +77,11 @@ function judgeVerified({ entry: { bundle, withdrawn } }: Look): Judgement {
 
 /** Whether what is neither present nor being pulled fits. */
 function judgeSpace(look: Look): Judgement {
-  const { entry, observed } = look;
+  const { entry, observed, memory } = look;
   const early = retired(look, 'True') ?? away(look);
   if (early !== undefined) return early;
   if (entry.absentImages.length === 0) return judgement('True', 'NothingToLoad', 'every image is present');
-  const short = spaceHold(entry, observed)?.reason;
+  const short = spaceHold(entry, memory, observed.now)?.reason;
   if (short !== undefined) return judgement('False', 'NotEnoughSpace', short.message);
   if (entry.disk === undefined) {
     return judgement('Unknown', 'FilesystemUnknown', 'the runtime does not say where it stores images');

@@ -1,11 +1,12 @@
 import type { Assessment, BundleAssessment } from '../assess/assess.ts';
 import { type TagGoal, tagGoalsOf } from '../release/tags.ts';
-import type { Observed, RunningTask, TaskFailure } from '../state/state.ts';
+import type { Memory, RunningTask } from '../state/memory.ts';
+import type { Observed } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';
 
 /** The bundle whose images are being pulled: one of which something runs, else the first that is to be preloaded. STATUS and progress speak of it. */
 export function bundleInWork(
-  { running }: Pick<Observed, 'running'>,
+  { running }: Pick<Memory, 'running'>,
   { bundles }: Assessment,
 ): BundleAssessment | undefined {
   const isRunning = ({ bundle }: BundleAssessment) =>
@@ -23,11 +24,15 @@ export function isReadyToActivate({ activationDue, absentImages, unpinnedImages 
 /**
  * The bundle that is activated: the one whose activation runs, else the first that is ready for it and need not wait after a failure.
  */
-export function activationTarget(observed: Observed, { bundles }: Assessment): BundleAssessment | undefined {
-  const running = observed.running.find((task) => task.kind === 'activate');
+export function activationTarget(
+  { now }: Pick<Observed, 'now'>,
+  memory: Memory,
+  { bundles }: Assessment,
+): BundleAssessment | undefined {
+  const running = memory.running.find((task) => task.kind === 'activate');
   if (running !== undefined)
     return bundles.find((entry) => entry.bundle.bundleId === running.bundleId && entry.withdrawn === undefined);
-  const waiting = failedTasks(observed, 'activate');
+  const waiting = failedTasks(memory, now, 'activate');
   return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
 }
 
@@ -35,10 +40,14 @@ export function activationTarget(observed: Observed, { bundles }: Assessment): B
  * The tags that are being given to images, or are to be next: those of the bundle that is activated, else those that a release has lost. The
  * registry serves no others, so they have to be the very same for the catalog and for the task.
  */
-export function tagsInWork(observed: Observed, assessment: Assessment): readonly TagGoal[] {
-  const target = activationTarget(observed, assessment);
+export function tagsInWork(
+  observed: Pick<Observed, 'now'>,
+  memory: Memory,
+  assessment: Assessment,
+): readonly TagGoal[] {
+  const target = activationTarget(observed, memory, assessment);
   if (target !== undefined) return tagGoalsOf(target.bundle);
-  const running = observed.running.find((task) => task.kind === 'restore-tags');
+  const running = memory.running.find((task) => task.kind === 'restore-tags');
   if (running === undefined) return assessment.tags.due;
   const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === running.bundleId);
   if (entry === undefined || entry.withdrawn !== undefined) return [];
@@ -47,7 +56,8 @@ export function tagsInWork(observed: Observed, assessment: Assessment): readonly
 
 /** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles whose tags were to be moved. */
 export function failedTasks(
-  { failures, now }: { readonly failures: readonly TaskFailure[]; readonly now: number },
+  { failures }: Pick<Memory, 'failures'>,
+  now: number,
   kind: RunningTask['kind'],
 ): ReadonlySet<string> {
   return new Set(

@@ -1,5 +1,6 @@
 import type { Assessment, BundleAssessment } from '../assess/assess.ts';
 import type { Effect } from '../state/effect.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 
 /**
@@ -21,7 +22,7 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
 }
 
 /** Pulls that run of bundles whose preload was cancelled. */
-export function cancelledPulls({ running }: Pick<Observed, 'running'>, { bundles }: Assessment): Effect[] {
+export function cancelledPulls({ running }: Pick<Memory, 'running'>, { bundles }: Assessment): Effect[] {
   const cancelled = new Set(bundles.flatMap(({ bundle }) => (bundle.cancelled === undefined ? [] : [bundle.bundleId])));
   return running
     .filter((task) => task.kind === 'pull' && cancelled.has(task.bundleId))

@@ -1,6 +1,7 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference } from '../model/reference.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { tagsInWork } from './activation.ts';
 
@@ -23,7 +24,7 @@ export type Catalog = ReadonlyMap<string, CatalogEntry>;
  * (docs/runtime-facts.md, fact 12). What is being pulled from us has its manifest already, and
  * waits for its medium.
  */
-export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles }: Assessment): ReadonlySet<Digest> {
+export function withheldImages({ running }: Pick<Memory, 'running'>, { bundles }: Assessment): ReadonlySet<Digest> {
   const withheld = new Set<Digest>();
   for (const { absentImages, pullableImages, onlineImages } of bundles) {
     const online = new Set(onlineImages);
@@ -39,11 +40,11 @@ export function withheldImages({ running }: Pick<Observed, 'running'>, { bundles
  * The catalog of all adopted bundles. Tags are offered only while they are given to their images, since a tag names one image and an earlier
  * move would be an upgrade that nobody asked for. Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
  */
-export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
+export function catalogOf(observed: Pick<Observed, 'now'>, memory: Memory, assessment: Assessment): Catalog {
   const catalog = new Map<string, GrowingEntry>();
   for (const { bundle, onlineImages, withdrawn } of assessment.bundles) {
     if (withdrawn !== undefined) continue;
-    const elsewhere = new Set(onlineImages.filter((image) => !isBegunHere(image.reference, observed)));
+    const elsewhere = new Set(onlineImages.filter((image) => !isBegunHere(image.reference, memory)));
     for (const image of bundle.contents.images) {
       const entry = entryOf(catalog, parseReference(image.reference).repository);
       entry.manifests.add(image.digest);
@@ -59,7 +60,7 @@ export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
       }
     }
   }
-  for (const { tag: text, digest } of tagsInWork(observed, assessment)) {
+  for (const { tag: text, digest } of tagsInWork(observed, memory, assessment)) {
     const { repository, tag } = parseReference(text);
     const entry = entryOf(catalog, repository);
     entry.manifests.add(digest);
@@ -69,7 +70,7 @@ export function catalogOf(observed: Observed, assessment: Assessment): Catalog {
 }
 
 /** Whether the image is being pulled from our registry: it waits for its medium, should that go away. */
-function isBegunHere(reference: string, { running }: Pick<Observed, 'running'>): boolean {
+function isBegunHere(reference: string, { running }: Pick<Memory, 'running'>): boolean {
   return running.some((task) => task.kind === 'pull' && task.reference === reference && task.online !== true);
 }
 

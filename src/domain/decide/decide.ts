@@ -1,8 +1,9 @@
 import type { Assessment, BundleAssessment } from '../assess/assess.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
-import { parseReference } from '../model/reference.ts';
+import { repositoryOf } from '../model/reference.ts';
 import { diskFull } from '../preload/space.ts';
 import type { Effect } from '../state/effect.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed, Policy } from '../state/state.ts';
 import { activationTarget, isReadyToActivate } from './activation.ts';
 import { cancelledPulls, resumptions } from './cancellation.ts';
@@ -21,31 +22,31 @@ const RUNTIME_RETRY_MS = 3_000;
  * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors exist only while something is to be pulled;
  * an image that is present is never pulled; nothing of a runtime that is too old is changed but mirrors of ours, which go; nothing is pulled, and what is being pulled is broken off, while the runtime's disk is full.
  */
-export function decide(observed: Observed, assessment: Assessment, policy: Policy): Decision {
+export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
-  const adoptions = adoptionEffects(observed, assessment);
+  const adoptions = adoptionEffects(observed, memory, assessment);
   const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
   if (observed.runtime.kind !== 'reachable') {
     return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
   }
   if (unsupportedReason(observed.runtime) !== undefined) {
-    return { effects: [...withdrawal(observed), ...media, ...adoptions, ...signers], wakeAt: undefined };
+    return { effects: [...withdrawal(observed, memory), ...media, ...adoptions, ...signers], wakeAt: undefined };
   }
-  const pins = pinEffects(observed, assessment);
-  const mirrors = mirrorEffects(observed, assessment);
+  const pins = pinEffects(observed, memory, assessment);
+  const mirrors = mirrorEffects(observed, memory, assessment);
   const isConfigured = !assessment.pins.isUncertain && pins.effects.length === 0 && mirrors.length === 0;
-  const planned = planPulls(observed, assessment, policy);
+  const planned = planPulls(observed, memory, assessment, policy);
   const pulls = isConfigured ? planned : undefined;
   const starts = pulls
     ? [
         ...pulls.starts.map((task): Effect => ({ kind: 'start', task })),
-        ...activations(observed, assessment),
-        ...tagRestorations(observed, assessment),
+        ...activations(observed, memory, assessment),
+        ...tagRestorations(observed, memory, assessment),
       ]
     : [];
   return {
     effects: [
-      ...cancellations(observed, assessment),
+      ...cancellations(observed, memory, assessment),
       ...resumptions(observed, assessment),
       ...media,
       ...adoptions,
@@ -64,7 +65,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
         assessment.life.wakeAt,
         assessment.tags.wakeAt,
         ...assessment.bundles.map(({ rules }) => rules.lookAgainAt),
-        ...observed.failures.map((failure) => failure.retryAt),
+        ...memory.failures.map((failure) => failure.retryAt),
       ],
       observed.now,
     ),
@@ -72,7 +73,7 @@ export function decide(observed: Observed, assessment: Assessment, policy: Polic
 }
 
 /** A bundle is judged again when its documents are kept: that may take long, and trust may be withdrawn meanwhile. */
-function adoptionEffects({ media, keeping }: Observed, { adoptions }: Assessment): Effect[] {
+function adoptionEffects({ media }: Observed, { keeping }: Memory, { adoptions }: Assessment): Effect[] {
   const busy = new Set(media.flatMap(({ mediumId, isBusy }) => (isBusy ? [mediumId] : [])));
   return adoptions.flatMap(({ mediumId, found }): Effect[] => {
     const about = { bundleId: found.bundle.bundleId, mediumId };
@@ -108,6 +109,7 @@ function mediaEffects({ media, trustRevision }: Observed): Effect[] {
 
 function pinEffects(
   observed: Observed,
+  { pinsRequested: last }: Memory,
   { bundles, pins }: Assessment,
 ): { effects: Effect[]; wakeAt: number | undefined } {
   if (pins.isUncertain) return { effects: [], wakeAt: undefined };
@@ -116,7 +118,6 @@ function pinEffects(
     ...bundles.flatMap((entry) => notHolding(entry, observed)),
     ...unclaimedNotHolding(pins.unclaimed, observed),
   ]).join('\n');
-  const last = observed.pinsRequested;
   const ask = (force: boolean): Effect => ({ kind: 'apply-pins', references, unpinned, force });
   if (last === undefined || !isSame(last.references, references)) return { effects: [ask(false)], wakeAt: undefined };
   if (unpinned === '') return { effects: [], wakeAt: undefined };
@@ -143,7 +144,7 @@ function notHolding(
 }
 
 /** A runtime that is too old gets nothing from us, and keeps its pins as they are. */
-function withdrawal({ runtime, running }: Observed): Effect[] {
+function withdrawal({ runtime }: Observed, { running }: Memory): Effect[] {
   const hasMirrors = runtime.kind === 'reachable' && runtime.renderedMirrors.length > 0;
   return [
     ...running.map((task): Effect => ({ kind: 'cancel', task })),
@@ -161,19 +162,19 @@ function unclaimedNotHolding(unclaimed: readonly string[], { runtime }: Observed
   );
 }
 
-function mirrorEffects(observed: Observed, assessment: Assessment): Effect[] {
+function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const { bundles, tags } = assessment;
   if (observed.runtime.kind !== 'reachable') return [];
   const { renderedMirrors } = observed.runtime;
   // A running pull keeps its mirror: the runtime may come back to it for the next blob.
-  const kept = observed.running.length > 0 ? renderedMirrors : [];
-  const preloading = bundles.flatMap((entry) => repositoriesWanted(entry, observed));
+  const kept = memory.running.length > 0 ? renderedMirrors : [];
+  const preloading = bundles.flatMap((entry) => repositoriesWanted(entry, memory));
   const wanted = uniqueSorted([...kept, ...preloading, ...tags.mirrored.map(({ tag }) => repositoryOf(tag))]);
   return isSame(renderedMirrors, wanted) ? [] : [{ kind: 'apply-mirrors', repositories: wanted }];
 }
 
 /** All repositories of a bundle while any of its images is to be pulled: the set stays the same over a preload, so CRI-O reloads but twice. */
-function repositoriesWanted(entry: BundleAssessment, { running, failures }: Observed): string[] {
+function repositoriesWanted(entry: BundleAssessment, { running, failures }: Memory): string[] {
   const { bundle } = entry;
   // What was given up with these media is not pulled, so it needs no mirror.
   const given = new Set(
@@ -194,28 +195,28 @@ function repositoriesWanted(entry: BundleAssessment, { running, failures }: Obse
  * A disk that is full stops every pull at once, also those of other bundles; a person stops those of a bundle, and what is not trusted any more goes
  * on with nothing.
  */
-function cancellations(observed: Observed, assessment: Assessment): Effect[] {
+function cancellations({ now }: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));
-  const lost = observed.running.filter((task) => withdrawn.has(task.bundleId));
-  const running = observed.running.filter((task) => !withdrawn.has(task.bundleId));
+  const lost = memory.running.filter((task) => withdrawn.has(task.bundleId));
+  const running = memory.running.filter((task) => !withdrawn.has(task.bundleId));
   const stopped =
-    diskFull(observed) === undefined
+    diskFull(memory, now) === undefined
       ? cancelledPulls({ running }, assessment)
       : running.filter((task) => task.kind === 'pull').map((task): Effect => ({ kind: 'cancel', task }));
   return [...lost.map((task): Effect => ({ kind: 'cancel', task })), ...stopped];
 }
 
-function activations(observed: Observed, assessment: Assessment): Effect[] {
-  if (observed.running.some((task) => task.kind === 'activate')) return [];
-  const next = activationTarget(observed, assessment);
+function activations(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
+  if (memory.running.some((task) => task.kind === 'activate')) return [];
+  const next = activationTarget(observed, memory, assessment);
   return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
 }
 
 /** What a release has lost of its tags is given to its images again, unless tags move anyway. */
-function tagRestorations(observed: Observed, assessment: Assessment): Effect[] {
+function tagRestorations(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const { due } = assessment.tags;
   const [first] = due;
-  if (first === undefined || activationTarget(observed, assessment) !== undefined) return [];
+  if (first === undefined || activationTarget(observed, memory, assessment) !== undefined) return [];
   const task = { kind: 'restore-tags', bundleId: first.bundleId, tags: due.map(({ tag }) => tag) } as const;
   return [{ kind: 'start', task }];
 }
@@ -237,8 +238,4 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
 function earliest(times: readonly (number | undefined)[], now: number): number | undefined {
   const ahead = times.filter((time): time is number => time !== undefined && time > now);
   return ahead.length === 0 ? undefined : Math.min(...ahead);
-}
-
-function repositoryOf(reference: string): string {
-  return parseReference(reference).repository;
 }

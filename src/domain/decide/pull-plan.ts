@@ -4,13 +4,15 @@ import { missingLayersOf } from '../preload/missing-layers.ts';
 import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
 import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
-import type { Observed, Policy, RunningTask } from '../state/state.ts';
+import type { Memory, RunningTask } from '../state/memory.ts';
+import type { Observed, Policy } from '../state/state.ts';
 import { failedTasks } from './activation.ts';
 
 /** What is to be pulled, by what was observed. */
-export function planPulls(observed: Observed, assessment: Assessment, policy: Policy): PullStarts {
-  const running = runningPulls(observed, assessment);
-  const waiting = diskFull(observed) === undefined ? orderPulls(candidates(observed, assessment)) : [];
+export function planPulls(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): PullStarts {
+  const running = runningPulls(memory, assessment);
+  const waiting =
+    diskFull(memory, observed.now) === undefined ? orderPulls(candidates(observed, memory, assessment)) : [];
   return fill({ waiting, running, landed: new Set(), parallel: policy.parallelPulls });
 }
 
@@ -23,9 +25,9 @@ export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAss
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }
 
-function candidates(observed: Observed, assessment: Assessment): PlannedPull[] {
+function candidates(observed: Observed, memory: Memory, assessment: Assessment): PlannedPull[] {
   const isLookedAt = observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
-  const unwanted = new Set([...failedTasks(observed, 'pull'), ...referencesOf(observed.running)]);
+  const unwanted = new Set([...failedTasks(memory, observed.now, 'pull'), ...referencesOf(memory.running)]);
   const planned = new Map<string, PlannedPull>();
   for (const entry of assessment.bundles.filter(isPreloading)) {
     const online = new Set(entry.onlineImages);
@@ -50,7 +52,7 @@ function plannedPull(image: Image, entry: BundleAssessment, isOnline: boolean, a
 }
 
 /** Looked up among all images: what runs may have lost its medium, and keeps its layers to itself all the same. */
-function runningPulls({ running }: Observed, { bundles, presentLayers }: Assessment): PullCandidate[] {
+function runningPulls({ running }: Memory, { bundles, presentLayers }: Assessment): PullCandidate[] {
   return running.flatMap((task): PullCandidate[] => {
     if (task.kind !== 'pull') return [];
     const bundle = bundles.find((entry) => entry.bundle.bundleId === task.bundleId)?.bundle;

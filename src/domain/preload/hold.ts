@@ -6,7 +6,8 @@ import { type FoundBundle, isFaulty, type Medium, type MissingBlob, type Reason 
 import type { PhaseOf } from '../model/phase.ts';
 import { type BadBlob, flawedAmong, flawsOf } from '../state/bad-blob.ts';
 import { interruption, type LastCarrier } from '../state/last-carrier.ts';
-import type { Observed, StoredBundle, TaskFailure } from '../state/state.ts';
+import type { Memory, TaskFailure } from '../state/memory.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
 
 /** A plugged medium that carries the bundle, with what was found there. */
@@ -49,9 +50,9 @@ const RUNTIME_OBSTACLES: ReadonlySet<string> = new Set(['runtime/config', 'runti
 const PIN_ATTEMPTS_BEFORE_FAULT = 4;
 
 /** Why present images are not pinned: `runtime/pins-pending`, and after some tries `runtime/pins-ignored`. */
-export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed): Reason {
+export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed, memory: Memory): Reason {
   const fault = observed.runtime.kind === 'reachable' ? observed.runtime.pinFault : undefined;
-  const attempts = observed.pinsRequested?.attempts ?? 0;
+  const attempts = memory.pinsRequested?.attempts ?? 0;
   const first = unpinnedImages[0]?.reference ?? '';
   const count = `${unpinnedImages.length} of ${bundle.contents.images.length} images of ${bundleTitle(bundle.payload)}`;
   if (attempts < PIN_ATTEMPTS_BEFORE_FAULT && fault === undefined) {
@@ -89,7 +90,7 @@ export function cancelHold({ bundle, absentImages }: BundleFacts): PhaseOf | und
 }
 
 /** `held (runtime)` when the runtime's own configuration does not allow what is to be done; that is tried on all the same. */
-export function runtimeHold({ obstacle }: Observed): PhaseOf | undefined {
+export function runtimeHold({ obstacle }: Memory): PhaseOf | undefined {
   if (obstacle === undefined || !RUNTIME_OBSTACLES.has(obstacle.code)) return undefined;
   return { phase: 'held', hold: 'runtime', reason: obstacle };
 }

@@ -1,5 +1,5 @@
 import type { Digest } from '../model/digest.ts';
-import type { RunningTask } from '../state/state.ts';
+import type { RunningTask } from '../state/memory.ts';
 import { fittingPulls, type PullCandidate } from './pull-schedule.ts';
 
 type PullTask = Extract<RunningTask, { kind: 'pull' }>;

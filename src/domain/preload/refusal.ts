@@ -1,5 +1,6 @@
 import type { Reason } from '../model/medium.ts';
-import type { StoredBundle, TaskFailure } from '../state/state.ts';
+import type { TaskFailure } from '../state/memory.ts';
+import type { StoredBundle } from '../state/state.ts';
 
 /** The pulls of a bundle that the node's policy.json refused. */
 export function refusalsOf(

@@ -4,7 +4,8 @@ import { bundleTitle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { Reason } from '../model/medium.ts';
 import type { PhaseOf } from '../model/phase.ts';
-import type { Observed, Policy, StoredBundle, TaskFailure } from '../state/state.ts';
+import type { Memory, TaskFailure } from '../state/memory.ts';
+import type { Observed, Policy, StoredBundle } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';
 import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
 import { isStorageTrouble } from './disk-trouble.ts';
@@ -13,6 +14,7 @@ import { missingLayersOf } from './missing-layers.ts';
 /** What the estimate for one bundle looks at. */
 export interface SpaceContext {
   readonly observed: Observed;
+  readonly memory: Memory;
   readonly policy: Policy;
   readonly presentLayers: ReadonlySet<Digest>;
 }
@@ -21,9 +23,9 @@ export interface SpaceContext {
 export function diskVerdict(
   bundle: StoredBundle,
   absent: readonly Image[],
-  { observed, policy, presentLayers }: SpaceContext,
+  { observed, memory: { running }, policy, presentLayers }: SpaceContext,
 ): DiskVerdict | undefined {
-  const { runtime, running } = observed;
+  const { runtime } = observed;
   if (runtime.kind !== 'reachable' || runtime.filesystem === undefined) return undefined;
   // What a running pull has written already lacks from the free bytes, so that counting it as needed would count it twice.
   const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
@@ -53,7 +55,7 @@ function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Poli
  * The pull that found the runtime's disk full or read-only, for as long as it must not be tried again. While there is one nothing is pulled at all: every
  * other pull would only fill what others on the node need.
  */
-export function diskFull({ failures, now }: Pick<Observed, 'failures' | 'now'>): TaskFailure | undefined {
+export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): TaskFailure | undefined {
   return failures.find(
     (failure) => failure.task.kind === 'pull' && isStorageTrouble(failure.reason) && isWaiting(failure, now),
   );
@@ -62,10 +64,11 @@ export function diskFull({ failures, now }: Pick<Observed, 'failures' | 'now'>):
 /** `held (space)` when what is still to be pulled does not fit, or when the disk filled up while something was pulled. */
 export function spaceHold(
   { bundle, disk }: { readonly bundle: StoredBundle; readonly disk: DiskVerdict | undefined },
-  observed: Observed,
+  memory: Pick<Memory, 'failures'>,
+  now: number,
 ): PhaseOf | undefined {
   const [shortage] = disk?.shortages ?? [];
-  const reason = shortage === undefined ? diskFull(observed)?.reason : shortageReason(bundle, shortage);
+  const reason = shortage === undefined ? diskFull(memory, now)?.reason : shortageReason(bundle, shortage);
   return reason && { phase: 'held', hold: 'space', reason };
 }
 

@@ -1,10 +1,12 @@
 import type { RuntimeContainer } from '../model/runtime-container.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed, Policy, Stored } from '../state/state.ts';
 import type { ImageIds } from './evidence.ts';
 
 /** What releases are judged by in a round that looked at containers. */
 export interface ContainerLook {
   readonly observed: Observed;
+  readonly memory: Memory;
   readonly stored: Stored;
   readonly policy: Policy;
   readonly containers: readonly RuntimeContainer[];

@@ -2,6 +2,7 @@ import type { BundleId } from '../model/digest.ts';
 import type { RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
 import type { Effect } from '../state/effect.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/soak-record.ts';
 import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './container-look.ts';
@@ -89,6 +90,7 @@ export function runningReleases(
 /** Concludes about evidence, soak, retirement and removal. */
 export function assessLife(
   observed: Observed,
+  memory: Memory,
   stored: Stored,
   { short, waiting, unclaimed }: LifeInput,
   policy: Policy,
@@ -101,7 +103,15 @@ export function assessLife(
   const takeOvers = takeOverEffects(stored, policy);
   if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
   if (containers === undefined) return nothing;
-  const look: ContainerLook = { observed, stored, policy, containers, ids: imageIds(runtime.images), unclaimed };
+  const look: ContainerLook = {
+    observed,
+    memory,
+    stored,
+    policy,
+    containers,
+    ids: imageIds(runtime.images),
+    unclaimed,
+  };
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, look));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, look));
   const followed = [...unproven, ...proven];
@@ -225,10 +235,10 @@ function recordSoak({ bundleId, soak: before }: StoredBundle, soak: Soak): Effec
 }
 
 function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): Effect[] {
-  const { observed, stored, policy } = look;
+  const { memory, stored, policy } = look;
   const isFree = (bundle: StoredBundle) =>
     !isRunning(bundle, look) &&
-    !observed.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
+    !memory.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
   const { removeImages } = policy.lifecycle;
   const surplus = surplusBundles(stored.bundles, policy.lifecycle)
     .filter(isFree)

@@ -2,7 +2,8 @@ import { bundleTitle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { Reason } from '../model/medium.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
-import type { Observed, StoredBundle, TagGiven } from '../state/state.ts';
+import type { Memory, TagGiven } from '../state/memory.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';
 import { isRetired, isRolledBack } from './recorded-phase.ts';
 
@@ -89,8 +90,11 @@ export function tagOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string,
 }
 
 /** Compares the tags of the releases that hold them with what the runtime says. An image that is absent is pulled first. */
-export function assessTags(holders: readonly TagHolder[], observed: Observed): TagAssessment {
-  const { runtime, running, tagsGiven, failures, now } = observed;
+export function assessTags(
+  holders: readonly TagHolder[],
+  { runtime, now }: Observed,
+  { running, tagsGiven, failures }: Memory,
+): TagAssessment {
   if (runtime.kind !== 'reachable') return NO_TAGS;
   // While tags move, what was observed of them is no longer true.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) return NO_TAGS;
@@ -117,7 +121,7 @@ export function assessTags(holders: readonly TagHolder[], observed: Observed): T
     // fact 5): mirrors that came and went with each try would never be there in time.
     mirrored: [...due, ...open.filter((one) => isPaused(one.bundleId))],
     wakeAt: later.length === 0 ? undefined : Math.min(...later),
-    troubles: troublesOf(holders, stray, contested, observed),
+    troubles: troublesOf(holders, stray, contested, failures),
   };
 }
 
@@ -193,7 +197,7 @@ function troublesOf(
   holders: readonly TagHolder[],
   stray: readonly StrayTag[],
   contested: readonly StrayTag[],
-  { failures }: Observed,
+  failures: Memory['failures'],
 ): ReadonlyMap<BundleId, Reason> {
   const troubles = new Map<BundleId, Reason>();
   for (const { task, reason, isExhausted } of failures) {

@@ -1,10 +1,10 @@
 import { formatBytes } from '../../platform/sizes.ts';
 import type { Assessment } from '../assess/assess.ts';
 import { bundleTitle } from '../model/bundle.ts';
-import type { Observed } from '../state/state.ts';
+import type { Memory } from '../state/memory.ts';
 
 /** What STATUS says while layers are copied from a medium to the node's own disk; undefined while none are. */
-export function copyLine({ copyingBytes }: Observed, { bundles }: Assessment): string | undefined {
+export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): string | undefined {
   if (copyingBytes === undefined) return undefined;
   const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);
   const entry = carried.findLast(({ hold }) => hold === 'media') ?? carried.at(-1);

@@ -1,6 +1,6 @@
 import type { MessageKind } from '../../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
-import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess.ts';
 import { runtimeAway } from '../assess/runtime-away.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { holdReason } from '../gates/unenforced-rules.ts';
@@ -9,15 +9,11 @@ import type { Event } from '../model/event.ts';
 import type { Medium, Reason } from '../model/medium.ts';
 import { sourcesOf } from '../preload/supply.ts';
 import { isFolder, unmountedMessage } from '../state/last-carrier.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { degradedEvents } from './degraded-events.ts';
 import { unclaimedEvents } from './pin-events.ts';
-
-/** What a round saw and concluded. */
-export interface Snapshot {
-  readonly observed: Observed;
-  readonly assessment: Assessment;
-}
+import type { Snapshot } from './snapshot.ts';
 
 /**
  * What changed from one round to the next that an operator would ask about. Before the first round nothing is known: bundles then are not
@@ -65,12 +61,12 @@ function pinEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[
   return [{ kind: 'pinsHold', level: 'info', message: 'Nothing takes the pins of bundles away any more' }];
 }
 
-function mediaEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
+function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapshot): Event[] {
   const media = before?.observed.media ?? [];
   const known = new Map(media.map((medium) => [medium.mediumId, medium.state]));
   const gone = media
     .filter((medium) => observed.media.every((other) => other.mediumId !== medium.mediumId))
-    .map((medium) => removalEvents(medium, before?.assessment.bundles ?? [], observed));
+    .map((medium) => removalEvents(medium, before?.assessment.bundles ?? [], memory));
   return [
     ...gone,
     ...observed.media
@@ -80,7 +76,7 @@ function mediaEvents(before: Snapshot | undefined, { observed }: Snapshot): Even
 }
 
 /** A medium was pulled: while transfers wait for it, a person has something to do. What is held instead is told as that. */
-function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Observed): Event {
+function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Memory): Event {
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
   const cut = bundles.find(
@@ -142,7 +138,7 @@ function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot):
 }
 
 /** A failure that now holds its bundle was told when it came. */
-function bundleEvents(before: Snapshot, { observed, assessment }: Snapshot): Event[] {
+function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event[] {
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
   return assessment.bundles.flatMap((entry) => {
     const old = was.get(entry.bundle.bundleId);
@@ -153,7 +149,7 @@ function bundleEvents(before: Snapshot, { observed, assessment }: Snapshot): Eve
     const degraded = degradedEvents(old, entry);
     // Known before the daemon started, and not told again, as in the first round.
     if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
-    const isTold = observed.failures.some(({ reason }) => reason.message === entry.reason?.message);
+    const isTold = memory.failures.some(({ reason }) => reason.message === entry.reason?.message);
     return isSame || isTold ? degraded : [...degraded, ...phaseEvents(entry)];
   });
 }
@@ -185,7 +181,7 @@ function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   );
 }
 
-function missingIn({ observed: { media, isLooking }, assessment }: Snapshot): readonly BundleAssessment[] {
+function missingIn({ observed: { media }, memory: { isLooking }, assessment }: Snapshot): readonly BundleAssessment[] {
   if (isLooking) return [];
   const isRead = media.every(({ state, isBusy }) => (state.kind === 'read' && !isBusy) || state.kind === 'failed');
   return isRead ? assessment.bundles.filter(({ degraded }) => degraded?.code === 'engine/image-missing') : [];

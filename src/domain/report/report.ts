@@ -9,9 +9,11 @@ import type { Medium } from '../model/medium.ts';
 import { isDiskTrouble } from '../preload/disk-trouble.ts';
 import { sourcesOf } from '../preload/supply.ts';
 import { currentIds } from '../release/recorded-phase.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
 import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
+import type { Snapshot } from './snapshot.ts';
 import { type Progress, statusLine } from './status-line.ts';
 
 /**
@@ -119,17 +121,16 @@ export interface StatusReport {
   };
 }
 
-/** Makes the report of one round. `conditions`: of each adopted release, in the round that `assessment` is of. */
+/** Makes the report of one round. `conditions`: of each adopted release, in that round. */
 export function reportOf(
-  observed: Observed,
-  assessment: Assessment,
+  { observed, memory, assessment }: Snapshot,
   progress: Progress,
   conditions: ReadonlyMap<BundleId, readonly Condition[]> = new Map(),
 ): StatusReport {
   const { runtime } = observed;
   return plainDocument<StatusReport>({
-    status: statusLine(observed, assessment, progress),
-    operation: operationOf(observed, assessment),
+    status: statusLine({ observed, memory, assessment }, progress),
+    operation: operationOf(observed, memory, assessment),
     runtime: {
       reachable: runtime.kind !== 'unreachable',
       ...(runtime.kind !== 'unreachable' && { name: runtime.name }),
@@ -143,7 +144,7 @@ export function reportOf(
     })),
     bundles: [
       ...releaseReports(assessment, conditions),
-      ...detectedReports(assessment, observed),
+      ...detectedReports(assessment, observed, memory),
       ...awaitingReports(assessment),
     ],
     notices: assessment.notices.map(noticeReport),
@@ -155,7 +156,7 @@ export function reportOf(
       ...(bundleId !== undefined && { bundleId }),
     })),
     unclaimed: assessment.pins.unclaimedReleases,
-    stateProblems: observed.stateProblems ?? [],
+    stateProblems: memory.stateProblems,
     trust: trustReport(
       observed.trust,
       [...assessment.bundles, ...assessment.notices].map(({ bundle }) => bundle),
@@ -180,7 +181,11 @@ function runtimeReason(runtime: Observed['runtime']): { readonly reason?: string
   return tooOld === undefined ? {} : { reason: tooOld.message };
 }
 
-function operationOf({ running, media }: Observed, { adoptions, bundles }: Assessment): StatusReport['operation'] {
+function operationOf(
+  { media }: Observed,
+  { running }: Memory,
+  { adoptions, bundles }: Assessment,
+): StatusReport['operation'] {
   if (running.some((task) => task.kind !== 'pull')) return 'activating';
   if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
   const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
@@ -268,7 +273,7 @@ function isPulling({ phase, pullableImages }: BundleAssessment): boolean {
 }
 
 /** Bundles that are trusted and can't be taken up while nothing can be recorded, with the labels of all media that carry them. */
-function detectedReports({ adoptions }: Assessment, { obstacle, media }: Observed): BundleReport[] {
+function detectedReports({ adoptions }: Assessment, { media }: Observed, { obstacle }: Memory): BundleReport[] {
   if (obstacle === undefined || !isDiskTrouble(obstacle)) return [];
   const isOn = ({ state }: Medium, { bundleId }: VerifiedBundle) =>
     state.kind === 'read' && state.bundles.some((one) => one.kind === 'verified' && one.bundle.bundleId === bundleId);

@@ -13,12 +13,14 @@ import { sourcesOf } from '../preload/supply.ts';
 import type { LifeAssessment } from '../release/lifecycle.ts';
 import { flawedAmong } from '../state/bad-blob.ts';
 import { interruption, type LastCarrier, unmountedMessage } from '../state/last-carrier.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { isRelease, noticeEffect, noticeTitle } from '../trust/notice.ts';
 import { copyLine } from './copy-line.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { unclaimedNote } from './pin-events.ts';
 import { progressText, type Progress as TransferProgress } from './progress-text.ts';
+import type { Snapshot } from './snapshot.ts';
 
 /** How the preload that STATUS speaks of goes. */
 export interface Progress extends TransferProgress {
@@ -38,21 +40,22 @@ const NOTED_LENGTH = 300;
  * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=` of sd_notify(3). Work comes first, then what
  * keeps everything from going on, then the medium that was plugged in last, then the rest.
  */
-export function statusLine(observed: Observed, assessment: Assessment, progress: Progress): string {
-  const isStuck = observed.obstacle !== undefined && observed.running.length === 0;
+export function statusLine(snapshot: Snapshot, progress: Progress): string {
+  const { observed, memory, assessment } = snapshot;
+  const isStuck = memory.obstacle !== undefined && memory.running.length === 0;
   const line =
-    (isStuck ? undefined : workLine(observed, assessment, progress)) ??
-    blockedLine(observed, assessment) ??
-    copyLine(observed, assessment) ??
+    (isStuck ? undefined : workLine(snapshot, progress)) ??
+    blockedLine(snapshot) ??
+    copyLine(memory, assessment) ??
     mediaLine(observed, assessment) ??
     bundleTrouble(assessment.bundles, assessment) ??
     failedMediaLine(observed) ??
     restLine(observed, assessment);
-  return clip(oneLine(withStateNotes(line, observed, assessment)), MAX_LENGTH);
+  return clip(oneLine(withStateNotes(line, memory, assessment)), MAX_LENGTH);
 }
 
 /** Adds what is wrong with our own state, as far as there is room. */
-function withStateNotes(line: string, { stateProblems = [] }: Observed, assessment: Assessment): string {
+function withStateNotes(line: string, { stateProblems }: Memory, assessment: Assessment): string {
   const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
   const unclaimed = unclaimedNote(assessment) ?? [];
   return [...lost, unclaimed].flat().reduce((told, note) => {
@@ -61,22 +64,23 @@ function withStateNotes(line: string, { stateProblems = [] }: Observed, assessme
   }, line);
 }
 
-function workLine(observed: Observed, assessment: Assessment, progress: Progress): string | undefined {
-  const activating = observed.running.find((task) => task.kind === 'activate');
+function workLine(snapshot: Snapshot, progress: Progress): string | undefined {
+  const { memory, assessment } = snapshot;
+  const activating = memory.running.find((task) => task.kind === 'activate');
   const target = assessment.bundles.find((entry) => entry.bundle.bundleId === activating?.bundleId);
   if (target !== undefined)
     return `Activating ${titleAmong(target.bundle, assessment.bundles)}: giving its tags to its images.`;
-  const restoring = observed.running.find((task) => task.kind === 'restore-tags');
+  const restoring = memory.running.find((task) => task.kind === 'restore-tags');
   const robbed = assessment.bundles.find((entry) => entry.bundle.bundleId === restoring?.bundleId);
   if (robbed !== undefined)
     return `Giving lost tags of ${titleAmong(robbed.bundle, assessment.bundles)} to its images again.`;
-  const entry = bundleInWork(observed, assessment);
+  const entry = bundleInWork(memory, assessment);
   return entry === undefined
-    ? adoptionLine(observed, assessment)
-    : preloadLine(entry, titleAmong(entry.bundle, assessment.bundles), observed, progress);
+    ? adoptionLine(memory, assessment)
+    : preloadLine(entry, titleAmong(entry.bundle, assessment.bundles), snapshot, progress);
 }
 
-function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string | undefined {
+function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): string | undefined {
   const adoption = adoptions[0];
   if (adoption === undefined) return undefined;
   const { payload, bundleId } = adoption.found.bundle;
@@ -88,14 +92,14 @@ function adoptionLine({ keeping }: Observed, { adoptions }: Assessment): string 
   return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. ${next}`;
 }
 
-function preloadLine(entry: BundleAssessment, title: string, observed: Observed, progress: Progress): string {
+function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot, progress: Progress): string {
   const { bundle, trouble: fault, absentImages } = entry;
   const total = bundle.contents.images.length;
   const landed = new Set(progress.landedImages);
   const absent = absentImages.filter(({ reference }) => !landed.has(reference)).length;
   const present = `${total - absent}/${total} images`;
-  const removed = removalOf(entry, observed, progress);
-  if (removed !== undefined) return interruption(title, present, removed.last, observed.media);
+  const removed = removalOf(entry, snapshot, progress);
+  if (removed !== undefined) return interruption(title, present, removed.last, snapshot.observed.media);
   if (progress.waitingTransfers > 0) {
     const next =
       fault === undefined
@@ -113,7 +117,7 @@ function preloadLine(entry: BundleAssessment, title: string, observed: Observed,
 /** Whether the preload waits for a medium that is not plugged in any more, and what is known of that one; undefined when it does not. */
 function removalOf(
   { bundle, media, pullableImages, absentImages }: BundleAssessment,
-  observed: Observed,
+  { observed, memory }: Snapshot,
   { waitingTransfers }: Progress,
 ): { readonly last: LastCarrier | undefined } | undefined {
   const isPlugged = (label: string) => observed.media.some((medium) => medium.label === label && isReadable(medium));
@@ -121,7 +125,7 @@ function removalOf(
   const pullable = new Set(pullableImages.map(({ reference }) => reference));
   const absent = new Set(absentImages.map(({ reference }) => reference));
   // What runs and could not be begun now has lost the medium of its layers, though another one with the bundle is plugged in.
-  const isCut = observed.running.some(
+  const isCut = memory.running.some(
     (task) =>
       task.kind === 'pull' &&
       task.bundleId === bundle.bundleId &&
@@ -131,7 +135,7 @@ function removalOf(
   const isWaiting = waitingTransfers > 0 && (gone.length > 0 || isCut);
   const isAlone = gone.length === media.length && (media.length > 0 || pullableImages.length === 0);
   if (!isWaiting && !isAlone) return undefined;
-  const last = observed.lastCarriers.get(bundle.bundleId);
+  const last = memory.lastCarriers.get(bundle.bundleId);
   // What carried it last may be the medium that is still plugged in.
   return { last: isAlone ? last : undefined };
 }
@@ -141,7 +145,10 @@ function isReadable({ state }: Medium): boolean {
 }
 
 /** What keeps every bundle from going on. */
-function blockedLine({ runtime, obstacle, trust }: Observed, { bundles, adoptions }: Assessment): string | undefined {
+function blockedLine({ observed, memory, assessment }: Snapshot): string | undefined {
+  const { runtime, trust } = observed;
+  const { obstacle } = memory;
+  const { bundles, adoptions } = assessment;
   if (trust.revocationsUnreadable && trust.require !== 'approval') {
     const cause = trust.cause ?? "see 'stickpin doctor'";
     return `Nothing is trusted, since revocations can't be read: ${sentence(cause)} What is pinned stays.`;

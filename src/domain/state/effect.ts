@@ -1,8 +1,8 @@
 import type { BundleId } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
 import type { BadBlob } from './bad-blob.ts';
+import type { RunningTask } from './memory.ts';
 import type { Soak } from './soak-record.ts';
-import type { RunningTask } from './state.ts';
 
 /** Something to do, as plain data. Each is idempotent: done twice, the result is the same. */
 export type Effect =

@@ -1,16 +1,14 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
-import type { BundleId, Digest } from '../model/digest.ts';
-import type { Medium, MediumId, Reason } from '../model/medium.ts';
+import type { Digest } from '../model/digest.ts';
+import type { Medium, MediumId } from '../model/medium.ts';
 import type { RuleCode } from '../model/rule-code.ts';
 import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
 import type { TrustPolicy, Verdict } from '../trust/approval.ts';
 import type { KeyRotation, Revocations } from '../trust/key-rotation.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
-import type { BadBlob, FailedBlob } from './bad-blob.ts';
-import type { Floors } from './floor-set.ts';
-import type { LastCarriers } from './last-carrier.ts';
-import type { PinLedger, StateAge } from './pin-ledger.ts';
+import type { BadBlob } from './bad-blob.ts';
+import type { StateAge } from './pin-ledger.ts';
 import type { Soak } from './soak-record.ts';
 
 /** A bundle that was adopted: trusted once, kept in the database from then on. Times are milliseconds since the epoch. */
@@ -64,54 +62,7 @@ export interface Stored {
   readonly age?: StateAge;
 }
 
-/** How many of something were kept so far, of how many. */
-export interface Kept {
-  readonly done: number;
-  readonly total: number;
-}
-
-/** A long effect that runs beside the loop. */
-export type RunningTask =
-  | {
-      readonly kind: 'pull';
-      readonly bundleId: BundleId;
-      readonly reference: string;
-      /** From the image's own registry, since its blobs are not at hand. */
-      readonly online?: true;
-    }
-  | { readonly kind: 'activate'; readonly bundleId: BundleId }
-  /** Give these tags to the images of an activated release again. */
-  | { readonly kind: 'restore-tags'; readonly bundleId: BundleId; readonly tags: readonly string[] };
-
-/** How a pull, or an activation, failed last. Forgotten when it succeeds, when the media change, and at a restart. */
-export interface TaskFailure {
-  readonly task: RunningTask;
-  readonly attempts: number;
-  readonly reason: Reason;
-  /** The blob that it failed for, if that is known. */
-  readonly blob?: FailedBlob;
-  /** The quick tries are used up, or there are none: what is left are tries with long pauses, or another medium. */
-  readonly isExhausted?: boolean;
-  /** When it may be tried again, in milliseconds since the epoch; undefined: not before the media change. */
-  readonly retryAt: number | undefined;
-}
-
-/** A tag was given to its image again, in milliseconds since the epoch. */
-export interface TagGiven {
-  readonly tag: string;
-  readonly at: number;
-}
-
-/** What was last asked of the runtime in terms of pins, so that asking again can back off. */
-export interface PinsRequested {
-  readonly references: readonly string[];
-  /** Images that were present and not reported pinned when we asked, joined; a new set is asked for at once. */
-  readonly unpinned: string;
-  readonly attempts: number;
-  readonly at: number;
-}
-
-/** Everything that one round looked at. */
+/** Everything that one round looked at. What the engine remembers is in `Memory`. */
 export interface Observed {
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
@@ -125,39 +76,14 @@ export interface Observed {
   /** All that bundles are judged by, to be shown. */
   readonly trust: TrustInForce;
   readonly media: readonly Medium[];
-  /** The daemon has just started, and what is plugged in was not read yet: nothing is known to be away. Default false. */
-  readonly isLooking?: boolean;
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;
   /** The node's own copies of layers lie on the filesystem of the runtime's images; default false. */
   readonly layersBesideImages?: boolean;
-  /** Bundles whose media had no more to give in the last round: another stick is wanted, not the same one again. */
-  readonly exhaustedBundles: readonly BundleId[];
-  /** What carried each bundle when it was last seen. */
-  readonly lastCarriers: LastCarriers;
-  /** Bytes left to copy from media to the node's own disk; undefined while nothing is being copied. */
-  readonly copyingBytes: number | undefined;
-  /** Bundles that are being adopted: how many of their documents and attachments are kept on the node's own disk, or found damaged. */
-  readonly keeping: ReadonlyMap<BundleId, Kept>;
   readonly runtime: RuntimeObservation;
   /** All containers, looked at only when something hangs on them; undefined when they were not, or could not be. */
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly boot: BootTime;
-  readonly running: readonly RunningTask[];
-  readonly failures: readonly TaskFailure[];
-  readonly pinsRequested: PinsRequested | undefined;
-  /** What is remembered of pins beside the database; undefined when there is nothing, or when it can't be read. */
-  readonly pinLedger: PinLedger | undefined;
-  /** Remembered beside the bundles. Default: only what follows from them. */
-  readonly floors?: Floors;
-  /** Files of our own state that were found lost or damaged when the daemon started. Default none. */
-  readonly stateProblems?: readonly Reason[];
-  /** References whose pins were asked for in vain, and that were not pulled since: see `isHeldByTagAlone`. */
-  readonly unenforcedPins: readonly string[];
-  /** Tags that were given to their images again, oldest first, as far as it matters: see `tagsGivenLately`. */
-  readonly tagsGiven: readonly TagGiven[];
-  /** What kept the last round from doing all that it wanted, if anything. */
-  readonly obstacle: Reason | undefined;
 }
 
 /** The settings of a release's life after its activation. */

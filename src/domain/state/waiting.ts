@@ -1,4 +1,4 @@
-import type { TaskFailure } from './state.ts';
+import type { TaskFailure } from './memory.ts';
 
 /** No pause after a failure is longer. One that seems to be comes from a wall clock that was set back, and is over. */
 const LONGEST_PAUSE_MS = 5 * 60_000;

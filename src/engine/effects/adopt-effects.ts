@@ -4,7 +4,8 @@ import { type Attachment, bundleTitle, trustedBy } from '../../domain/model/bund
 import { type BundleId, type Digest, shortDigest } from '../../domain/model/digest.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
-import type { Kept, Policy } from '../../domain/state/state.ts';
+import type { Kept } from '../../domain/state/memory.ts';
+import type { Policy } from '../../domain/state/state.ts';
 import type { KeyRotation } from '../../domain/trust/key-rotation.ts';
 import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../../domain/trust/notice.ts';
 import { AppError } from '../../platform/app-error.ts';

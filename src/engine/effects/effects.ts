@@ -5,15 +5,8 @@ import type { Event } from '../../domain/model/event.ts';
 import { repositoryOf } from '../../domain/model/reference.ts';
 import { pullFailureKind } from '../../domain/report/pull-events.ts';
 import type { Effect } from '../../domain/state/effect.ts';
-import type {
-  Kept,
-  PinsRequested,
-  Policy,
-  RunningTask,
-  StoredBundle,
-  TagGiven,
-  TaskFailure,
-} from '../../domain/state/state.ts';
+import type { Kept, PinsRequested, RunningTask, TagGiven, TaskFailure } from '../../domain/state/memory.ts';
+import type { Policy, StoredBundle } from '../../domain/state/state.ts';
 import { AppError, assertNever, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';

@@ -1,5 +1,5 @@
 import { afterPull, type PullQueue } from '../../domain/preload/pull-queue.ts';
-import type { RunningTask } from '../../domain/state/state.ts';
+import type { RunningTask } from '../../domain/state/memory.ts';
 
 /** What comes after a pull that worked. */
 export interface Next {

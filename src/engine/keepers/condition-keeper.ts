@@ -2,6 +2,7 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { judgeConditions } from '../../domain/assess/judge-conditions.ts';
 import { type Condition, type ConditionMarks, conditionsOf, marksAfter } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { Memory } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
@@ -13,7 +14,7 @@ export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 /** Judges conditions and keeps since when each has its status. */
 export interface ConditionKeeper {
   /** Of one round. Writes only when a status changed, all of a round in one transaction. Never throws. */
-  follow(observed: Observed, assessment: Assessment): Conditions;
+  follow(observed: Observed, memory: Memory, assessment: Assessment): Conditions;
 }
 
 /** A keeper that goes on with the stored times. */
@@ -39,9 +40,9 @@ export function createConditionKeeper({
     }
   };
   return {
-    follow: (observed, assessment) => {
+    follow: (observed, memory, assessment) => {
       const conditions = new Map<BundleId, readonly Condition[]>();
-      for (const [{ bundle }, verdicts] of judgeConditions(observed, assessment)) {
+      for (const [{ bundle }, verdicts] of judgeConditions(observed, memory, assessment)) {
         const { bundleId } = bundle;
         const known = unsaved.get(bundleId) ?? store.conditions().get(bundleId) ?? {};
         const marks = marksAfter(known, verdicts, observed.now);

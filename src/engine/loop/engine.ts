@@ -7,11 +7,13 @@ import { keepPlan } from '../../domain/decide/keep-plan.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import { needsContainers } from '../../domain/release/lifecycle.ts';
-import { eventsBetween, type Snapshot } from '../../domain/report/events.ts';
+import { eventsBetween } from '../../domain/report/events.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import { lastCarriersIn } from '../../domain/state/last-carrier.ts';
-import type { Observed, Policy, RunningTask } from '../../domain/state/state.ts';
+import type { Memory, RunningTask } from '../../domain/state/memory.ts';
+import type { Observed, Policy } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { MediaPort } from '../../ports/media.ts';
@@ -169,20 +171,9 @@ export function createEngine(deps: EngineDependencies): Engine {
     lastRound = { at, lookMs: 0 };
     const diskTrouble = store.trouble();
     const landedBefore = [...landed];
+    const known = remembered(diskTrouble);
     const observed = await observe(
-      { ...deps, failures, keeper, mediaJobs, keeping: effects.keeping },
-      tasks.running(),
-      {
-        pinsRequested: effects.pinsRequested(),
-        pinLedger: pinKeeper.ledger(),
-        floors: floorKeeper.floors(),
-        stateProblems: deps.stateProblems ?? [],
-        unenforcedPins: effects.unenforcedPins(),
-        tagsGiven: effects.tagsGiven(),
-        obstacle: diskTrouble ?? obstacle ?? mediaJobs.obstacle(),
-        exhaustedBundles: exhaustedIn(snapshot),
-        lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.observed.lastCarriers ?? new Map()),
-      },
+      { ...deps, mediaJobs },
       (runtime) =>
         needsContainers(store.load(), runtime, policy, {
           isShort: (snapshot?.assessment.short.length ?? 0) > 0,
@@ -195,14 +186,16 @@ export function createEngine(deps: EngineDependencies): Engine {
       running.saw({ images: observed.runtime.images, containers: observed.containers });
     }
     const before = snapshot;
-    snapshot = conclude(observed, before);
+    // After the look: what is being kept then is at least as new as what was seen to be busy.
+    const now = { keeping: effects.keeping(), copyingBytes: keeper.copyingBytes() };
+    snapshot = conclude(observed, { ...known, ...now }, before);
     for (const reference of landedBefore) landed.delete(reference);
-    const { assessment } = snapshot;
-    conditions = conditionKeeper.follow(snapshot.observed, assessment);
-    deps.setCatalog(catalog(snapshot), withheldImages(snapshot.observed, assessment));
+    const { memory, assessment } = snapshot;
+    conditions = conditionKeeper.follow(observed, memory, assessment);
+    deps.setCatalog(catalog(snapshot), withheldImages(memory, assessment));
     for (const event of [...eventsBetween(before, snapshot), ...refusals.eventsOf(snapshot)]) recorder.tell(event);
-    const decision = decide(snapshot.observed, assessment, policy);
-    const plan = keepPlan(snapshot.observed, assessment, policy);
+    const decision = decide(observed, memory, assessment, policy);
+    const plan = keepPlan(observed, assessment, policy);
     lastRound = { at, lookMs: clock.monotonic() - at };
     // What follows removes files.
     alive();
@@ -211,39 +204,64 @@ export function createEngine(deps: EngineDependencies): Engine {
     const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
     const isIdle = tasks.running().length === 0 && !isStarting;
     if (plan !== undefined) keeper.follow(plan, isIdle);
-    await pinKeeper.follow(assessment.pins, observed.pinLedger);
-    await floorKeeper.follow(observed.pinLedger === undefined && assessment.pins.unclaimed.length > 0);
+    await pinKeeper.follow(assessment.pins, memory.pinLedger);
+    await floorKeeper.follow(memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0);
     await releaseKeeper.follow(assessment, signal);
     status.publish();
     obstacle = await act(decision.effects, assessment, signal);
     goOn(runningQueue.decided(obstacle === undefined ? decision.pullQueue : undefined));
     const latest = observed.runtime.kind !== 'reachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS;
-    const wasRunning = observed.running.length > 0;
+    const wasRunning = memory.running.length > 0;
     return pace(decision, { failed: obstacle !== undefined, wasRunning, latestMs: latest, now: clock.now() });
   }
 
+  /**
+   * What is remembered before the node is looked at. A task that ends during the look still counts as running then: the look may have come too early to
+   * see what it did.
+   */
+  function remembered(
+    diskTrouble: Reason | undefined,
+  ): Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'> {
+    return {
+      running: tasks.running(),
+      pinsRequested: effects.pinsRequested(),
+      pinLedger: pinKeeper.ledger(),
+      floors: floorKeeper.floors(),
+      stateProblems: deps.stateProblems ?? [],
+      unenforcedPins: effects.unenforcedPins(),
+      tagsGiven: effects.tagsGiven(),
+      obstacle: diskTrouble ?? obstacle ?? mediaJobs.obstacle(),
+      exhaustedBundles: exhaustedIn(snapshot),
+      lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.memory.lastCarriers ?? new Map()),
+    };
+  }
+
   /** The catalog changes with the bundles, their phases and the tags in work only, and a large one costs more than all else in a round. */
-  function catalog({ observed, assessment }: Snapshot): Catalog {
-    const tags = tagsInWork(observed, assessment).flatMap(({ tag, reference }) => [tag, reference]);
+  function catalog({ observed, memory, assessment }: Snapshot): Catalog {
+    const tags = tagsInWork(observed, memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
     const from = [...tags, ...assessment.bundles.flatMap(({ bundle, phase }) => [bundle, phase])];
     if (
       offered === undefined ||
       from.length !== offered.from.length ||
       from.some((one, i) => one !== offered?.from[i])
     ) {
-      offered = { from, catalog: catalogOf(observed, assessment) };
+      offered = { from, catalog: catalogOf(observed, memory, assessment) };
     }
     return offered.catalog;
   }
 
   /** Assesses, after what the observation has made obsolete was forgotten. */
-  function conclude(seen: Observed, before: Snapshot | undefined): Snapshot {
-    if (hasNewMedium(before, seen)) failures.forgetAll();
+  function conclude(
+    observed: Observed,
+    known: Omit<Memory, 'failures' | 'isLooking'>,
+    before: Snapshot | undefined,
+  ): Snapshot {
+    if (hasNewMedium(before, observed)) failures.forgetAll();
     areMediaKnown ||=
-      media.isLookedAt() && seen.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
-    const observed = { ...seen, failures: failures.list(), isLooking: !areMediaKnown };
-    const assessment = assess(observed, store.load(), policy);
-    for (const task of listedAmong(observed)) failures.succeeded(task);
+      media.isLookedAt() && observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
+    const memory = { ...known, failures: failures.list(), isLooking: !areMediaKnown };
+    const assessment = assess(observed, memory, store.load(), policy);
+    for (const task of listedAmong(observed, memory)) failures.succeeded(task);
     const isHeld = assessment.bundles.every((entry) => entry.unpinnedImages.length === 0);
     if (observed.runtime.kind === 'reachable') {
       if (isHeld) effects.pinsHeld();
@@ -252,7 +270,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       for (const digest of presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
       presentLayers = assessment.presentLayers;
     }
-    return { observed, assessment };
+    return { observed, memory, assessment };
   }
 
   /**
@@ -380,7 +398,7 @@ function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
 }
 
 /** Pulls that failed, whose image is there all the same. */
-function listedAmong({ failures, runtime }: Observed): readonly RunningTask[] {
+function listedAmong({ runtime }: Observed, { failures }: Memory): readonly RunningTask[] {
   if (failures.length === 0 || runtime.kind !== 'reachable') return [];
   const listed = new Set(runtime.images.flatMap((image) => image.repoDigests));
   return failures.flatMap(({ task }) => (task.kind === 'pull' && listed.has(task.reference) ? [task] : []));

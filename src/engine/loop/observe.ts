@@ -3,7 +3,7 @@ import type { Medium } from '../../domain/model/medium.ts';
 import type { RuntimeContainer } from '../../domain/model/runtime-container.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
 import type { ContainersSeen } from '../../domain/release/lifecycle.ts';
-import type { Observed, RunningTask } from '../../domain/state/state.ts';
+import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -12,8 +12,6 @@ import type { MediaPort } from '../../ports/media.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { TrustPort } from '../../ports/trust.ts';
-import type { LayerKeeper } from '../blobs/layer-keeper.ts';
-import type { FailureLedger } from '../tasks/failures.ts';
 import type { MediaJobs } from '../tasks/media-jobs.ts';
 
 /** What a round looks at. */
@@ -24,13 +22,9 @@ export interface ObserveDependencies {
   readonly containers: ContainersPort;
   readonly trust: TrustPort;
   readonly node: NodePort;
-  readonly failures: FailureLedger;
   readonly documents: Pick<DocumentStore, 'list'>;
   readonly layers: Pick<LayerStore, 'list' | 'isBeside'>;
-  readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
   readonly mediaJobs: Pick<MediaJobs, 'busy'>;
-  /** As in {@link Observed}. */
-  readonly keeping: () => Observed['keeping'];
 }
 
 /** How long the runtime may take to answer before it counts as unreachable. */
@@ -44,19 +38,6 @@ const CLOCK_DEADLINE_MS = 2_000;
  */
 export async function observe(
   deps: ObserveDependencies,
-  running: readonly RunningTask[],
-  last: Pick<
-    Observed,
-    | 'pinsRequested'
-    | 'pinLedger'
-    | 'floors'
-    | 'stateProblems'
-    | 'unenforcedPins'
-    | 'tagsGiven'
-    | 'obstacle'
-    | 'exhaustedBundles'
-    | 'lastCarriers'
-  >,
   needsContainers: (runtime: RuntimeObservation) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
@@ -79,15 +60,9 @@ export async function observe(
     media: mediaOf(deps),
     localBlobs,
     layersBesideImages,
-    copyingBytes: deps.keeper.copyingBytes(),
-    // In the same moment as what is busy: a medium that is not, and whose documents are not kept, is not being worked on.
-    keeping: deps.keeping(),
     runtime,
     containers,
     boot: deps.node.boot(),
-    running,
-    failures: deps.failures.list(),
-    ...last,
   };
 }
 

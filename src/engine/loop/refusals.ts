@@ -3,7 +3,7 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
 import { refusalReason, refusalsOf } from '../../domain/preload/refusal.ts';
-import type { Snapshot } from '../../domain/report/events.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
 
 /** Tells of images that the node's policy.json refuses. */
 export interface Refusals {
@@ -18,14 +18,14 @@ export interface Refusals {
 export function createRefusals(): Refusals {
   const told = new Map<BundleId, number>();
   return {
-    eventsOf: ({ observed, assessment }) =>
+    eventsOf: ({ observed, memory, assessment }) =>
       assessment.bundles.flatMap(({ bundle, pullableImages }): Event[] => {
         const { bundleId } = bundle;
-        const refused = refusalsOf(bundle, observed.failures);
+        const refused = refusalsOf(bundle, memory.failures);
         const before = told.get(bundleId) ?? 0;
-        const waiting = failedTasks(observed, 'pull');
+        const waiting = failedTasks(memory, observed.now, 'pull');
         const isUnderWay =
-          observed.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
+          memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
           pullableImages.some(({ reference }) => !waiting.has(reference));
         if (refused.length === before || (before > 0 && isUnderWay)) return [];
         told.set(bundleId, refused.length);

@@ -1,8 +1,8 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleInWork } from '../../domain/decide/activation.ts';
-import type { Snapshot } from '../../domain/report/events.ts';
 import { bytesDone } from '../../domain/report/progress.ts';
 import { reportOf, type StatusReport } from '../../domain/report/report.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Progress } from '../../domain/report/status-line.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -95,15 +95,19 @@ export function createStatusPublisher(deps: StatusDependencies): StatusPublisher
     const seen = deps.seen();
     if (seen === undefined) return undefined;
     const plugged = new Set(deps.media.list().map(({ mediumId }) => mediumId));
-    const now = {
-      ...seen.observed,
-      // A stick may be pulled while a round lasts.
-      media: seen.observed.media.filter(({ mediumId }) => plugged.has(mediumId)),
-      running: tasks.running(),
-      copyingBytes: keeper.copyingBytes(),
-      keeping: deps.keeping(),
+    // A stick may be pulled while a round lasts.
+    const media = seen.observed.media.filter(({ mediumId }) => plugged.has(mediumId));
+    const now: Snapshot = {
+      observed: { ...seen.observed, media },
+      memory: {
+        ...seen.memory,
+        running: tasks.running(),
+        copyingBytes: keeper.copyingBytes(),
+        keeping: deps.keeping(),
+      },
+      assessment: seen.assessment,
     };
-    return reportOf(now, seen.assessment, progress(seen.assessment), seen.conditions);
+    return reportOf(now, progress(seen.assessment), seen.conditions);
   }
 
   function publish(): void {

@@ -1,7 +1,7 @@
 import type { Reason } from '../../domain/model/medium.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import type { FailedBlob } from '../../domain/state/bad-blob.ts';
-import type { RunningTask, TaskFailure } from '../../domain/state/state.ts';
+import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 
 /** How soon a failed task may be tried again. */
 export type RetryPolicy =

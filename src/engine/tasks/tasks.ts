@@ -1,4 +1,4 @@
-import type { RunningTask } from '../../domain/state/state.ts';
+import type { RunningTask } from '../../domain/state/memory.ts';
 import { keyOf } from './failures.ts';
 
 /** How a task ended: with an image that the runtime has pulled, or in any other way. */

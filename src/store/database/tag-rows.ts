@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import type { TagGiven } from '../../domain/state/state.ts';
+import type { TagGiven } from '../../domain/state/memory.ts';
 
 /** The table of tags that were given again. Its writer is to be called within a transaction, which it does not open. */
 export interface TagRows {

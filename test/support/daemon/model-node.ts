@@ -7,20 +7,13 @@ import { RULE_CODES, type RuleCode } from '../../../src/domain/model/rule-code.t
 import { needsContainers, runningReleases } from '../../../src/domain/release/lifecycle.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../../src/domain/release/tags.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
+import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../src/domain/state/memory.ts';
 import { stampAfter } from '../../../src/domain/state/stamp.ts';
-import type {
-  Observed,
-  PinsRequested,
-  Policy,
-  RunningTask,
-  Stored,
-  StoredBundle,
-  TagGiven,
-} from '../../../src/domain/state/state.ts';
+import type { Observed, Policy, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
 import { type Commands, createCommands, type UnpinOptions } from '../../../src/engine/commands/commands.ts';
 import type { EventRow, StateStore } from '../../../src/ports/state.ts';
 import type { ModelMachine } from './model-machine.ts';
-import { found, medium, observation, reachable, storedState } from './scenario.ts';
+import { found, medium, observation, reachable, type Scene, storedState } from './scenario.ts';
 
 /** As {@link Commands}; what runs is looked at when it is asked for. */
 export interface ModelCommands extends Omit<Commands, 'unpin'> {
@@ -66,7 +59,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   const sticks = new Map<MediumId, { readonly bundle: VerifiedBundle; readonly state: MediumState }>();
   let bundles: readonly StoredBundle[] = [];
   let pulledByUs: ReadonlySet<string> = new Set();
-  let keeping: Observed['keeping'] = new Map();
+  let keeping: Memory['keeping'] = new Map();
   let localBlobs: Observed['localBlobs'] = new Set();
   let pinsRequested: PinsRequested | undefined;
   let tagsGiven: readonly TagGiven[] = [];
@@ -84,7 +77,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     if (stick !== undefined) sticks.set(mediumId, { ...stick, state: stateOf(stick.bundle) });
   };
 
-  function observed(): Observed {
+  function observed(): Scene {
     const { pins, mirrors } = machine;
     const rendered = { renderedPins: [...pins], foundPins: [...pins], renderedMirrors: [...mirrors] };
     const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
@@ -215,9 +208,9 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       const done: Effect[] = [];
       for (let rounds = 0; rounds < ENDLESS_ROUNDS; rounds += 1) {
         const seen = observed();
-        last = assess(seen, stored(), policy);
+        last = assess(seen, seen, stored(), policy);
         tagsGiven = tagsGivenLately(tagsGiven, last.tags.settled, machine.now());
-        const { effects } = decide(seen, last, policy);
+        const { effects } = decide(seen, seen, last, policy);
         onDecision?.(effects);
         if (effects.length === 0) {
           onRest?.();

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { NO_FLOORS } from '../../../src/domain/adoption/floors.ts';
 import { type Assessment, assess } from '../../../src/domain/assess/assess.ts';
 import { decide } from '../../../src/domain/decide/decide.ts';
 import type { Decision } from '../../../src/domain/decide/decision.ts';
@@ -7,8 +8,9 @@ import { type Digest, digestFromHex, hexOf } from '../../../src/domain/model/dig
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/runtime-image.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
+import type { Memory, RunningTask } from '../../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../../src/domain/state/pin-ledger.ts';
-import type { Observed, Policy, RunningTask, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
+import type { Observed, Policy, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
 import { NO_ROTATION } from '../../../src/domain/trust/key-rotation.ts';
 import type { TrustInForce } from '../../../src/domain/trust/trust-in-force.ts';
 
@@ -165,8 +167,11 @@ export function allListed(bundle: VerifiedBundle): RuntimeImage[] {
   return bundle.contents.images.map(({ reference, tags }) => listed(reference, true, tags));
 }
 
-/** What one round observes: nothing plugged in, nothing running, a reachable runtime without images. */
-export function observation(over: Partial<Observed> = {}): Observed {
+/** What one round observes, and what the engine remembers then, as one record: a test hands it on as both. */
+export type Scene = Observed & Memory;
+
+/** Nothing is plugged in, nothing runs, nothing is remembered, and a runtime without images is reachable. */
+export function observation(over: Partial<Scene> = {}): Scene {
   return {
     now: NOON,
     clockSynchronised: true,
@@ -187,6 +192,9 @@ export function observation(over: Partial<Observed> = {}): Observed {
     pinLedger: LEDGER,
     unenforcedPins: [],
     tagsGiven: [],
+    isLooking: false,
+    floors: NO_FLOORS,
+    stateProblems: [],
     containers: undefined,
     boot: { bootId: 'boot-1', uptimeMs: 3_600_000 },
     obstacle: undefined,
@@ -253,13 +261,13 @@ export interface Judged {
 
 /** Assesses and decides. */
 export function judge(
-  observed: Observed,
+  scene: Scene,
   bundles: readonly StoredBundle[] = [],
   policy: Policy = POLICY,
   over: Partial<Stored> = {},
 ): Judged {
-  const assessment = assess(observed, storedState(bundles, over), policy);
-  return { assessment, decision: decide(observed, assessment, policy), first: assessment.bundles[0] };
+  const assessment = assess(scene, scene, storedState(bundles, over), policy);
+  return { assessment, decision: decide(scene, scene, assessment, policy), first: assessment.bundles[0] };
 }
 
 /** Effects in a form that is easy to compare: `pull etcd`, `apply-pins 2`, `apply-mirrors …/etcd`. */

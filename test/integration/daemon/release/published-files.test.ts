@@ -10,7 +10,10 @@ import { createRecordingLog, type RecordingLog } from '../../../support/recordin
 const observed = observation({});
 const { assessment } = judge(observed, [stored(verified())]);
 const report = (doneBytes: number, over: Partial<StatusReport> = {}): StatusReport => ({
-  ...reportOf(observed, assessment, { doneBytes, totalBytes: 9, bytesPerSecond: 1, waitingTransfers: 0 }),
+  ...reportOf(
+    { observed, memory: observed, assessment },
+    { doneBytes, totalBytes: 9, bytesPerSecond: 1, waitingTransfers: 0 },
+  ),
   ...over,
 });
 

@@ -1,7 +1,7 @@
 import type { Settings } from '../../../../src/config/schema.ts';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
-import type { RunningTask } from '../../../../src/domain/state/state.ts';
+import type { RunningTask } from '../../../../src/domain/state/memory.ts';
 
 /** Every kind of effect; the long ones by what they start. */
 export type EffectPoint = Exclude<Effect['kind'], 'start'> | `start-${RunningTask['kind']}`;

@@ -13,7 +13,7 @@ const report = (media: readonly ReturnType<typeof medium>[]) => {
   const observed = observation({ media });
   const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
   const known = media.length > 1 ? [stored(bundle)] : [];
-  return reportOf(observed, judge(observed, known).assessment, progress);
+  return reportOf({ observed, memory: observed, assessment: judge(observed, known).assessment }, progress);
 };
 
 describe('a medium that can not be read', () => {

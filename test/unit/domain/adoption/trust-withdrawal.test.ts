@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import { eventsBetween } from '../../../../src/domain/report/events.ts';
-import type { Observed, Policy } from '../../../../src/domain/state/state.ts';
+import type { Policy } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -14,13 +14,14 @@ import {
   POLICY,
   pullOf,
   reachable,
+  type Scene,
   spoken,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
 
 const bundle = verified({ signedBy: ['factory-2026'] });
-const revoked = (...names: string[]): Pick<Observed, 'revocations'> => ({
+const revoked = (...names: string[]): Pick<Scene, 'revocations'> => ({
   revocations: { keyIds: names.map(keyIdOf), revocationsUnreadable: false },
 });
 const approvals = { policy: POLICY.trust, verdicts: [] };
@@ -73,7 +74,7 @@ describe('a bundle whose key was revoked', () => {
     const { first, decision, assessment } = judge(observed, [stored(bundle)]);
     expect(first).toMatchObject({ phase: 'rejected', reason: { code: 'trust/key-revoked' }, pullableImages: [] });
     expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
-    expect([...catalogOf(observed, assessment).keys()]).toEqual([]);
+    expect([...catalogOf(observed, observed, assessment).keys()]).toEqual([]);
   });
 
   it('has what runs of it broken off', () => {
@@ -91,9 +92,13 @@ describe('a bundle whose key was revoked', () => {
   });
 
   it('is told of, and again when a signature of a trusted key was added', () => {
-    const snapshot = (over: Partial<Observed>, signedBy = ['factory-2026']) => {
+    const snapshot = (over: Partial<Scene>, signedBy = ['factory-2026']) => {
       const observed = observation({ ...plugged, ...over });
-      return { observed, assessment: judge(observed, [stored({ ...bundle, ...verified({ signedBy }) })]).assessment };
+      return {
+        observed,
+        memory: observed,
+        assessment: judge(observed, [stored({ ...bundle, ...verified({ signedBy }) })]).assessment,
+      };
     };
     const before = snapshot({ revocations: { keyIds: [], revocationsUnreadable: false } });
     const during = snapshot({});

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { MissingBlob } from '../../../../src/domain/model/medium.ts';
-import type { Observed, StoredBundle, TaskFailure } from '../../../../src/domain/state/state.ts';
+import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -14,6 +15,7 @@ import {
   reachable,
   referenceOf,
   refused,
+  type Scene,
   spoken,
   stored,
   verified,
@@ -24,7 +26,7 @@ const adopted = stored(bundle);
 const stick = medium('sdb1', [found(bundle)]);
 const absent = (...names: readonly string[]): MissingBlob[] =>
   names.map((name) => ({ digest: layer(name).digest, why: 'absent' }));
-const phase = (over: Partial<Observed>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
+const phase = (over: Partial<Scene>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
 
 describe('assess: what media offer', () => {
   it('pulls what one volume has, and names the blob that neither has', () => {
@@ -135,7 +137,7 @@ describe('assess: a delta', () => {
   });
   const leftOut: MissingBlob[] = ['base', 'shared'].map((name) => ({ digest: layer(name).digest, why: 'in-base' }));
   const deltaStick = medium('sdb1', [found(delta, leftOut)]);
-  const judged = (over: Partial<Observed>, ...bundles: readonly StoredBundle[]) =>
+  const judged = (over: Partial<Scene>, ...bundles: readonly StoredBundle[]) =>
     judge(observation({ media: [deltaStick], ...over }), bundles).assessment.bundles.at(-1);
 
   it('is held while the node never had its base, and names it', () => {
@@ -184,7 +186,7 @@ describe('assess: images that a complete release has lost', () => {
     images: Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`image-${index}`, ['base', `own-${index}`]])),
   });
   const entry = (over: Partial<StoredBundle>) => stored(large, { readyAt: NOON, ...over });
-  const judged = (over: Partial<Observed>, bundle: StoredBundle) => judge(observation(over), [bundle]).first;
+  const judged = (over: Partial<Scene>, bundle: StoredBundle) => judge(observation(over), [bundle]).first;
 
   it('is degraded with the names of the first and the count of the rest, whatever its phase', () => {
     const first5 = [0, 1, 2, 3, 4].map((index) => referenceOf(`image-${index}`)).join(', ');

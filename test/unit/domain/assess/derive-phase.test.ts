@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -11,6 +11,7 @@ import {
   pullOf,
   reachable,
   referenceOf,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -19,10 +20,10 @@ const bundle = verified();
 const adopted = stored(bundle);
 const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
 const stick = medium('sdb1', [found(bundle)]);
-const phase = (over: Partial<Observed>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
+const phase = (over: Partial<Scene>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
 
 describe('the phase of a release', () => {
-  it.each<{ when: string; over: Partial<Observed>; entry?: StoredBundle; is: object }>([
+  it.each<{ when: string; over: Partial<Scene>; entry?: StoredBundle; is: object }>([
     { when: 'the stick is in', over: { media: [stick] }, is: { phase: 'preloading', media: ['sdb1'] } },
     {
       when: 'the runtime is away before it was ever ready',

@@ -8,7 +8,7 @@ import {
   marksAfter,
   reasonWord,
 } from '../../../../src/domain/model/condition.ts';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   digestOf,
@@ -23,6 +23,7 @@ import {
   pullOf,
   reachable,
   referenceOf,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -32,16 +33,16 @@ const adopted = stored(bundle);
 const ready = stored(bundle, { readyAt: NOON });
 const activated = stored(bundle, { readyAt: NOON, activatedAt: NOON });
 const complete = { runtime: reachable({ images: allListed(bundle) }) };
-const away: Partial<Observed> = { runtime: { kind: 'unreachable', reason: 'no socket' } };
-const unlisted: Partial<Observed> = { runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'locked' } };
+const away: Partial<Scene> = { runtime: { kind: 'unreachable', reason: 'no socket' } };
+const unlisted: Partial<Scene> = { runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'locked' } };
 const stick = { media: [medium('sdb1', [found(bundle)])] };
 const newer = stored(verified({ version: '4.13.8', sequence: 8 }), { readyAt: NOON, activatedAt: NOON + 1 });
 
 /** The conditions of the first bundle, each as `status reason`, and their messages. */
-function look(over: Partial<Observed>, bundles: readonly StoredBundle[]) {
+function look(over: Partial<Scene>, bundles: readonly StoredBundle[]) {
   const observed = observation(over);
   const { assessment } = judge(observed, bundles);
-  const verdicts = [...judgeConditions(observed, assessment).values()][0] ?? [];
+  const verdicts = [...judgeConditions(observed, observed, assessment).values()][0] ?? [];
   return {
     all: Object.fromEntries(verdicts.map(({ type, status, reason }) => [type, `${status} ${reason}`])),
     message: (type: ConditionType) => verdicts.find((verdict) => verdict.type === type)?.message ?? '',
@@ -212,7 +213,7 @@ describe('judgeConditions (architecture, "Phases, conditions, activation")', () 
   it('are all seven of each release, with reasons as Kubernetes wants them', () => {
     const observed = observation(stick);
     const { assessment } = judge(observed, [activated, newer]);
-    const judged = [...judgeConditions(observed, assessment).values()];
+    const judged = [...judgeConditions(observed, observed, assessment).values()];
     expect(judged).toHaveLength(2);
     for (const verdicts of judged) {
       expect(verdicts.map(({ type }) => type)).toEqual(CONDITION_TYPES);
@@ -234,7 +235,7 @@ describe('judgeConditions (architecture, "Phases, conditions, activation")', () 
       },
     });
     const watched = { ...entry, bundle: { ...entry.bundle, contents: { ...entry.bundle.contents, images: counted } } };
-    judgeConditions(observed, { ...assessment, bundles: [watched] });
+    judgeConditions(observed, observed, { ...assessment, bundles: [watched] });
     expect(looks).toBeLessThanOrEqual(1000);
   });
 });

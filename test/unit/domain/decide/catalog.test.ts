@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { activationTarget, bundleInWork } from '../../../../src/domain/decide/activation.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   digestOf,
@@ -12,6 +12,7 @@ import {
   observation,
   pullOf,
   reachable,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -26,14 +27,18 @@ const older = verified({
 });
 const both = reachable({ images: [...allListed(newer), ...allListed(older)] });
 
-function offered(over: Partial<Observed>, bundles: readonly StoredBundle[]) {
+function offered(over: Partial<Scene>, bundles: readonly StoredBundle[]) {
   const observed = observation(over);
   const { assessment } = judge(observed, bundles);
-  const catalog = catalogOf(observed, assessment);
+  const catalog = catalogOf(observed, observed, assessment);
   const tags = [...catalog].flatMap(([repository, entry]) =>
     [...entry.tags.keys()].map((tag) => `${repository}:${tag}`),
   );
-  return { catalog, tags: tags.sort(), target: activationTarget(observed, assessment)?.bundle.payload.version };
+  return {
+    catalog,
+    tags: tags.sort(),
+    target: activationTarget(observed, observed, assessment)?.bundle.payload.version,
+  };
 }
 
 describe('catalogOf', () => {
@@ -95,7 +100,7 @@ describe('catalogOf', () => {
 });
 
 describe('bundleInWork', () => {
-  const inWork = (over: Partial<Observed>) => {
+  const inWork = (over: Partial<Scene>) => {
     const observed = observation(over);
     const { assessment } = judge(observed, [stored(older), stored(newer)]);
     return bundleInWork(observed, assessment)?.bundle.payload.version;

@@ -8,14 +8,8 @@ import { parseReference } from '../../../../src/domain/model/reference.ts';
 import { missingLayersOf } from '../../../../src/domain/preload/missing-layers.ts';
 import { tagGoalsOf } from '../../../../src/domain/release/tags.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
-import type {
-  Observed,
-  PinsRequested,
-  RunningTask,
-  StoredBundle,
-  TagGiven,
-  TaskFailure,
-} from '../../../../src/domain/state/state.ts';
+import type { PinsRequested, RunningTask, TagGiven, TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   found,
   listed,
@@ -24,6 +18,7 @@ import {
   observation,
   POLICY,
   reachable,
+  type Scene,
   storedState,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -41,7 +36,7 @@ function createNode() {
   /** The reference that each tag names. */
   const tags = new Map<string, string>();
   let kept: readonly StoredBundle[] = [];
-  let keeping: Observed['keeping'] = new Map();
+  let keeping: Scene['keeping'] = new Map();
   let running: readonly RunningTask[] = [];
   let failures: readonly TaskFailure[] = [];
   let pinsRequested: PinsRequested | undefined;
@@ -52,7 +47,7 @@ function createNode() {
   let tagsGiven: readonly TagGiven[] = [];
 
   const tagsOf = (reference: string) => [...tags].flatMap(([tag, named]) => (named === reference ? [tag] : []));
-  const observed = (): Observed =>
+  const observed = (): Scene =>
     observation({
       now,
       running,
@@ -119,10 +114,10 @@ function createNode() {
   }
 
   /** What must hold of every decision, whatever happened before. */
-  function check(seen: Observed, effects: readonly Effect[]): void {
+  function check(seen: Scene, effects: readonly Effect[]): void {
     expect(new Set(effects.map((effect) => JSON.stringify(effect))).size).toBe(effects.length);
-    const assessment = assess(seen, storedState(kept), POLICY);
-    expect(decide(seen, assessment, POLICY).effects).toEqual(effects);
+    const assessment = assess(seen, seen, storedState(kept), POLICY);
+    expect(decide(seen, seen, assessment, POLICY).effects).toEqual(effects);
     const starts = effects.flatMap((effect) => (effect.kind === 'start' ? [effect.task] : []));
     const pulls = [...seen.running, ...starts].filter((task) => task.kind === 'pull');
     expect(pulls.length).toBeLessThanOrEqual(POLICY.parallelPulls);
@@ -164,7 +159,7 @@ function createNode() {
     settle: (): void => {
       for (let rounds = 0; rounds < 30; rounds += 1) {
         const seen = observed();
-        const { effects } = decide(seen, assess(seen, storedState(kept), POLICY), POLICY);
+        const { effects } = decide(seen, seen, assess(seen, seen, storedState(kept), POLICY), POLICY);
         check(seen, effects);
         if (effects.length === 0) return;
         for (const effect of effects) perform(effect);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
-import type { Observed, PinsRequested, StoredBundle, TaskFailure } from '../../../../src/domain/state/state.ts';
+import type { PinsRequested, TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   digestOf,
@@ -16,6 +17,7 @@ import {
   reachable,
   referenceOf,
   refused,
+  type Scene,
   spoken,
   stored,
   verified,
@@ -34,14 +36,14 @@ const pinned = (over: Partial<PinsRequested> = {}): PinsRequested => ({
 /** Repositories of the default bundle, as they are mirrored. */
 const mirrors = ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'];
 /** Pins rendered, mirrors in place, stick plugged in: nothing but pulls is left to do. */
-const armed = (over: Partial<Observed> = {}, images: readonly RuntimeImage[] = []): Observed =>
+const armed = (over: Partial<Scene> = {}, images: readonly RuntimeImage[] = []): Scene =>
   observation({
     media: [stick],
     pinsRequested: pinned(),
     runtime: reachable({ images, renderedMirrors: mirrors }),
     ...over,
   });
-const effects = (observed: Observed, bundles: readonly StoredBundle[] = [adopted], policy = POLICY) =>
+const effects = (observed: Scene, bundles: readonly StoredBundle[] = [adopted], policy = POLICY) =>
   spoken(judge(observed, bundles, policy).decision.effects);
 const failure = (name: string, over: Partial<TaskFailure> = {}): TaskFailure => ({
   task: pullOf(bundle, name),
@@ -52,7 +54,7 @@ const failure = (name: string, over: Partial<TaskFailure> = {}): TaskFailure => 
 });
 
 describe('decide: the way from a medium to ready', () => {
-  it.each<{ event: string; observed: Observed; bundles: StoredBundle[]; effects: string[] }>([
+  it.each<{ event: string; observed: Scene; bundles: StoredBundle[]; effects: string[] }>([
     {
       event: 'a medium is plugged in: mount it; the pins are rendered once in any case',
       observed: observation({ media: [medium('sdb1', { kind: 'attached' })] }),
@@ -387,7 +389,7 @@ describe('decide: several bundles', () => {
     imageOver: { etcd: { reference: `quay.example.com/ocp/etcd@${digestOf('etcd 6')}`, digest: digestOf('etcd 6') } },
   });
   const both = [...allListed(bundle), ...allListed(older)];
-  const complete = (over: Partial<Observed> = {}) =>
+  const complete = (over: Partial<Scene> = {}) =>
     observation({
       pinsRequested: pinned({ references: pinsOf(bundle, older) }),
       runtime: reachable({ images: both, renderedMirrors: mirrors }),

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { releaseFilesPlan, spareAttachments } from '../../../../src/domain/decide/release-files.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import { isVersion } from '../../../../src/domain/model/version.ts';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   digestOf,
   found,
@@ -12,6 +12,7 @@ import {
   medium,
   NOON,
   observation,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -23,7 +24,7 @@ const ready = stored(release, { readyAt: NOON });
 function plan(
   bundles: readonly StoredBundle[],
   laid: Readonly<Record<string, BundleId>> = {},
-  over: Partial<Observed> = {},
+  over: Partial<Scene> = {},
 ) {
   const assessed = judge(observation(over), bundles).assessment;
   const { lay, remove, move } = releaseFilesPlan(assessed, new Map(Object.entries(laid)));
@@ -42,7 +43,7 @@ describe('files of releases whose records may be lost', () => {
     expect(plan([], laid)).toEqual({ lay: [], remove: ['lost/1'] });
     expect(plan([], laid, { pinLedger })).toEqual({ lay: [], remove: [] });
     const retired = stored(release, { readyAt: NOON, retiredAt: NOON });
-    const spare = (over: Partial<Observed>) =>
+    const spare = (over: Partial<Scene>) =>
       spareAttachments(judge(observation(over), [retired]).assessment, new Set([digestOf('notes')]));
     expect(spare({})).toEqual([digestOf('notes')]);
     expect(spare({ pinLedger })).toEqual([]);
@@ -164,7 +165,7 @@ describe('releaseFilesPlan', () => {
 describe('spareAttachments', () => {
   const notes = digestOf('notes');
   const retired = stored(release, { readyAt: NOON, retiredAt: NOON + 1 });
-  const spare = (bundles: readonly StoredBundle[], over: Partial<Observed> = {}, kept = [notes]) =>
+  const spare = (bundles: readonly StoredBundle[], over: Partial<Scene> = {}, kept = [notes]) =>
     spareAttachments(judge(observation(over), bundles).assessment, new Set(kept));
 
   it('are those of retired releases that lie on the disk', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { BadBlob, FailedBlob } from '../../../../src/domain/state/bad-blob.ts';
-import type { Observed, StoredBundle, TaskFailure } from '../../../../src/domain/state/state.ts';
+import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   digestOf,
@@ -13,6 +14,7 @@ import {
   pullOf,
   reachable,
   referenceOf,
+  type Scene,
   spoken,
   stored,
   verified,
@@ -23,7 +25,7 @@ const etcdLayer = digestOf('layer etcd');
 const damaged: BadBlob = { digest: etcdLayer, why: 'damaged', medium: 'sdb1', reference: referenceOf('etcd') };
 const apiThere = reachable({ images: [listed(referenceOf('api'))] });
 const known = (...badBlobs: readonly BadBlob[]) => stored(bundle, { badBlobs });
-const look = (over: Partial<Observed>, entry: StoredBundle = stored(bundle)) =>
+const look = (over: Partial<Scene>, entry: StoredBundle = stored(bundle)) =>
   judge(observation({ runtime: apiThere, ...over }), [entry]);
 const failure = (over: Partial<FailedBlob> = {}): TaskFailure => ({
   task: pullOf(bundle, 'etcd'),

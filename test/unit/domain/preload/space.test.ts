@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
 import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
-import type { Policy, TaskFailure } from '../../../../src/domain/state/state.ts';
+import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { Policy } from '../../../../src/domain/state/state.ts';
 import {
   found,
   GIB,

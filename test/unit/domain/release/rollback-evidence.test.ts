@@ -73,6 +73,7 @@ function look(
   const state = storedState([older, bundle]);
   return provenWayBack(bundle, false, {
     observed,
+    memory: observed,
     stored: state,
     policy: POLICY,
     containers,
@@ -112,7 +113,15 @@ describe('the way back from a proven release (architecture, "Rolled back")', () 
     const images = [...allListed(fallback), ...allListed(release)];
     const observed = observation({ runtime: reachable({ images }), containers: BACK });
     const state = storedState([fallback, proven()]);
-    const context = { observed, stored: state, policy: POLICY, containers: BACK, ids: imageIds(images), unclaimed: [] };
+    const context = {
+      observed,
+      memory: observed,
+      stored: state,
+      policy: POLICY,
+      containers: BACK,
+      ids: imageIds(images),
+      unclaimed: [],
+    };
     expect(provenWayBack(proven(), true, context)).toEqual({ soak, effects: [], dueInMs: undefined });
   });
 });

@@ -4,7 +4,7 @@ import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
 import { tagOwners, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
 import { restoredMessage } from '../../../../src/domain/report/tag-events.ts';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   digestOf,
@@ -15,6 +15,7 @@ import {
   pinsOf,
   reachable,
   referenceOf,
+  type Scene,
   spoken,
   stored,
   verified,
@@ -34,7 +35,7 @@ const is = verified({ images: { etcd2: ['etcd2'] }, ...sharing('etcd2', '4.13.7'
 const active = (bundle: VerifiedBundle, at = NOON, over: Partial<StoredBundle> = {}) =>
   stored(bundle, { readyAt: 1, activatedAt: at, ...over });
 
-const look = (images: readonly RuntimeImage[], bundles: readonly StoredBundle[], over: Partial<Observed> = {}) => {
+const look = (images: readonly RuntimeImage[], bundles: readonly StoredBundle[], over: Partial<Scene> = {}) => {
   const observed = observation({
     runtime: reachable({ images }),
     pinsRequested: { references: pinsOf(...bundles), unpinned: '', attempts: 1, at: NOON },
@@ -51,7 +52,7 @@ describe('tags: which are given to their images again', () => {
     when: string;
     images: readonly RuntimeImage[];
     bundles: StoredBundle[];
-    over?: Partial<Observed>;
+    over?: Partial<Scene>;
     due: string[];
   }>([
     { when: 'all name their images', images: allListed(newer), bundles: [active(newer)], due: [] },
@@ -197,7 +198,7 @@ describe('tags: how they are given again', () => {
     const running = [{ kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] } as const];
     for (const over of [mirrored, { ...mirrored, running }]) {
       const { observed, assessment, decision } = look(bare, [active(newer)], over);
-      const catalog = catalogOf(observed, assessment);
+      const catalog = catalogOf(observed, observed, assessment);
       const offered = [...catalog].flatMap(([name, { tags }]) => [...tags.keys()].map((one) => `${name}:${one}`));
       expect(offered).toEqual([tag('etcd2')]);
       expect(spoken(decision.effects)).toEqual(over === mirrored ? ['restore-tags etcd2:4.13.7'] : []);

@@ -37,7 +37,7 @@ describe('advisories (bundle format: "the newest sequence wins")', () => {
 
   it('are shown with the release, and the notice is no release to activate', () => {
     const { assessment, decision } = judge(observation(), [release, warning(9, 'loses data')]);
-    const report = reportOf(observation(), assessment, still);
+    const report = reportOf({ observed: observation(), memory: observation(), assessment }, still);
     expect(report.bundles).toMatchObject([{ version: '4.13.7', advisory: { deadend: true, from: 'ocp@2026.1.9' } }]);
     expect(report.notices).toMatchObject([{ version: '2026.1.9', sequence: 9 }]);
     expect(decision.effects.filter(({ kind }) => kind === 'start' || kind === 'record-ready')).toEqual([]);
@@ -45,7 +45,10 @@ describe('advisories (bundle format: "the newest sequence wins")', () => {
 
   it('do not count when the key of the notice was revoked', () => {
     const observed = observation({ revocations: { keyIds: [keyIdOf('advisor')], revocationsUnreadable: false } });
-    const report = reportOf(observed, judge(observed, [release, warning(9, 'loses data')]).assessment, still);
+    const report = reportOf(
+      { observed, memory: observed, assessment: judge(observed, [release, warning(9, 'loses data')]).assessment },
+      still,
+    );
     expect(report.bundles[0]?.advisory).toBeUndefined();
     expect(report.notices).toMatchObject([{ reason: { code: 'trust/key-revoked' } }]);
   });

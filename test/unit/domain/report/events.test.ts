@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { eventsBetween, type Snapshot } from '../../../../src/domain/report/events.ts';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import { eventsBetween } from '../../../../src/domain/report/events.ts';
+import type { Snapshot } from '../../../../src/domain/report/snapshot.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -13,6 +14,7 @@ import {
   reachable,
   referenceOf,
   refused,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -21,9 +23,9 @@ const bundle = verified();
 const stick = medium('sdb1', [found(bundle)]);
 const away = { kind: 'unreachable', reason: 'no socket' } as const;
 
-function snapshot(over: Partial<Observed> = {}, bundles: readonly StoredBundle[] = []): Snapshot {
+function snapshot(over: Partial<Scene> = {}, bundles: readonly StoredBundle[] = []): Snapshot {
   const observed = observation(over);
-  return { observed, assessment: judge(observed, bundles).assessment };
+  return { observed, memory: observed, assessment: judge(observed, bundles).assessment };
 }
 const told = (before: Snapshot | undefined, after: Snapshot) =>
   eventsBetween(before, after).map(({ kind, message }) => `${kind}: ${message}`);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { lastingStatus } from '../../../../src/domain/report/lasting-status.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -14,16 +14,20 @@ import {
   reachable,
   referenceOf,
   refused,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
 
 const bundle = verified();
-const lasting = (over: Partial<Observed>, stage: Partial<StoredBundle> = {}, doneBytes = 3) => {
+const lasting = (over: Partial<Scene>, stage: Partial<StoredBundle> = {}, doneBytes = 3) => {
   const observed = observation({ media: [medium('sdb1', [found(bundle)])], ...over });
   const { assessment } = judge(observed, [stored(bundle, stage)]);
   return lastingStatus(
-    reportOf(observed, assessment, { doneBytes, totalBytes: 9, bytesPerSecond: 1.6, waitingTransfers: 0 }),
+    reportOf(
+      { observed, memory: observed, assessment },
+      { doneBytes, totalBytes: 9, bytesPerSecond: 1.6, waitingTransfers: 0 },
+    ),
   );
 };
 const preloading = { running: [pullOf(bundle, 'etcd')] };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { reportOf } from '../../../../src/domain/report/report.ts';
-import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -13,15 +13,16 @@ import {
   reachable,
   referenceOf,
   refused,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
 
 const bundle = verified();
-const report = (over: Partial<Observed>, bundles: readonly StoredBundle[] = []) => {
+const report = (over: Partial<Scene>, bundles: readonly StoredBundle[] = []) => {
   const observed = observation(over);
   const progress = { doneBytes: 3, totalBytes: 9, bytesPerSecond: 1.6, waitingTransfers: 0 };
-  return reportOf(observed, judge(observed, bundles).assessment, progress);
+  return reportOf({ observed, memory: observed, assessment: judge(observed, bundles).assessment }, progress);
 };
 
 describe('reportOf', () => {
@@ -92,7 +93,7 @@ describe('reportOf', () => {
     ]);
   });
 
-  it.each<{ over: Partial<Observed>; bundles: StoredBundle[]; is: string }>([
+  it.each<{ over: Partial<Scene>; bundles: StoredBundle[]; is: string }>([
     { over: {}, bundles: [], is: 'idle' },
     { over: { media: [medium('sdb1', { kind: 'mounted' })] }, bundles: [], is: 'verifying' },
     { over: { media: [medium('sdb1', [found(bundle)])] }, bundles: [], is: 'verifying' },

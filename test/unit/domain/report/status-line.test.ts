@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import { type Progress, statusLine } from '../../../../src/domain/report/status-line.ts';
-import type { Observed, StoredBundle, TaskFailure } from '../../../../src/domain/state/state.ts';
+import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   type BundleSpec,
@@ -19,6 +20,7 @@ import {
   reachable,
   referenceOf,
   refused,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -41,13 +43,13 @@ const moving: Progress = {
 };
 const still: Progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
 
-function line(over: Partial<Observed>, bundles: readonly StoredBundle[] = [], progress: Progress = still): string {
+function line(over: Partial<Scene>, bundles: readonly StoredBundle[] = [], progress: Progress = still): string {
   const observed = observation(over);
-  return statusLine(observed, judge(observed, bundles).assessment, progress);
+  return statusLine({ observed, memory: observed, assessment: judge(observed, bundles).assessment }, progress);
 }
 
 describe('statusLine: the wording of the design', () => {
-  it.each<{ when: string; over: Partial<Observed>; bundles?: StoredBundle[]; progress?: Progress; reads: string }>([
+  it.each<{ when: string; over: Partial<Scene>; bundles?: StoredBundle[]; progress?: Progress; reads: string }>([
     { when: 'nothing was ever plugged in', over: {}, reads: 'Idle. No bundle yet. Waiting for media.' },
     {
       when: 'a release is activated and no stick is in',
@@ -341,7 +343,7 @@ describe('statusLine: a stick that was pulled since the last round', () => {
     const { assessment } = judge(seen, [adopted]);
     const now = { ...seen, media: [] };
     for (const waitingTransfers of [0, 1]) {
-      expect(statusLine(now, assessment, { ...moving, waitingTransfers })).toBe(
+      expect(statusLine({ observed: now, memory: now, assessment }, { ...moving, waitingTransfers })).toBe(
         'Stick removed while preloading ocp 4.13.7 (37/112 images). Plug it in again to continue.',
       );
     }
@@ -512,7 +514,7 @@ describe('statusLine: a release that can not be completed from what was seen', (
   const images = [...allListed(good), ...some];
   const ask = "ocp 4.13.7 needs an undamaged copy: see 'stickpin list'.";
 
-  it.each<{ what: string; over?: Partial<Observed>; bundles: StoredBundle[]; reads: string | RegExp }>([
+  it.each<{ what: string; over?: Partial<Scene>; bundles: StoredBundle[]; reads: string | RegExp }>([
     {
       what: 'a proven release',
       bundles: [proven, broken],

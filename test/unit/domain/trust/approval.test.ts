@@ -45,12 +45,14 @@ describe('trust.require', () => {
 
   it('shows one that waits as held (approval), with the digest to compare, and does nothing with it', () => {
     const { assessment, decision } = judge(plugged, [], policy('both'));
-    const report = reportOf(plugged, assessment, still);
+    const report = reportOf({ observed: plugged, memory: plugged, assessment }, still);
     expect(report.bundles).toMatchObject([
       { name: 'ocp', version: '4.13.7', phase: 'held', hold: 'approval', media: ['sdb1'], images: { present: 0 } },
     ]);
     expect(report.bundles[0]?.adoptedAt).toBeUndefined();
-    expect(statusLine(plugged, assessment, still)).toContain(`'stickpin approve ${bundle.bundleId}'`);
+    expect(statusLine({ observed: plugged, memory: plugged, assessment }, still)).toContain(
+      `'stickpin approve ${bundle.bundleId}'`,
+    );
     expect(spoken(decision.effects)).toEqual(['apply-pins 0']);
   });
 
@@ -58,7 +60,7 @@ describe('trust.require', () => {
     const unapproved = { kind: 'unapproved', path: 'stickpin/x', bundleId: bundle.bundleId } as const;
     const observed = observation({ media: [medium('sdb1', [unapproved]), medium('sdc1', [unapproved])] });
     const { assessment } = judge(observed, [], policy('approval'));
-    expect(reportOf(observed, assessment, still).bundles).toMatchObject([
+    expect(reportOf({ observed, memory: observed, assessment }, still).bundles).toMatchObject([
       { bundleId: bundle.bundleId, name: '', phase: 'held', hold: 'approval', media: ['sdb1', 'sdc1'] },
     ]);
     const refused = judge(observed, [], policy('approval'), saying('rejected')).assessment;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { eventsBetween } from '../../../../src/domain/report/events.ts';
 import { statusLine } from '../../../../src/domain/report/status-line.ts';
-import type { Observed, Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   found,
   judge,
@@ -10,6 +10,7 @@ import {
   observation,
   POLICY,
   refused,
+  type Scene,
   stored,
   TRUST,
   verified,
@@ -23,7 +24,7 @@ const advisories = [
 const trust = { keys: ['pem 2027'], revoked: [keyIdOf('factory-2025')] };
 const notice = verified({ version: '5', sequence: 5, images: {}, advisories });
 const rotating = verified({ version: '6', sequence: 6, images: {}, trust });
-const revoked: Partial<Observed> = {
+const revoked: Partial<Scene> = {
   trust: { ...TRUST, keys: [] },
   revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false },
 };
@@ -35,10 +36,13 @@ const on = (...bundles: readonly ReturnType<typeof verified>[]) => ({
     ),
   ],
 });
-function told(over: Partial<Observed>, bundles: readonly StoredBundle[], state: Partial<Stored> = {}): string {
+function told(over: Partial<Scene>, bundles: readonly StoredBundle[], state: Partial<Stored> = {}): string {
   const observed = observation(over);
   const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
-  return statusLine(observed, judge(observed, bundles, POLICY, state).assessment, progress);
+  return statusLine(
+    { observed, memory: observed, assessment: judge(observed, bundles, POLICY, state).assessment },
+    progress,
+  );
 }
 
 describe('STATUS of a stick that carries only a notice', () => {
@@ -95,9 +99,13 @@ describe('a notice whose key was revoked', () => {
   });
 
   it('is told of once, and again when it is trusted again', () => {
-    const snapshot = (over: Partial<Observed>, signerKeyIds = notice.signerKeyIds ?? []) => {
+    const snapshot = (over: Partial<Scene>, signerKeyIds = notice.signerKeyIds ?? []) => {
       const observed = observation(over);
-      return { observed, assessment: judge(observed, [stored({ ...notice, signerKeyIds })]).assessment };
+      return {
+        observed,
+        memory: observed,
+        assessment: judge(observed, [stored({ ...notice, signerKeyIds })]).assessment,
+      };
     };
     const [before, during, after] = [snapshot({}), snapshot(revoked), snapshot(revoked, both)];
     expect(eventsBetween(before, during).map(({ kind }) => kind)).toEqual(['trustWithdrawn']);

@@ -1,9 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import type { ConditionMarks } from '../../../../src/domain/model/condition.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
-import type { Observed } from '../../../../src/domain/state/state.ts';
 import { createConditionKeeper } from '../../../../src/engine/keepers/condition-keeper.ts';
-import { allListed, judge, NOON, observation, reachable, stored, verified } from '../../../support/daemon/scenario.ts';
+import {
+  allListed,
+  judge,
+  NOON,
+  observation,
+  reachable,
+  type Scene,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
 import { createFakeNode } from '../../../support/fake-ports.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
@@ -30,9 +38,10 @@ function setUp() {
       keeper = createConditionKeeper({ store, log });
     },
     /** Since when each condition has its status, in seconds after noon. */
-    round: (seconds: number, over: Partial<Observed> = {}) => {
+    round: (seconds: number, over: Partial<Scene> = {}) => {
       const observed = observation({ now: NOON + seconds * 1_000, ...over });
-      const conditions = keeper.follow(observed, judge(observed, [adopted]).assessment).get(bundle.bundleId) ?? [];
+      const conditions =
+        keeper.follow(observed, observed, judge(observed, [adopted]).assessment).get(bundle.bundleId) ?? [];
       return Object.fromEntries(
         conditions.map(({ type, lastTransitionTime }) => [type, (Date.parse(lastTransitionTime) - NOON) / 1_000]),
       );
