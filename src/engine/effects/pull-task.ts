@@ -10,8 +10,8 @@ import type { PullErrorCode, RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { type BadBlob, findBadBlob } from '../blobs/find-damage.ts';
 import { documentsOf } from '../blobs/image-documents.ts';
-import type { StallWatch } from '../reporting/stall-watch.ts';
 import type { RetryPolicy } from '../tasks/failures.ts';
+import type { StallWatch } from '../tasks/stall-watch.ts';
 
 /** What a pull needs. */
 export interface PullDependencies {

@@ -16,19 +16,23 @@ import type { Memory, RunningTask } from '../../domain/state/memory.ts';
 import type { Observed, Policy } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import type { LayerStore } from '../../ports/blobs.ts';
 import type { MediaPort } from '../../ports/media.ts';
 import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
 import type { EventRow, FloorStore, PinLedgerStore } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import { createLayerKeeper } from '../blobs/layer-keeper.ts';
+import { cancelPreloads } from '../commands/cancel-preloads.ts';
 import { type Commands, createCommands, findBundle, type UnpinOptions } from '../commands/commands.ts';
 import { createRunningReleases, NOTHING_SEEN } from '../commands/running-releases.ts';
 import { giveUpUnclaimed } from '../commands/unpin-unclaimed.ts';
 import { createVerdicts, type Verdicts } from '../commands/verdicts.ts';
 import { createEffects, type EffectDependencies } from '../effects/effects.ts';
-import { cancelPreloads, resumePreloads } from '../effects/preload-control.ts';
-import { createRunningQueue, type Next } from '../effects/pull-queue.ts';
+import { execute } from '../effects/executor.ts';
+import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
+import { resumePreloads } from '../effects/record-effects.ts';
+import { followTags } from '../effects/tag-effects.ts';
 import { type Conditions, createConditionKeeper } from '../keepers/condition-keeper.ts';
 import { createFloorKeeper } from '../keepers/floor-keeper.ts';
 import { createPinKeeper } from '../keepers/pin-keeper.ts';
@@ -37,6 +41,7 @@ import { createEventRecorder } from '../reporting/event-recorder.ts';
 import { createFailureLedger } from '../tasks/failures.ts';
 import { createMediaJobs } from '../tasks/media-jobs.ts';
 import { createPace, type Pause, underWayMs } from '../tasks/pace.ts';
+import { createRunningQueue, type Next } from '../tasks/pull-queue.ts';
 import { createTasks } from '../tasks/tasks.ts';
 import { createWake } from '../tasks/wake.ts';
 import { lookAtContainers, observe } from './observe.ts';
@@ -45,8 +50,10 @@ import { createStatusPublisher } from './status-publisher.ts';
 
 /** What the engine is wired to. */
 export interface EngineDependencies
-  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'recorder' | 'alive' | 'assessment' | 'floorKeeper'> {
+  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'failures' | 'recorder' | 'alive' | 'floorKeeper'> {
   readonly media: MediaPort;
+  /** Where layers are kept. */
+  readonly layers: LayerStore;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
   /** What was found wrong with our own state at the start. */
@@ -141,7 +148,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     ...deps,
     tasks,
     keeper,
-    keeping: effects.keeping,
+    keeping: () => effects.keeping,
     landed: () => [...landed],
     seen: () => snapshot && { ...snapshot, conditions },
   });
@@ -187,7 +194,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     }
     const before = snapshot;
     // After the look: what is being kept then is at least as new as what was seen to be busy.
-    const now = { keeping: effects.keeping(), copyingBytes: keeper.copyingBytes() };
+    const now = { keeping: new Map(effects.keeping), copyingBytes: keeper.copyingBytes() };
     snapshot = conclude(observed, { ...known, ...now }, before);
     for (const reference of landedBefore) landed.delete(reference);
     const { memory, assessment } = snapshot;
@@ -224,12 +231,12 @@ export function createEngine(deps: EngineDependencies): Engine {
   ): Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'> {
     return {
       running: tasks.running(),
-      pinsRequested: effects.pinsRequested(),
+      pinsRequested: effects.pinRequests.last,
       pinLedger: pinKeeper.ledger(),
       floors: floorKeeper.floors(),
       stateProblems: deps.stateProblems ?? [],
-      unenforcedPins: effects.unenforcedPins(),
-      tagsGiven: effects.tagsGiven(),
+      unenforcedPins: unenforcedPins(effects.pinRequests),
+      tagsGiven: effects.tags.given,
       obstacle: diskTrouble ?? obstacle ?? mediaJobs.obstacle(),
       exhaustedBundles: exhaustedIn(snapshot),
       lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.memory.lastCarriers ?? new Map()),
@@ -264,8 +271,8 @@ export function createEngine(deps: EngineDependencies): Engine {
     for (const task of listedAmong(observed, memory)) failures.succeeded(task);
     const isHeld = assessment.bundles.every((entry) => entry.unpinnedImages.length === 0);
     if (observed.runtime.kind === 'reachable') {
-      if (isHeld) effects.pinsHeld();
-      effects.tagsSeen(assessment);
+      if (isHeld) notePinsHeld(effects.pinRequests);
+      followTags(effects.tags, assessment);
       // What was sent of a layer that the runtime has lost since then says nothing about the next preload.
       for (const digest of presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
       presentLayers = assessment.presentLayers;
@@ -289,7 +296,7 @@ export function createEngine(deps: EngineDependencies): Engine {
         // A task does so itself: it has to be on the list at once, to be cancelled.
         if (effect.kind !== 'start') await store.settled();
         signal.throwIfAborted();
-        await effects.execute(effect, assessment, signal);
+        await execute(effects.executors, effect, assessment, signal);
         deps.afterEffect?.(effect);
       } catch (error) {
         signal.throwIfAborted();

@@ -4,6 +4,7 @@ import { bytesDone } from '../../domain/report/progress.ts';
 import { reportOf, type StatusReport } from '../../domain/report/report.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Progress } from '../../domain/report/status-line.ts';
+import type { Memory } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -11,7 +12,6 @@ import type { MediaPort } from '../../ports/media.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import type { LayerKeeper } from '../blobs/layer-keeper.ts';
-import type { Effects } from '../effects/effects.ts';
 import type { Conditions } from '../keepers/condition-keeper.ts';
 import { createRateGauge } from '../reporting/rate.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -25,7 +25,7 @@ interface StatusDependencies {
   readonly onStatus: (report: StatusReport) => void;
   readonly tasks: Pick<Tasks, 'running'>;
   readonly keeper: Pick<LayerKeeper, 'copyingBytes'>;
-  readonly keeping: Effects['keeping'];
+  readonly keeping: () => Memory['keeping'];
   readonly media: Pick<MediaPort, 'list'>;
   /** Images that were pulled since the round looked at the runtime. */
   readonly landed: () => readonly string[];

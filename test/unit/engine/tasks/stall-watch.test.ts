@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { createStallWatch, type StallWatch } from '../../../../src/engine/reporting/stall-watch.ts';
+import { createStallWatch, type StallWatch } from '../../../../src/engine/tasks/stall-watch.ts';
 import type { BlobFlow } from '../../../../src/ports/transfers.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';

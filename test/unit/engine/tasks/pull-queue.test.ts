@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PullQueue } from '../../../../src/domain/preload/pull-queue.ts';
-import { createRunningQueue } from '../../../../src/engine/effects/pull-queue.ts';
+import { createRunningQueue } from '../../../../src/engine/tasks/pull-queue.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const pull = (reference: string) => ({

@@ -32,15 +32,3 @@ export function cancelPreloads(
   store.cancel(bundleIds, media, { at, kind: 'cancel-requested', message: `Cancelling of ${titles} was asked for` });
   return bundleIds;
 }
-
-/** Takes cancellations back; bundles that were not cancelled are left alone. */
-export function resumePreloads(bundleIds: readonly BundleId[], store: StateStore, at: number): void {
-  const back = store.load().bundles.filter(({ bundleId, cancelled }) => cancelled && bundleIds.includes(bundleId));
-  if (back.length === 0) return;
-  const message = `${back.map(({ payload }) => bundleTitle(payload)).join(', ')} may be preloaded again`;
-  store.cancel(
-    back.map(({ bundleId }) => bundleId),
-    undefined,
-    { at, kind: 'preload-resumed', message },
-  );
-}

@@ -1,0 +1,87 @@
+import { parsePublicKey } from '../../bundle/keys/keys.ts';
+import type { Assessment } from '../../domain/assess/assess.ts';
+import type { VerifiedBundle } from '../../domain/model/bundle.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { Kept } from '../../domain/state/memory.ts';
+import type { Policy } from '../../domain/state/state.ts';
+import { type KeyRotation, NO_ROTATION, rotatesKeys } from '../../domain/trust/key-rotation.ts';
+import type { AdoptionStore } from '../../ports/state.ts';
+import { adoptedEvent, rotationEvents } from '../reporting/adoption-events.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import type { Executors } from './executor.ts';
+import { type DocumentKeeping, keepDocuments } from './keep-documents.ts';
+import { beside, type MediaWork } from './media-effects.ts';
+
+/** How far the documents are kept of each bundle that is to be adopted. */
+export type KeptDocuments = Map<BundleId, Kept>;
+
+/** What {@link adoptionExecutors} acts on. */
+export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
+  readonly store: Pick<AdoptionStore, 'adopt'>;
+  readonly policy: Pick<Policy, 'trust'>;
+  readonly recorder: EventRecorder;
+  /** Filled while documents are kept, for the next decision. */
+  readonly keeping: KeptDocuments;
+}
+
+/**
+ * Adopts bundles.
+ *
+ * INVARIANT: `keep-documents` comes first, as decided by `decide()`. A bundle in the database has its
+ * documents on the node's own disk, as far as any medium had them.
+ */
+export function adoptionExecutors(deps: AdoptionEffectDependencies): Executors<'keep-documents' | 'adopt-bundle'> {
+  return {
+    'keep-documents': (effect, assessment) =>
+      beside(deps, effect, assessment, (signal) => keepForAdoption(deps, effect.bundleId, assessment, signal)),
+    'adopt-bundle': ({ bundleId }, assessment) => adopt(deps, bundleId, assessment),
+  };
+}
+
+async function keepForAdoption(
+  deps: AdoptionEffectDependencies,
+  bundleId: BundleId,
+  assessment: Assessment,
+  signal: AbortSignal,
+): Promise<void> {
+  const found = adoptionOf(bundleId, assessment)?.found;
+  if (found === undefined) return;
+  try {
+    await keepDocuments(found, deps, signal, (kept) => void deps.keeping.set(bundleId, kept));
+  } catch (error) {
+    deps.keeping.delete(bundleId);
+    throw error;
+  }
+}
+
+/** Records the bundle together with the keys that it brings, in one transaction. */
+function adopt(deps: AdoptionEffectDependencies, bundleId: BundleId, assessment: Assessment): void {
+  const adoption = adoptionOf(bundleId, assessment);
+  if (adoption === undefined) return;
+  const { bundle } = adoption.found;
+  const rotation = rotationOf(bundle, deps.policy.trust.threshold);
+  const event = adoptedEvent(adoption, rotation);
+  deps.store.adopt(bundle, deps.recorder.row(event), rotation, adoption.isClaim);
+  deps.keeping.delete(bundleId);
+  deps.recorder.log(event);
+  for (const event of rotationEvents(bundle, rotation)) deps.recorder.tell(event);
+}
+
+function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
+  return adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId);
+}
+
+/** The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`); none when too few trusted keys signed it. */
+function rotationOf(bundle: VerifiedBundle, threshold: number): KeyRotation {
+  if (!rotatesKeys(bundle, threshold)) return NO_ROTATION;
+  const { bundleId, payload } = bundle;
+  return {
+    // That each key can be parsed was checked with the payload.
+    keys: (payload.trust?.keys ?? []).map((pem) => ({
+      keyId: parsePublicKey(pem, 'of trust.keys').keyId,
+      pem,
+      bundleId,
+    })),
+    revoked: (payload.trust?.revoked ?? []).map((keyId) => ({ keyId, bundleId })),
+  };
+}

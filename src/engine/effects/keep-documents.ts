@@ -1,0 +1,68 @@
+import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
+import type { Attachment } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import type { Kept } from '../../domain/state/memory.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { inOrder } from '../../platform/async/in-order.ts';
+import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
+
+/** Where documents come from, and where they are kept. */
+export interface DocumentKeeping {
+  /** Manifests, configs and attachments of adopted bundles. */
+  readonly documents: Pick<DocumentStore, 'sizeOf' | 'put'>;
+  /** All places that have blobs. */
+  readonly source: Pick<BlobSource, 'read'>;
+}
+
+/** Documents written at once. Each is synced to the disk; one of libuv's four threads stays free for other work. */
+const DOCUMENTS_AT_ONCE = 3;
+
+/**
+ * Keeps manifests, configs and attachments of a bundle on a medium, as far as that medium has them.
+ * What is kept already is not written again.
+ *
+ * @param onKept called at the begin and after each document
+ * @throws AppError of the medium or the store; whatever aborted `signal`
+ */
+export async function keepDocuments(
+  { bundle, documents, missing }: Adoption['found'],
+  deps: DocumentKeeping,
+  signal: AbortSignal,
+  onKept: (kept: Kept) => void = () => undefined,
+): Promise<void> {
+  const lacking = new Set(missing.map((blob) => blob.digest));
+  const own = documents.filter((digest) => !lacking.has(digest));
+  const attachments = (bundle.payload.attachments ?? []).filter(({ digest }) => !lacking.has(digest));
+  const total = own.length + attachments.length;
+  onKept({ done: 0, total });
+  let done = 0;
+  const count = () => onKept({ done: ++done, total });
+  for await (const _kept of inOrder(own, DOCUMENTS_AT_ONCE, (digest) => keepDocument(digest, deps, signal))) count();
+  for (const attachment of attachments) await keepAttachment(attachment, deps, signal).then(count);
+}
+
+/** The bundle without its attachments, which are not kept for a retired release. */
+export function withoutAttachments(found: Adoption['found']): Adoption['found'] {
+  const { attachments: _gone, ...payload } = found.bundle.payload;
+  return { ...found, bundle: { ...found.bundle, payload } };
+}
+
+/** Only the size of an attachment was checked so far. A damaged one is reported when its files are installed. */
+async function keepAttachment({ digest }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
+  try {
+    await keepDocument(digest, deps, signal);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'store/blob') throw error;
+  }
+}
+
+async function keepDocument(
+  digest: Digest,
+  { documents, source }: DocumentKeeping,
+  signal: AbortSignal,
+): Promise<void> {
+  if ((await documents.sizeOf(digest, signal)) !== undefined) return;
+  const chunks: Buffer[] = [];
+  for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
+  await documents.put(digest, Buffer.concat(chunks), signal);
+}

@@ -1,0 +1,54 @@
+import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
+import { bundleTitle, trustedBy, type VerifiedBundle } from '../../domain/model/bundle.ts';
+import { shortDigest } from '../../domain/model/digest.ts';
+import type { Event } from '../../domain/model/event.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { hasRotation, type KeyRotation } from '../../domain/trust/key-rotation.ts';
+import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../../domain/trust/notice.ts';
+import { formatBytes, formatCount } from '../../platform/sizes.ts';
+
+/** A bundle was adopted: who signed it, and what was found of it. */
+export function adoptedEvent(adoption: Adoption, rotation: KeyRotation): Event {
+  const { bundleId } = adoption.found.bundle;
+  return {
+    kind: 'bundleVerified',
+    level: 'info',
+    bundleId,
+    medium: adoption.label,
+    message: `${adoptionMessage(adoption, rotation)}, bundle ${shortDigest(bundleId)}`,
+  };
+}
+
+function adoptionMessage({ label, found: { bundle, missing } }: Adoption, rotation: KeyRotation): string {
+  const { payload } = bundle;
+  if (!isRelease(bundle)) {
+    const effect = noticeEffect(noticeTakings(bundle, rotation));
+    return `${noticeTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${effect}`;
+  }
+  const { blobs, images, sizeBytes } = payload.totals;
+  const found = `${blobs - missing.length} of ${blobs} blobs found`;
+  return `${bundleTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${found}, ${formatCount(images, 'image')}, ${formatBytes(sizeBytes)}`;
+}
+
+/** The signers of an adopted bundle are others than before. */
+export function signersEvent({ bundleId, payload }: StoredBundle, signedBy: readonly string[]): Event {
+  const message = `${bundleTitle(payload)} is signed by ${signedBy.join(', ')}`;
+  return { kind: 'bundleVerified', level: 'info', bundleId, message };
+}
+
+/** The trusted keys changed with a bundle, or did not although it says so. Nothing for a bundle that names no keys. */
+export function rotationEvents(bundle: VerifiedBundle, { keys, revoked }: KeyRotation): Event[] {
+  const { bundleId, payload } = bundle;
+  if (!hasRotation(payload)) return [];
+  const title = bundleTitle(payload);
+  if (keys.length + revoked.length === 0) {
+    const message = `The keys that ${title} brings or revokes are not taken: too few trusted keys signed it`;
+    return [{ kind: 'keysNotRotated', level: 'warn', bundleId, message }];
+  }
+  const list = (of: readonly { readonly keyId: string }[]) =>
+    of.map(({ keyId }) => `${keyId.slice(0, 12)}…`).join(', ');
+  const added = keys.length === 0 ? [] : [`trusts ${list(keys)}`];
+  const removed = revoked.length === 0 ? [] : [`revokes ${list(revoked)}`];
+  const message = `With ${title} this node ${[...added, ...removed].join(' and ')}`;
+  return [{ kind: 'keysRotated', level: 'info', bundleId, message }];
+}

@@ -1,0 +1,71 @@
+import { judgeRules, ruleTime, whyHeld } from '../../domain/gates/unenforced-rules.ts';
+import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import type { Event } from '../../domain/model/event.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { formatCount } from '../../platform/sizes.ts';
+
+/** Containers of an activated release were seen running for the first time. */
+export function activeEvent({ bundleId, payload }: StoredBundle): Event {
+  const message = `${bundleTitle(payload)} is active: containers run from its images`;
+  return { kind: 'bundleActive', level: 'info', bundleId, message };
+}
+
+/** A release has run for the soak time. */
+export function provenEvent({ bundleId, payload }: StoredBundle): Event {
+  const message = `${bundleTitle(payload)} is proven: it is the last known good release now`;
+  return { kind: 'bundleProven', level: 'info', bundleId, message };
+}
+
+/** The release before runs again. @param toTitle that release */
+export function rolledBackEvent({ bundleId, payload }: StoredBundle, toTitle: string): Event {
+  const name = bundleName(payload);
+  const message = `${bundleTitle(payload)} was rolled back: ${toTitle} runs again, and gets its tags back. It is not activated again by itself; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
+  return { kind: 'bundleRolledBack', level: 'warn', bundleId, message };
+}
+
+/**
+ * A release runs that was not activated here. Rules of it don't hold its activation: who started it
+ * has decided, and with its tags elsewhere the next pod would start the other release.
+ */
+export function seenRunningEvent(
+  bundle: StoredBundle,
+  components: readonly string[],
+  bundles: readonly StoredBundle[],
+  now: number,
+): Event {
+  const { bundleId, payload } = bundle;
+  const { holds } = judgeRules(bundle, { now: ruleTime(bundles, now) });
+  const although = holds.length === 0 ? '' : `, although ${whyHeld(holds)}`;
+  const have = components.length === 1 ? 'has' : 'have';
+  const message = `${bundleTitle(payload)} runs, though it was not activated here: ${components.join(', ')} ${have} containers of its images. It is activated, so that its tags name what runs${although}`;
+  return { kind: 'bundleSeenRunning', level: 'info', bundleId, message };
+}
+
+/** A release has the very same images as `old`. */
+export function takesOverEvent({ bundleId, payload }: StoredBundle, old: StoredBundle): Event {
+  const message = `${bundleTitle(payload)} has the same images as ${bundleTitle(old.payload)} and takes its place`;
+  return { kind: 'bundleTakesOver', level: 'info', bundleId, message };
+}
+
+/** How a release was retired. */
+export interface Retirement {
+  readonly removeImages: boolean;
+  /** Follows "is retired"; empty for none. */
+  readonly why: string;
+  /** Default `bundleRetired`. */
+  readonly kind?: 'bundleRetired' | 'roomMade';
+}
+
+/** A release was retired. */
+export function retiredEvent({ bundleId, payload }: StoredBundle, retirement: Retirement): Event {
+  const { removeImages, why, kind = 'bundleRetired' } = retirement;
+  const images = removeImages ? '; images that only it has are removed' : '';
+  const message = `${bundleTitle(payload)} is retired${why}: it is pinned no longer${images}`;
+  return { kind, level: 'info', bundleId, message };
+}
+
+/** So many images of a retired release were removed. */
+export function imagesRemovedEvent({ bundleId, payload }: StoredBundle, count: number): Event {
+  const message = `Removed ${formatCount(count, 'image')} that only ${bundleTitle(payload)} had`;
+  return { kind: 'imagesRemoved', level: 'info', bundleId, message };
+}

@@ -1,0 +1,57 @@
+import type { Event } from '../../domain/model/event.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import { pullFailureKind } from '../../domain/report/pull-events.ts';
+import type { FailedBlob } from '../../domain/state/bad-blob.ts';
+
+/** What an event about one image is about. */
+export type AboutImage = Pick<Event, 'bundleId' | 'digest' | 'medium'>;
+
+/** How a pull failed. */
+interface FailedPull {
+  readonly reason: Reason;
+  /** The blob that is to blame, if one is. */
+  readonly blob?: FailedBlob;
+  /** Number of this try, when it is tried again soon; undefined otherwise. */
+  readonly triedAgain: number | undefined;
+}
+
+/** The catalog entry of a damaged blob names every field, and journalctl prints the bare name of a field that is absent. */
+const NOT_KNOWN = 'not known';
+
+/** A pull failed: of the blob that is to blame, with its file, or of the image. */
+export function pullFailedEvent(
+  { reason, blob, triedAgain }: FailedPull,
+  about: AboutImage & Required<Pick<Event, 'image'>>,
+): Event {
+  const again = triedAgain === undefined ? '' : ` (try ${triedAgain}, tried again by itself)`;
+  const where = [
+    ...(blob?.file === undefined ? [] : [`File on ${blob.medium}: ${blob.file}.`]),
+    ...(blob === undefined ? [] : [`Image: ${about.image}.`]),
+  ];
+  return {
+    ...about,
+    kind: pullFailureKind(reason.code),
+    level: 'warn',
+    message: [`${reason.message}${again}`, ...where].join(' '),
+    ...(blob !== undefined && { digest: blob.digest, file: blob.file ?? NOT_KNOWN }),
+    ...(blob?.medium !== undefined && { medium: blob.medium }),
+  };
+}
+
+/** An image was pulled from our registry, or from its own on purpose. */
+export function pulledEvent(reference: string, about: AboutImage): Event {
+  return { ...about, kind: 'imagePulled', level: 'info', message: `Pulled ${reference}` };
+}
+
+/** An image was pulled, though not from our registry. */
+export function pulledElsewhereEvent(reference: string, level: 'info' | 'warn', about: AboutImage): Event {
+  const message = `Pulled ${reference}, though not from stickpin's registry: the runtime had not taken up its mirror configuration yet, or something in it goes before, and it took the image from another source. It is the right one, since it goes by its digest`;
+  return { ...about, kind: 'imagePulled', level, message };
+}
+
+/** The runtime has not taken up its mirrors in time, and is asked to pull all the same. */
+export function mirrorsUnusedEvent(about: AboutImage): Event {
+  const message =
+    "The runtime has not come to stickpin's registry although its mirrors are written; it is pulled from all the same, and other registries may answer. Look for a reload that failed in the runtime's own journal";
+  return { ...about, kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message };
+}
