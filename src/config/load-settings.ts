@@ -3,11 +3,15 @@ import { join } from 'node:path';
 import { parse } from 'toml';
 import * as v from 'valibot';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
-import { type Settings, settingsSchema } from './schema.ts';
+import type { SettingsFile } from './print-settings.ts';
+import { deepFreeze, type Settings, settingsSchema } from './schema.ts';
 
 /** Where the settings come from, in order; what comes later wins, key by key. */
 export interface SettingsSources {
-  /** Folders of `*.toml` fragments and single files; those that do not exist are passed over, unless a file is `required`. */
+  /**
+   * Folders of `*.toml` fragments and single files; those that do not exist are passed over, unless
+   * a file is `required`.
+   */
   readonly fragments: readonly SettingsFragment[];
 }
 
@@ -26,12 +30,25 @@ export const NODE_SOURCES: SettingsSources = {
 
 type Table = Record<string, unknown>;
 
+/** What the sources say. */
+export interface LoadedSettings {
+  readonly settings: Settings;
+  /** All sources as one file, with the values as they are written there. */
+  readonly file: SettingsFile;
+}
+
 /**
- * Reads, merges and validates the settings. Nothing configured gives the defaults.
+ * Reads, merges and validates the settings. Without sources it gives the defaults.
  *
- * @throws AppError `config/syntax`, `config/key`, `config/file` (`reject`): each names the file and the key.
+ * @throws AppError `config/syntax`, `config/key`, `config/file` (`reject`): each names the file and
+ * the key.
  */
 export async function loadSettings(sources: SettingsSources, signal: AbortSignal): Promise<Settings> {
+  return (await readSettings(sources, signal)).settings;
+}
+
+/** As {@link loadSettings}, and what the sources say themselves. */
+export async function readSettings(sources: SettingsSources, signal: AbortSignal): Promise<LoadedSettings> {
   let merged: Table = {};
   for (const path of await listFragments(sources, signal)) {
     const table = await readFragment(path, signal);
@@ -39,7 +56,7 @@ export async function loadSettings(sources: SettingsSources, signal: AbortSignal
     merged = merge(merged, table);
   }
   // Each key was checked where it stands, and no rule is about two keys.
-  return deepFreeze(check(merged, 'the settings'));
+  return { settings: deepFreeze(check(merged, 'the settings')), file: merged as SettingsFile };
 }
 
 async function listFragments({ fragments }: SettingsSources, signal: AbortSignal): Promise<string[]> {
@@ -137,9 +154,4 @@ function merge(base: Table, over: Table): Table {
 
 function isTable(value: unknown): value is Table {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
-}
-
-function deepFreeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) deepFreeze(member);
-  return Object.freeze(value);
 }

@@ -1,8 +1,7 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import * as v from 'valibot';
 import { loadSettings, NODE_SOURCES } from '../config/load-settings.ts';
-import { type Settings, settingsSchema } from '../config/schema.ts';
+import { defaultSettings, type Settings } from '../config/schema.ts';
 import { createSystemBus, type SystemBus } from '../dbus/system-bus.ts';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
@@ -76,7 +75,7 @@ async function settingsInForce(signal: AbortSignal): Promise<{ settings: Setting
   } catch (error) {
     signal.throwIfAborted();
     return {
-      settings: v.parse(settingsSchema, {}),
+      settings: defaultSettings,
       finding: fault(
         `${reasonOf(error)}; the built-in settings are taken for what follows`,
         "correct that file; 'stickpin config check' says whether it is right",

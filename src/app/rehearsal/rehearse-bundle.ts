@@ -8,8 +8,7 @@ import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { openBundle } from '../../bundle/read/open-bundle.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
 import type { Rehearsal, RehearsalRequest } from '../../cli/context/command-adapters.ts';
-import { loadSettings } from '../../config/load-settings.ts';
-import type { Settings } from '../../config/schema.ts';
+import { defaultSettings, type Settings } from '../../config/schema.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { bootTime } from '../../host/machine.ts';
@@ -45,7 +44,7 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
   const verdict = awaitVerdict(bundle.bundleId, bundle.payload.schedule === 'manual', pulls);
   const daemon = await createDaemon(
     {
-      settings: await rehearsalSettings(directory, keysFolder, threshold, stop.signal),
+      settings: rehearsalSettings(directory, keysFolder, threshold),
       log: silent,
       clock: systemClock,
       node: { arch: bundle.payload.arch, clockSynchronised: async () => true, boot: () => bootTime() },
@@ -146,13 +145,8 @@ async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<
 }
 
 /** The defaults, below a directory of their own; nothing is kept free, since that is about a node. */
-async function rehearsalSettings(
-  directory: string,
-  keysFolder: string,
-  threshold: number,
-  signal: AbortSignal,
-): Promise<Settings> {
-  const defaults = await loadSettings({ fragments: [] }, signal);
+function rehearsalSettings(directory: string, keysFolder: string, threshold: number): Settings {
+  const defaults = defaultSettings;
   return {
     ...defaults,
     trust: { ...defaults.trust, keys_dir: keysFolder, threshold },

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Settings } from '../../config/schema.ts';
+import { defaultSettings, type Settings } from '../../config/schema.ts';
 import type { SignatureLookupPaths } from './signature-lookup.ts';
 
 /** Every path that the CRI-O adapter reads or writes. */
@@ -37,16 +37,4 @@ export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): 
 }
 
 /** Where they are on a node. */
-export const CRIO_PATHS: CrioPaths = {
-  configPath: '/etc/crio/crio.conf',
-  configDirectory: '/etc/crio/crio.conf.d',
-  pinsLink: '/etc/crio/crio.conf.d/99-stickpin.conf',
-  pinsFile: '/run/crio/crio.conf.d/99-stickpin.conf',
-  persistentPinsFile: '/var/lib/stickpin/crio/99-stickpin.conf',
-  registriesPath: '/etc/containers/registries.conf',
-  registriesDirectory: '/etc/containers/registries.conf.d',
-  mirrorsLink: '/etc/containers/registries.conf.d/99-stickpin.conf',
-  mirrorsFile: '/run/stickpin/registries.conf',
-  policyPath: '/etc/containers/policy.json',
-  signatureLookupFile: '/etc/containers/registries.d/99-stickpin.yaml',
-};
+export const CRIO_PATHS: CrioPaths = crioPathsOf(defaultSettings);

@@ -5,12 +5,12 @@ import fc from 'fast-check';
 import { parse } from 'toml';
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
-import { loadSettings } from '../../../src/config/load-settings.ts';
-import { printSettings, writtenSettings } from '../../../src/config/print-settings.ts';
+import { loadSettings, readSettings } from '../../../src/config/load-settings.ts';
+import { printSettings, type SettingsFile, writtenSettings } from '../../../src/config/print-settings.ts';
 import { type Settings, settingsSchema } from '../../../src/config/schema.ts';
 
 const settingsOf = (table: object): Settings => v.parse(settingsSchema, table);
-const reread = (settings: Settings): Settings => settingsOf(parse(printSettings(settings)) as object);
+const printed = (file: SettingsFile): string => printSettings(writtenSettings(file));
 
 const amount = fc.oneof(
   fc.nat(),
@@ -37,8 +37,7 @@ describe('printed settings', () => {
   it('give the same settings when they are read again, whatever they are', () => {
     fc.assert(
       fc.property(anySettings, (table) => {
-        const settings = settingsOf(table);
-        expect(reread(settings)).toEqual(settings);
+        expect(settingsOf(parse(printed(table as SettingsFile)) as object)).toEqual(settingsOf(table));
       }),
       { numRuns: 300 },
     );
@@ -47,35 +46,45 @@ describe('printed settings', () => {
   it('are a settings file that is taken', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
     try {
-      const settings = settingsOf({
-        lifecycle: { soak: '20 min', protect: ['ocp@4.13.0'] },
-        runtime: { kind: 'cri-o' },
-      });
-      writeFileSync(join(folder, 'stickpin.toml'), printSettings(settings));
+      const file = { lifecycle: { soak: '20 min', protect: ['ocp@4.13.0'] }, runtime: { kind: 'cri-o' } };
+      writeFileSync(join(folder, 'stickpin.toml'), printed(file));
       const read = await loadSettings({ fragments: [{ folder }] }, new AbortController().signal);
-      expect(read).toEqual(settings);
+      expect(read).toEqual(settingsOf(file));
     } finally {
       rmSync(folder, { recursive: true });
     }
   });
 
   it('have durations with their unit, and every section and default', () => {
-    const printed = printSettings(settingsOf({}));
-    for (const line of ['grace = "1 min"', 'stall = "90 s"', 'soak = "10 min"', 'keys_dir = "/etc/stickpin/keys.d"']) {
-      expect(printed).toContain(`${line}\n`);
+    const text = printed({});
+    for (const line of ['grace = "60 s"', 'stall = "90 s"', 'soak = "10 min"', 'keys_dir = "/etc/stickpin/keys.d"']) {
+      expect(text).toContain(`${line}\n`);
     }
-    expect(printed).toMatch(/^\[trust\]\n/);
-    expect(printed).not.toMatch(/undefined|socket/);
-    expect(writtenSettings(settingsOf({})).lifecycle?.soak).toBe('10 min');
+    expect(text).toMatch(/^\[trust\]\n/);
+    expect(text).not.toMatch(/undefined|socket/);
+    expect(writtenSettings({}).lifecycle?.soak).toBe('10 min');
   });
 
   it.each([
-    [0, '0 s'],
-    [1.5, '1500 ms'],
-    ['36 h', '36 h'],
-    ['48 h', '2 d'],
-    ['0.5 ms', '0.5 ms'],
-  ])('write a duration of %s as %s', (given, written) => {
-    expect(writtenSettings(settingsOf({ media: { grace: given } })).media?.grace).toBe(written);
+    ['0', 0],
+    ['90', 90],
+    ['"0 s"', '0 s'],
+    ['"1500 ms"', '1500 ms'],
+    ['"36 h"', '36 h'],
+    ['"48 h"', '48 h'],
+    ['"0.5 ms"', '0.5 ms'],
+    ['"120s"', '120s'],
+  ])('show the duration %s as it is written in a file', async (text, shown) => {
+    const folder = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
+    try {
+      writeFileSync(join(folder, '10.toml'), `[media]\ngrace = "7 d"\ndetect = false\n[preload]\nstall = "80 s"`);
+      writeFileSync(join(folder, '20.toml'), `[media]\ngrace = ${text}`);
+      const { file } = await readSettings({ fragments: [{ folder }] }, new AbortController().signal);
+      expect(writtenSettings(file).media).toMatchObject({ grace: shown, detect: false });
+      expect(printed(file)).toContain(`\ngrace = ${text}\n`);
+      expect(printed(file)).toContain('\nstall = "80 s"\n');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });

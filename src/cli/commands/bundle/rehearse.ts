@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import type { BundleReader } from '../../../bundle/read/bundle-reader.ts';
 import { blobsLeftToBase } from '../../../bundle/verify/verify-base.ts';
 import { verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
+import { defaultSettings } from '../../../config/schema.ts';
 import { bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { stagedBytes } from '../../../domain/preload/disk-estimate.ts';
@@ -24,8 +25,8 @@ interface BundleRehearseOptions {
   readonly json?: true;
 }
 
-/** Settings of a node that nobody has changed: `preload.parallel`, `preload.min_free_percent`. */
-const NODE_DEFAULTS = { parallel: 2, minFreePercent: 15 };
+/** What a node uses on which nobody has changed the settings. */
+const { parallel, min_free_percent: minFreePercent } = defaultSettings.preload;
 /** Beside the blobs: the daemon's database, and manifests that are kept twice. */
 const EXTRA_BYTES = 32 * 1024 ** 2;
 
@@ -138,9 +139,9 @@ interface Need {
 
 function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
   const { diskBytes, inodes, sizeBytes } = bundle.payload.totals;
-  const share = 1 - NODE_DEFAULTS.minFreePercent / 100;
+  const share = 1 - minFreePercent / 100;
   const ofImages = images.map((image) => image.layers.map((at) => layers[at]).filter((layer) => layer !== undefined));
-  const stagingBytes = stagedBytes({ images: ofImages, parallel: NODE_DEFAULTS.parallel });
+  const stagingBytes = stagedBytes({ images: ofImages, parallel });
   const imageCount = layers.length === 0 ? 0 : images.length;
   const stored = {
     'cri-o': diskUse(layers, imageCount, 'unpacked'),
@@ -172,7 +173,7 @@ function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal
     'A node that has nothing of it yet needs',
     `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for images, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
     `  for containerd  ${formatBytes(stored.containerd.bytes)} and ${stored.containerd.inodes} inodes, since it keeps the compressed layers too`,
-    `  With ${NODE_DEFAULTS.minFreePercent} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
+    `  With ${minFreePercent} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
   ];
   const verdict =
     fault === undefined

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { loadSettings, NODE_SOURCES } from '../../../config/load-settings.ts';
+import { loadSettings, NODE_SOURCES, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 
@@ -18,7 +18,7 @@ export function registerConfig(program: Command, context: CommandContext): void 
     .description('print all settings in force, defaults included, as a stickpin.toml that gives the same settings')
     .option('--json', 'print as JSON')
     .action(async (options: { readonly json?: true }) => {
-      const settings = await loadSettings(NODE_SOURCES, context.signal);
-      context.stdout(options.json ? `${JSON.stringify(writtenSettings(settings))}\n` : printSettings(settings));
+      const written = writtenSettings((await readSettings(NODE_SOURCES, context.signal)).file);
+      context.stdout(options.json ? `${JSON.stringify(written)}\n` : printSettings(written));
     });
 }

@@ -1,0 +1,8 @@
+/**
+ * Writes the pages of `docs/` that follow from the program: `npm run docs`. A unit test checks that
+ * they are up to date.
+ */
+import { writeFile } from 'node:fs/promises';
+import { settingsReference } from '../src/config/settings-reference.ts';
+
+await writeFile(new URL('../docs/settings.md', import.meta.url), settingsReference());

@@ -1,0 +1,47 @@
+import { NODE_SOURCES, type SettingsFragment } from './load-settings.ts';
+import { tomlOf, writtenSettings } from './print-settings.ts';
+import { type Section, type Setting, settingsTable } from './settings-table.ts';
+
+const INTRODUCTION = `# Settings
+
+\`npm run docs\` writes this page from \`src/config/settings-table.ts\`. Do not edit it by hand.
+
+A node reads its settings from these places, of the vendor, the main file, the running system and the
+administrator. A later place wins over an earlier one, key by key. Files in a folder are read in the
+order of their names, which must end in \`.toml\`.
+
+${NODE_SOURCES.fragments.map(placeOf).join('\n')}
+
+All settings are optional. A key that does not exist, or a value of a wrong type, is an error that
+names the file and the key. The daemon takes up changed settings by itself. When the new settings are
+wrong, it keeps those in force.
+
+\`stickpin config check\` says whether the settings are valid. \`stickpin config show\` prints all
+settings in force, as they are written, defaults included.
+`;
+
+/** The page \`docs/settings.md\`: one table for each section, with a row for each setting. */
+export function settingsReference(): string {
+  const defaults = writtenSettings({});
+  const sections = Object.entries<Section>(settingsTable).map(([name, { about, settings }]) => {
+    const rows = Object.entries(settings).map(([key, setting]) =>
+      row(`${name}.${key}`, setting, defaults[name]?.[key]),
+    );
+    return [`## \`[${name}]\``, '', about, '', ...HEAD, ...rows, ''].join('\n');
+  });
+  return [INTRODUCTION, ...sections].join('\n');
+}
+
+const HEAD = [
+  '| Setting | Type | Default | Unit | Accepted values | Meaning |',
+  '| --- | --- | --- | --- | --- | --- |',
+] as const;
+
+function row(path: string, { type, about }: Setting, value: Parameters<typeof tomlOf>[0] | undefined): string {
+  const written = value === undefined ? 'not set' : `\`${tomlOf(value)}\``;
+  return `| ${[`\`${path}\``, type.name, written, type.unit ?? '', type.range ?? '', about].join(' | ')} |`;
+}
+
+function placeOf(fragment: SettingsFragment, index: number): string {
+  return `${index + 1}. \`${'folder' in fragment ? `${fragment.folder}/*.toml` : fragment.file}\``;
+}

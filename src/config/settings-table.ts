@@ -1,0 +1,243 @@
+import { defaultFilesystems } from '../domain/model/filesystems.ts';
+import {
+  absolutePath,
+  absolutePaths,
+  bundleDigests,
+  duration,
+  filesystems,
+  flag,
+  loopbackAddress,
+  oneOf,
+  percentUpTo,
+  releases,
+  text,
+  texts,
+  userIds,
+  type ValueType,
+  wholeNumber,
+  wholeNumberBetween,
+} from './value-types.ts';
+
+/** One key of a section. */
+export interface Setting {
+  readonly type: ValueType<unknown>;
+  /** As it is written in a file; undefined where a key that is not set has a meaning of its own. */
+  readonly default: unknown;
+  /** What it does, for the reference: whole sentences in Markdown. */
+  readonly about: string;
+}
+
+/** One section of a settings file. */
+export interface Section {
+  /** What its keys are about, for the reference. */
+  readonly about: string;
+  readonly settings: Readonly<Record<string, Setting>>;
+}
+
+/**
+ * Every setting, once. The parser, the defaults, `stickpin config show` and `docs/settings.md`
+ * (`npm run docs`) follow from this table.
+ */
+export const settingsTable = {
+  trust: {
+    about: 'Which bundles are accepted.',
+    settings: {
+      keys_dir: {
+        type: absolutePath,
+        default: '/etc/stickpin/keys.d',
+        about:
+          'Folder of the trusted keys (`*.pub`) and the revoked keys (`*.revoked`), at most 64 files. Only root may write the folder and the files in it.',
+      },
+      threshold: {
+        type: wholeNumber(1),
+        default: 1,
+        about: 'How many different trusted keys must have signed a bundle.',
+      },
+      require: {
+        type: oneOf(['signature', 'approval', 'both'], 'must be "signature", "approval" or "both"'),
+        default: 'signature',
+        about:
+          'What an unknown bundle needs before it is accepted: signatures of trusted keys, an approval of its digest, or both.',
+      },
+      approved: {
+        type: bundleDigests,
+        default: [],
+        about:
+          'Digests of approved bundles. `stickpin approve` approves more of them. `stickpin reject` wins over this list.',
+      },
+    },
+  },
+  media: {
+    about: 'Where bundles come from.',
+    settings: {
+      detect: { type: flag, default: true, about: 'Whether sticks that udev reports are mounted and read.' },
+      directories: {
+        type: absolutePaths,
+        default: [],
+        about:
+          'Directories that count as sticks while they exist. A symbolic link in such a path is followed only if root owns it, in a folder where nobody else can replace it.',
+      },
+      incoming: {
+        type: absolutePath,
+        default: '/var/lib/stickpin/incoming',
+        about: 'The drop folder: a bundle that is copied into it is loaded.',
+      },
+      grace: {
+        type: duration,
+        default: '60 s',
+        about:
+          'How long a transfer waits for its stick to come back. Keep it shorter than the time after which the runtime gives up a pull without progress.',
+      },
+      filesystems: {
+        type: filesystems,
+        default: [...defaultFilesystems],
+        about:
+          'Filesystems that are mounted. The list replaces the default one. [cli.md](cli.md#filesystems-of-media) says more about each.',
+      },
+    },
+  },
+  runtime: {
+    about: 'The container runtime.',
+    settings: {
+      kind: {
+        type: oneOf(['auto', 'cri-o', 'containerd', 'embedded']),
+        default: 'auto',
+        about:
+          'The container runtime that gets the images. `auto` looks for CRI-O and containerd. `embedded` keeps the images in a folder and runs nothing.',
+      },
+      socket: {
+        type: absolutePath,
+        default: undefined,
+        about: 'Socket of the runtime (CRI). When not set: the usual socket of the runtime.',
+      },
+      certs_dir: {
+        type: absolutePath,
+        default: undefined,
+        about: "containerd's `certs.d` folder. When not set: the folder that containerd's configuration names.",
+      },
+    },
+  },
+  crio: {
+    about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",
+    settings: {
+      unit: { type: text, default: 'crio.service', about: 'The systemd unit of CRI-O.' },
+      config_file: {
+        type: absolutePath,
+        default: '/etc/crio/crio.conf',
+        about: 'The main configuration file of CRI-O.',
+      },
+      config_dir: { type: absolutePath, default: '/etc/crio/crio.conf.d', about: 'The drop-in folder of CRI-O.' },
+      pins_file: {
+        type: absolutePath,
+        default: '/run/crio/crio.conf.d/99-stickpin.conf',
+        about: 'The file into which stickpin writes the pins. A link in `crio.config_dir` leads to it.',
+      },
+      registries_conf: {
+        type: absolutePath,
+        default: '/etc/containers/registries.conf',
+        about: 'The main file of containers-registries.conf(5).',
+      },
+      registries_dir: {
+        type: absolutePath,
+        default: '/etc/containers/registries.conf.d',
+        about: 'The drop-in folder of containers-registries.conf(5).',
+      },
+      registries_d: {
+        type: absolutePath,
+        default: '/etc/containers/registries.d',
+        about: 'The folder of containers-registries.d(5), which says where signatures of images are.',
+      },
+      signature_policy: {
+        type: absolutePath,
+        default: '/etc/containers/policy.json',
+        about: 'The file of containers-policy.json(5).',
+      },
+    },
+  },
+  registry: {
+    about: "The registry from which the container runtime pulls. It serves only what a node's bundles carry.",
+    settings: {
+      listen: {
+        type: loopbackAddress,
+        default: '127.0.0.1:5317',
+        about:
+          'Where the registry listens when systemd does not give it a socket. With `stickpin-registry.socket`, that unit says where.',
+      },
+      allow_uids: {
+        type: userIds,
+        default: [0],
+        about: "Users whose processes may pull. The daemon's own user always may.",
+      },
+    },
+  },
+  preload: {
+    about: 'How images are loaded.',
+    settings: {
+      parallel: { type: wholeNumberBetween(1, 16), default: 2, about: 'How many images are pulled at the same time.' },
+      min_free_percent: {
+        type: percentUpTo(90),
+        default: 15,
+        about:
+          'Share of the image filesystem that stays free. It also applies to its inodes, and to the filesystem on which the runtime stages blobs.',
+      },
+      stall: {
+        type: duration,
+        default: '90 s',
+        about: 'A pull that transfers nothing for this long is stopped and tried again.',
+      },
+      online: {
+        type: flag,
+        default: true,
+        about: 'Whether the images of an envelope without blobs are pulled from their own registries.',
+      },
+    },
+  },
+  retention: {
+    about: 'What is kept outside the container runtime.',
+    settings: {
+      blobs: {
+        type: oneOf(['metadata', 'kept']),
+        default: 'metadata',
+        about:
+          "What is kept of the releases on the node's own disk: manifests and configs only, or with `kept` all layers too.",
+      },
+    },
+  },
+  lifecycle: {
+    about: 'When a release counts as proven, and how long it is kept.',
+    settings: {
+      soak: {
+        type: duration,
+        default: '10 min',
+        about: 'How long each component must have run without a restart before a release counts as proven.',
+      },
+      require: { type: texts, default: [], about: 'Components that must be among those that run.' },
+      ignore: { type: texts, default: [], about: 'Components that do not count.' },
+      keep: {
+        type: wholeNumber(1),
+        default: 2,
+        about: 'How many proven releases of a stream stay pinned. The present one is one of them.',
+      },
+      remove_images: {
+        type: flag,
+        default: true,
+        about:
+          'Whether the images that only a retired release has are removed. It applies to images that stickpin pulled.',
+      },
+      make_room: {
+        type: flag,
+        default: true,
+        about:
+          'Whether the fallback is retired early when the next release lacks space and the present one is proven. Needs `lifecycle.remove_images`.',
+      },
+      protect: { type: releases, default: [], about: 'Releases that are never retired.' },
+    },
+  },
+  paths: {
+    about: 'Where stickpin keeps its own files.',
+    settings: {
+      state_dir: { type: absolutePath, default: '/var/lib/stickpin', about: 'Folder of what must outlast a reboot.' },
+      run_dir: { type: absolutePath, default: '/run/stickpin', about: 'Folder of what must not outlast a reboot.' },
+    },
+  },
+} satisfies Readonly<Record<string, Section>>;

@@ -1,0 +1,143 @@
+import * as v from 'valibot';
+import { type BundleId, isDigest } from '../domain/model/digest.ts';
+import { knownFilesystems } from '../domain/model/filesystems.ts';
+
+/** A type of settings: how a value is read, and what the reference says about it. */
+export interface ValueType<Value> {
+  /** As `duration` or `list of absolute paths`. */
+  readonly name: string;
+  /** What a number counts; absent where a value has no unit. */
+  readonly unit?: string;
+  /** The values that are accepted, in Markdown; absent where every value of the type is. */
+  readonly range?: string;
+  /** Reads a value as it is written in a file. */
+  readonly schema: v.GenericSchema<unknown, Value>;
+}
+
+const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)?$/;
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Seconds as a number, or text with a unit: `"90 s"`, `"10 min"`. Becomes milliseconds. */
+export const duration: ValueType<number> = {
+  name: 'duration',
+  unit: `${Object.keys(UNIT_MS).join(', ')}; s when none is given`,
+  range: '0 or more',
+  schema: v.pipe(
+    v.union([v.number(), v.string()], 'must be seconds, or text such as "90 s"'),
+    v.check((value) => DURATION.test(String(value)), 'must be seconds, or text such as "90 s", "10 min", "1 h"'),
+    v.transform((value) => {
+      const [, amount, unit] = DURATION.exec(String(value)) ?? [];
+      return Number(amount) * (UNIT_MS[unit ?? 's'] ?? 1_000);
+    }),
+  ),
+};
+
+/** `true` or `false`. */
+export const flag: ValueType<boolean> = { name: 'boolean', schema: v.boolean() };
+
+/** Any text. */
+export const text: ValueType<string> = { name: 'string', schema: v.string() };
+
+/** Any number of texts. */
+export const texts: ValueType<string[]> = { name: 'list of strings', schema: v.array(v.string()) };
+
+/** A path that begins with `/`. */
+export const absolutePath: ValueType<string> = {
+  name: 'absolute path',
+  schema: v.pipe(v.string(), v.startsWith('/', 'must be an absolute path')),
+};
+
+/** Any number of absolute paths. */
+export const absolutePaths: ValueType<string[]> = {
+  name: 'list of absolute paths',
+  schema: v.array(absolutePath.schema),
+};
+
+/** A whole number from `minimum` on. */
+export const wholeNumber = (minimum: number): ValueType<number> => ({
+  name: 'whole number',
+  range: `${minimum} or more`,
+  schema: v.pipe(v.number(), v.integer(), v.minValue(minimum)),
+});
+
+/** A whole number from `minimum` to `maximum`, both included. */
+export const wholeNumberBetween = (minimum: number, maximum: number): ValueType<number> => ({
+  name: 'whole number',
+  range: `${minimum} to ${maximum}`,
+  schema: v.pipe(v.number(), v.integer(), v.minValue(minimum), v.maxValue(maximum)),
+});
+
+/** A share in percent, from 0 to `maximum`, both included. */
+export const percentUpTo = (maximum: number): ValueType<number> => ({
+  name: 'number',
+  unit: 'percent',
+  range: `0 to ${maximum}`,
+  schema: v.pipe(v.number(), v.minValue(0), v.maxValue(maximum)),
+});
+
+/** One of `words`. `message`: the fault of any other value; default: what the library says. */
+export const oneOf = <const Word extends string>(words: readonly Word[], message?: string): ValueType<Word> => ({
+  name: 'string',
+  range: words.map((word) => `\`${JSON.stringify(word)}\``).join(', '),
+  schema: v.picklist(words, message),
+});
+
+/** Any number of user ids. */
+export const userIds: ValueType<number[]> = {
+  name: 'list of user ids',
+  range: '0 or more',
+  schema: v.array(wholeNumber(0).schema),
+};
+
+/** An address that only this node can reach. */
+export const loopbackAddress: ValueType<string> = {
+  name: 'address with port',
+  range: 'IPv4 loopback: 127.0.0.0/8',
+  schema: v.pipe(
+    v.string(),
+    v.check(isLoopbackWithPort, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
+  ),
+};
+
+/** Any number of digests of bundles. */
+export const bundleDigests: ValueType<BundleId[]> = {
+  name: 'list of digests',
+  range: '`"sha256:…"` with 64 lower-case hex digits',
+  schema: v.array(
+    v.custom<BundleId>(
+      (value) => typeof value === 'string' && isDigest(value),
+      'must be a bundle digest, sha256:<64 lower-case hex digits>',
+    ),
+  ),
+};
+
+/** Any number of releases, as `ocp@4.13.0`. */
+export const releases: ValueType<string[]> = {
+  name: 'list of releases',
+  range: '`"name@version"`',
+  schema: v.array(v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'))),
+};
+
+const filesystem = v.pipe(
+  v.string(),
+  v.check(
+    (value) => knownFilesystems.includes(value),
+    `must be a filesystem that stickpin can mount safely, one of ${knownFilesystems.join(', ')}`,
+  ),
+);
+
+/** At least one filesystem that stickpin can mount, each once, by udev's `ID_FS_TYPE`. */
+export const filesystems: ValueType<string[]> = {
+  name: 'list of filesystems',
+  range: `at least one, each once: ${knownFilesystems.map((name) => `\`"${name}"\``).join(', ')}`,
+  schema: v.pipe(
+    v.array(filesystem),
+    v.minLength(1, 'must name at least one filesystem; media.detect = false takes no stick at all'),
+    v.check((names) => new Set(names).size === names.length, 'must name each filesystem once'),
+  ),
+};
+
+function isLoopbackWithPort(address: string): boolean {
+  const [, host = '', port = ''] = /^(127\.\d{1,3}\.\d{1,3}\.\d{1,3}):(\d{1,5})$/.exec(address) ?? [];
+  return host !== '' && host.split('.').every((part) => Number(part) <= 255) && Number(port) <= 65_535;
+}

@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { defaultSettings } from '../../../src/config/schema.ts';
+import { settingsReference } from '../../../src/config/settings-reference.ts';
+import { type Section, settingsTable } from '../../../src/config/settings-table.ts';
+
+describe('docs/settings.md', () => {
+  it("is what 'npm run docs' writes", () => {
+    expect(readFileSync('docs/settings.md', 'utf8')).toBe(settingsReference());
+  });
+
+  it('has a row for each setting, with its type, default, unit, accepted values and meaning', () => {
+    const lines = settingsReference().split('\n');
+    for (const [name, table] of Object.entries(defaultSettings)) {
+      for (const key of Object.keys(table)) {
+        expect(lines.filter((line) => line.startsWith(`| \`${name}.${key}\` |`))).toHaveLength(1);
+      }
+    }
+    expect(lines).toContain(
+      '| `preload.min_free_percent` | number | `15` | percent | 0 to 90 | Share of the image filesystem that stays free. It also applies to its inodes, and to the filesystem on which the runtime stages blobs. |',
+    );
+    expect(lines).toContainEqual(
+      expect.stringMatching(/^\| `runtime\.socket` \| absolute path \| not set \| {2}\| {2}\| /),
+    );
+  });
+
+  it('breaks no table: no description has a pipe or a line break, and each is a sentence', () => {
+    const sections = Object.values<Section>(settingsTable);
+    const descriptions = sections.flatMap(({ about, settings }) => [
+      about,
+      ...Object.values(settings).map((setting) => setting.about),
+    ]);
+    for (const description of descriptions) expect(description).toMatch(/^[^|\n]+\.$/);
+  });
+});
+
+describe('the default settings', () => {
+  it('can not be changed', () => {
+    expect(() => Object.assign(defaultSettings.preload, { parallel: 3 })).toThrow(TypeError);
+    expect(() => defaultSettings.registry.allow_uids.push(1000)).toThrow(TypeError);
+  });
+});
