@@ -119,10 +119,12 @@ function startThread(seat: Seat): WorkerThread<ToWorker> {
   });
 }
 
-/** Bytes whose buffer holds nothing else, so that it can be handed over. */
+/** Bytes whose buffer holds nothing else, so that it can be handed over. `slice()` of a Buffer would be a view of the same memory. */
 function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteLength } = bytes;
-  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? new Uint8Array(buffer) : bytes.slice();
+  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength
+    ? new Uint8Array(buffer)
+    : new Uint8Array(bytes);
 }
 
 function explained(
