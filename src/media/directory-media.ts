@@ -6,7 +6,8 @@ import type { BundleLayout } from '../bundle/read/find-bundles.ts';
 import type { MediumId } from '../domain/model/medium.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type HeldFolder, holdWithoutLinks } from '../platform/files/held-folder.ts';
-import type { MediaProvider, MediaSink } from './provider/media-provider.ts';
+import { openFolderMedium } from './provider/folder-medium.ts';
+import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-provider.ts';
 
 /** A directory that is taken for a medium while it exists. */
 interface DirectoryMedium {
@@ -157,12 +158,12 @@ async function inodeOf(path: string): Promise<string | undefined> {
   return found?.isDirectory() ? `${found.dev}:${found.ino}:${found.birthtimeNs}` : undefined;
 }
 
-function pluggedDirectory(mediumId: MediumId, path: string, layout: BundleLayout) {
+function pluggedDirectory(mediumId: MediumId, path: string, layout: BundleLayout): PluggedMedium {
   return {
     mediumId,
     label: path,
-    layout,
-    mount: async () => path,
+    isDropFolder: layout === 'folder',
+    open: async () => openFolderMedium(path, layout),
     isThere: () => isDirectory(path),
     release: async () => undefined,
   };

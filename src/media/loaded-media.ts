@@ -7,6 +7,7 @@ import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import type { MediumId } from '../domain/model/medium.ts';
 import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
+import { openFolderMedium } from './provider/folder-medium.ts';
 import { loadError } from './provider/load-error.ts';
 import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-provider.ts';
 
@@ -137,8 +138,8 @@ function pluggedPlace(mediumId: MediumId, path: string, layout: BundleLayout, id
   return {
     mediumId,
     label: path,
-    layout,
-    mount: async () => path,
+    isDropFolder: false,
+    open: async () => openFolderMedium(path, layout),
     isThere: async () => (await identityOf(path).catch(() => undefined)) === identity,
     release: async () => undefined,
   };

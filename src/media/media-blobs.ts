@@ -1,163 +1,169 @@
-import { join } from 'node:path';
-import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import type { Digest } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import type { BlobSource, BlobUnion, CopyFault } from '../ports/blobs.ts';
-import type { PluggedMedium } from './provider/media-provider.ts';
+import { type Listeners, listen, notifyAll } from '../platform/subscription.ts';
+import type { BlobCopy, BlobUnion, CopyFault } from '../ports/blobs.ts';
+import type { MediumBundle, PluggedMedium, ReadableBundle } from './provider/media-provider.ts';
 
-/** Access to the blobs of one bundle directory; see `openBundleDirectory` in bundle/. */
-export type BlobDirectory = BlobSource;
-
-/** The union of the blobs of all verified bundles on all media, and how it is changed. */
-export interface MediaBlobs extends BlobUnion {
-  /** Makes `bundles` what a medium offers. Streams that are open go on. `gone` aborts when the medium left. */
-  set(plugged: PluggedMedium, gone: AbortSignal, root: string, bundles: readonly FoundBundle[]): void;
-  remove(mediumId: MediumId): void;
-  clear(): void;
-}
-
+/** One verified bundle of one medium. */
 interface Source {
   readonly plugged: PluggedMedium;
+  /** Aborts when the medium left. */
   readonly gone: AbortSignal;
-  readonly directory: BlobDirectory;
-  /** Where the bundle lies, relative to the root of its medium. */
-  readonly path: string;
+  readonly bundle: ReadableBundle;
   /** Blobs that were found lacking or cut short here; another source may have them. */
   readonly missing: ReadonlySet<Digest>;
   /** Blobs that were found bad here since it was read: taken from here only while nothing else has them. */
   readonly faults: Map<Digest, CopyFault>;
 }
 
-/** Makes an empty {@link MediaBlobs}. */
-export function createMediaBlobs(
-  openBundle: (path: string, root: string) => BlobDirectory,
-  log: Pick<Log, 'warn'>,
-): MediaBlobs {
-  const sources = new Map<MediumId, readonly Source[]>();
-  const listeners = new Set<() => void>();
-  const notify = (): void => {
-    for (const listener of [...listeners]) listener();
-  };
+/** The verified bundles of all media, from which blobs are served. */
+export interface MediaBlobs {
+  readonly sources: Map<MediumId, readonly Source[]>;
+  readonly listeners: Listeners;
+  readonly log: Pick<Log, 'warn'>;
+}
 
-  /** Those that may have a blob, the trusted ones first. */
-  const candidates = (digest: Digest): readonly Source[] => {
-    const holders = [...sources.values()].flat().filter(({ missing, gone }) => !missing.has(digest) && !gone.aborted);
-    const isTrusted = ({ faults }: Source) => !faults.has(digest);
-    return [...holders.filter(isTrusted), ...holders.filter((source) => !isTrusted(source))];
-  };
-  const find = async (digest: Digest, signal: AbortSignal): Promise<{ source: Source; size: number } | undefined> => {
-    for (const source of candidates(digest)) {
-      const size = await sizeIn(source, digest, signal);
-      if (size !== undefined) return { source, size };
-    }
-    return undefined;
-  };
-  /** A transfer that goes on after a failed read takes the rest from another medium, if one has it. */
-  const readNoting = async function* (
-    source: Source,
-    digest: Digest,
-    startByte: number,
-    signal: AbortSignal,
-    allocate: Allocate | undefined,
-  ) {
-    try {
-      yield* readFrom(source, digest, startByte, signal, allocate);
-    } catch (error) {
-      if (error instanceof AppError && error.code === 'media/read' && !source.faults.has(digest)) {
-        source.faults.set(digest, 'unreadable');
-        const next = (await find(digest, signal))?.source;
-        if (next !== undefined && !next.faults.has(digest)) tellChange(log, digest, source, next, error);
-      }
-      throw error;
-    }
-  };
+/** What was found on a medium when it was read. */
+export interface MediumContents {
+  readonly plugged: PluggedMedium;
+  /** Aborts when the medium left. */
+  readonly gone: AbortSignal;
+  readonly bundles: readonly MediumBundle[];
+  /** What became of {@link bundles} when they were judged; a result belongs to the bundle with its path. */
+  readonly judged: readonly FoundBundle[];
+}
 
+/** The blobs of no medium yet. */
+export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
+  return { sources: new Map(), listeners: new Set(), log };
+}
+
+/** Makes the verified bundles of a medium what it offers. Streams that are open go on. */
+export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
+  const readable = new Map(bundles.flatMap((one) => (one.kind === 'bundle' ? [[one.path, one] as const] : [])));
+  const sources = judged.flatMap((found): Source[] => {
+    const bundle = readable.get(found.path);
+    if (found.kind !== 'verified' || bundle === undefined) return [];
+    const missing = new Set(found.missing.map(({ digest }) => digest));
+    return [{ plugged, gone, bundle, missing, faults: new Map() }];
+  });
+  blobs.sources.set(plugged.mediumId, sources);
+  notifyAll(blobs.listeners);
+}
+
+/** Nothing is taken from a medium any more. Streams that are open go on while they can. */
+export function forgetMedium(blobs: MediaBlobs, mediumId: MediumId): void {
+  if (blobs.sources.delete(mediumId)) notifyAll(blobs.listeners);
+}
+
+/** As {@link forgetMedium}, for all media. */
+export function forgetAllMedia(blobs: MediaBlobs): void {
+  blobs.sources.clear();
+  notifyAll(blobs.listeners);
+}
+
+/** All of it as one source of blobs. */
+export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
   return {
-    sizeOf: async (digest, signal) => (await find(digest, signal))?.size,
-    async *read(digest, startByte, signal, allocate) {
-      const found = await find(digest, signal);
-      // What another medium began must not go on with bytes that are known to be wrong.
-      const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
-      if (found === undefined || isUseless) throw nowhere(digest);
-      yield* readNoting(found.source, digest, startByte, signal, allocate);
-    },
-    copiesOf: async (digest, signal) => {
-      const holders = candidates(digest);
-      const sizes = await Promise.all(holders.map((source) => sizeIn(source, digest, signal)));
-      return holders.flatMap((source, at) =>
-        sizes[at] === undefined
-          ? []
-          : [
-              {
-                label: source.plugged.label,
-                file: fileOf(source, digest),
-                isTrusted: !source.faults.has(digest),
-                read: (startByte: number, inner: AbortSignal) => readFrom(source, digest, startByte, inner),
-                distrust: (fault: CopyFault) => void source.faults.set(digest, fault),
-              },
-            ],
-      );
-    },
-    onChange: (listener) => {
-      listeners.add(listener);
-      return () => {
-        listeners.delete(listener);
-      };
-    },
-    set: (plugged, gone, root, bundles) => {
-      const open = bundles.flatMap((found) =>
-        found.kind !== 'verified'
-          ? []
-          : [
-              {
-                plugged,
-                gone,
-                directory: openBundle(join(root, found.path), root),
-                path: found.path,
-                missing: new Set(found.missing.map(({ digest }) => digest)),
-                faults: new Map(),
-              },
-            ],
-      );
-      sources.set(plugged.mediumId, open);
-      notify();
-    },
-    remove: (mediumId) => {
-      if (sources.delete(mediumId)) notify();
-    },
-    clear: () => {
-      sources.clear();
-      notify();
-    },
+    sizeOf: async (digest, signal) => (await findSource(blobs, digest, signal))?.size,
+    read: (digest, startByte, signal, allocate) => readAnywhere(blobs, digest, startByte, signal, allocate),
+    copiesOf: (digest, signal) => copiesOf(blobs, digest, signal),
+    onChange: (listener) => listen(blobs.listeners, listener),
   };
 }
 
-/** The file of a blob, relative to the root of its medium; in a tar its name there. */
-function fileOf({ path }: Source, digest: Digest): string {
-  const name = `blobs/${digest.replace(':', '/')}`;
-  return isBundleTar(path) ? `${name} in ${path}` : join(path, name);
+/** Those that may have a blob, the trusted ones first. */
+function candidatesFor({ sources }: MediaBlobs, digest: Digest): readonly Source[] {
+  const holders = [...sources.values()].flat().filter(({ missing, gone }) => !missing.has(digest) && !gone.aborted);
+  const isTrusted = ({ faults }: Source) => !faults.has(digest);
+  return [...holders.filter(isTrusted), ...holders.filter((source) => !isTrusted(source))];
+}
+
+async function findSource(
+  blobs: MediaBlobs,
+  digest: Digest,
+  signal: AbortSignal,
+): Promise<{ source: Source; size: number } | undefined> {
+  for (const source of candidatesFor(blobs, digest)) {
+    const size = await sizeIn(source, digest, signal);
+    if (size !== undefined) return { source, size };
+  }
+  return undefined;
+}
+
+async function copiesOf(blobs: MediaBlobs, digest: Digest, signal: AbortSignal): Promise<readonly BlobCopy[]> {
+  const holders = candidatesFor(blobs, digest);
+  const sizes = await Promise.all(holders.map((source) => sizeIn(source, digest, signal)));
+  return holders.filter((_, at) => sizes[at] !== undefined).map((source) => copyIn(source, digest));
+}
+
+function copyIn(source: Source, digest: Digest): BlobCopy {
+  const file = source.bundle.fileOf?.(digest);
+  return {
+    label: source.plugged.label,
+    ...(file !== undefined && { file }),
+    isTrusted: !source.faults.has(digest),
+    read: (startByte, signal) => readFrom(source, digest, startByte, signal),
+    distrust: (fault) => void source.faults.set(digest, fault),
+  };
+}
+
+/** A stream from the first source that has the blob. After a failed read, the caller gets the rest from another medium, if one has it. */
+async function* readAnywhere(
+  blobs: MediaBlobs,
+  digest: Digest,
+  startByte: number,
+  signal: AbortSignal,
+  allocate: Allocate | undefined,
+): AsyncGenerator<Buffer, void, undefined> {
+  const source = (await findSource(blobs, digest, signal))?.source;
+  // What another medium began must not go on with bytes that are known to be wrong.
+  const isUseless = startByte > 0 && source?.faults.get(digest) === 'damaged';
+  if (source === undefined || isUseless) throw nowhere(digest);
+  try {
+    yield* readFrom(source, digest, startByte, signal, allocate);
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'media/read')
+      await noteUnreadable(blobs, source, digest, error, signal);
+    throw error;
+  }
+}
+
+/** Remembers that a blob can't be read from a source, and logs once where it is taken from instead. */
+async function noteUnreadable(
+  blobs: MediaBlobs,
+  source: Source,
+  digest: Digest,
+  error: AppError,
+  signal: AbortSignal,
+): Promise<void> {
+  if (source.faults.has(digest)) return;
+  source.faults.set(digest, 'unreadable');
+  const next = (await findSource(blobs, digest, signal))?.source;
+  if (next !== undefined && !next.faults.has(digest)) tellChange(blobs.log, digest, source, next, error);
 }
 
 function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: Source, error: unknown): void {
   const [bad, good] = [from.plugged.label, to.plugged.label];
   const where = bad === good ? `another copy on ${good}` : good;
-  const file = fileOf(from, digest);
+  const file = from.bundle.fileOf?.(digest);
   // Which image the runtime pulls is not known here.
   const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, file, image: 'not known', err: error };
+  const fileThere = file === undefined ? '' : ` File on ${bad}: ${file}.`;
   log.warn(
     fields,
-    `Blob ${digest} can't be read from ${bad}: ${reasonOf(error)}. It is taken from ${where} instead. File on ${bad}: ${file}.`,
+    `Blob ${digest} can't be read from ${bad}: ${reasonOf(error)}. It is taken from ${where} instead.${fileThere}`,
   );
 }
 
 /** A source that can't be asked has nothing: the next one may. */
 async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   try {
-    return await source.directory.sizeOf(digest, AbortSignal.any([signal, source.gone]));
+    return await source.bundle.blobs.sizeOf(digest, AbortSignal.any([signal, source.gone]));
   } catch {
     signal.throwIfAborted();
     return undefined;
@@ -176,7 +182,7 @@ async function* readFrom(
   allocate?: Allocate,
 ): AsyncGenerator<Buffer, void, undefined> {
   const both = AbortSignal.any([signal, source.gone]);
-  const chunks = source.directory.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
+  const chunks = source.bundle.blobs.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
   const aborted = rejectionOf(both);
   try {
     for (;;) {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { machinePaths } from './device/device.ts';
 import { type MountEntry, parseMountinfo } from './mount/mountinfo.ts';
-import type { PluggedMedium } from './provider/media-provider.ts';
+import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
 
 /** Reads the mounts of this process. */
 export type ReadMounts = () => Promise<readonly MountEntry[]>;
@@ -9,10 +9,10 @@ export type ReadMounts = () => Promise<readonly MountEntry[]>;
 /** What has become of the place where a medium was read, or would be. */
 export type MountFate = 'there' | 'gone' | 'elsewhere';
 
-/** A medium, and where it is read; undefined when it was found unmounted. */
+/** A medium, and what it is read through; undefined when it was found unmounted. */
 interface Followed {
   readonly plugged: PluggedMedium;
-  readonly root: string | undefined;
+  readonly opened: OpenMedium | undefined;
 }
 
 /**
@@ -51,9 +51,9 @@ async function look<T extends Followed>(
   return followed.map((one) => [one, fateOf(one, mounts)]);
 }
 
-function fateOf({ plugged, root }: Followed, mounts: readonly MountEntry[]): MountFate {
+function fateOf({ plugged, opened }: Followed, mounts: readonly MountEntry[]): MountFate {
   const mountPoints = plugged.mountPoints?.(mounts) ?? [];
-  if (root !== undefined && mountPoints.includes(root)) return 'there';
+  if (opened !== undefined && mountPoints.includes(opened.place)) return 'there';
   return mountPoints.length > 0 ? 'elsewhere' : 'gone';
 }
 

@@ -1,7 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createDaemon } from '../../src/app/daemon/daemon.ts';
 import type { BundleReader } from '../../src/bundle/read/bundle-reader.ts';
-import { openBundle } from '../../src/bundle/read/open-bundle.ts';
 import { loadSettings } from '../../src/config/load-settings.ts';
 import { createSystemBus } from '../../src/dbus/system-bus.ts';
 import { bootTime, goArch } from '../../src/host/machine.ts';
@@ -58,10 +57,12 @@ export async function runDaemonChild(config: string, load: string): Promise<void
       units: manager,
       providers: [],
       node: { arch: goArch(), clockSynchronised: async () => false, boot: () => bootTime() },
-      openBundle: (path, root) =>
-        counted(openBundle(path, root), (bytes) => {
+      watchBundle: ({ reader }) => {
+        const both = counted(reader, (bytes) => {
           mediumBytes += bytes;
-        }),
+        });
+        return { reader: both, blobs: both };
+      },
       watchRuntime: (runtime) => ({
         ...runtime,
         observe: (signal) => {

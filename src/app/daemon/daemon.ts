@@ -3,9 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Documents, documentsHere } from '../../bundle/documents/documents.ts';
 import { createWorkerDocuments } from '../../bundle/documents/worker-documents.ts';
-import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
-import { openBundle } from '../../bundle/read/open-bundle.ts';
-import { readBundles } from '../../bundle/verify/read-bundles.ts';
+import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { Settings } from '../../config/schema.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
 import { imagesEnv } from '../../domain/release/images-env.ts';
@@ -16,7 +14,7 @@ import { createEngine, type Engine } from '../../engine/loop/engine.ts';
 import { createDirectoryMedia } from '../../media/directory-media.ts';
 import { createLoadedMedia } from '../../media/loaded-media.ts';
 import { createMedia, type Media } from '../../media/media.ts';
-import type { MediaProvider } from '../../media/provider/media-provider.ts';
+import type { BundleAccess, MediaProvider } from '../../media/provider/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack } from '../../platform/async/disposal.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -53,8 +51,8 @@ export interface DaemonOptions {
   readonly onStatus?: (report: StatusReport) => void;
   /** Whether it counts who else may write the folder of keys; default it does. A rehearsal takes a folder that a person names. */
   readonly keysAreGuarded?: boolean;
-  /** How bundles on media are opened; default `openBundle()`. */
-  readonly openBundle?: (path: string, root: string) => BundleReader;
+  /** Stands between the daemon and the bundles on its media, for who wants to watch; default nothing does. */
+  readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
   /** The built file of `document-worker.ts`, in which large documents are parsed. Without one they are parsed in this thread, which does nothing else then. */
   readonly documentWorker?: URL;
   /** Stands between the daemon and its runtime, for who wants to watch; default nothing does. */
@@ -256,7 +254,7 @@ async function withdrawMirrors(runtime: RuntimeAdapter, log: Log): Promise<void>
 const WITHDRAW_MS = 5_000;
 
 function mediaOf(options: DaemonOptions, trust: TrustKeeper, documents: Documents = documentsHere): Media {
-  const { settings, clock, log, providers, openBundle: open = openBundle } = options;
+  const { settings, clock, log, providers, watchBundle } = options;
   const directories = [
     ...settings.media.directories.map((path) => ({ path, layout: 'medium' as const })),
     { path: settings.media.incoming, layout: 'folder' as const },
@@ -264,13 +262,10 @@ function mediaOf(options: DaemonOptions, trust: TrustKeeper, documents: Document
   return createMedia({
     providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers],
     log,
-    openBundle: open,
-    judge: async (root, layout, signal) => {
+    ...(watchBundle !== undefined && { watchBundle }),
+    judge: async (bundles, signal) => {
       const trustRevision = trust.revision();
-      return {
-        bundles: await readBundles(root, { trust: trust.trust(), layout, open, documents }, signal),
-        trustRevision,
-      };
+      return { bundles: await judgeBundles(bundles, { trust: trust.trust(), documents }, signal), trustRevision };
     },
   });
 }

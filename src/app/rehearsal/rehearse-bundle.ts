@@ -4,14 +4,13 @@ import { join } from 'node:path';
 import { signEnvelope, unsignedEnvelope } from '../../bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { parsePrivateKey } from '../../bundle/keys/keys.ts';
-import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
-import { openBundle } from '../../bundle/read/open-bundle.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
 import type { Rehearsal, RehearsalRequest } from '../../cli/context/command-adapters.ts';
 import { defaultSettings, type Settings } from '../../config/schema.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { bootTime } from '../../host/machine.ts';
+import type { BundleAccess } from '../../media/provider/media-provider.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { ServiceNotifier, UnitControl } from '../../ports/node.ts';
@@ -40,7 +39,7 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
   const { bundle, onImage } = request;
   const since = systemClock.monotonic();
   const pulls = createPullWatch(bundle.contents, systemClock, onImage);
-  const { keysFolder, threshold, open } = await trustFor(directory, request);
+  const { keysFolder, threshold, watchBundle } = await trustFor(directory, request);
   const verdict = awaitVerdict(bundle.bundleId, bundle.payload.schedule === 'manual', pulls);
   const daemon = await createDaemon(
     {
@@ -52,7 +51,7 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
       units: noUnits,
       providers: [],
       onStatus: verdict.look,
-      openBundle: open,
+      ...(watchBundle !== undefined && { watchBundle }),
       keysAreGuarded: false,
       watchRuntime: pulls.watch,
     },
@@ -119,29 +118,29 @@ function outcomeOf(
 interface RehearsalTrust {
   readonly keysFolder: string;
   readonly threshold: number;
-  readonly open: (path: string, root: string) => BundleReader;
+  readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
 }
 
 /** Without keys, the envelope is signed with a key that is thrown away: the daemon judges as ever, and nothing is said about who signed. */
 async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<RehearsalTrust> {
-  if (keys !== undefined) return { keysFolder: keys.folder, threshold: keys.threshold, open: openBundle };
+  if (keys !== undefined) return { keysFolder: keys.folder, threshold: keys.threshold };
   const keysFolder = join(directory, 'keys.d');
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const key = parsePrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), 'rehearsal.key');
   await mkdir(keysFolder);
   await writeFile(join(keysFolder, 'rehearsal.pub'), publicKey.export({ type: 'spki', format: 'pem' }));
-  const open = (path: string, root: string): BundleReader => {
-    const reader = openBundle(path, root);
-    return {
+  const watchBundle = ({ reader, blobs }: BundleAccess): BundleAccess => ({
+    blobs,
+    reader: {
       ...reader,
       readFile: async (name, maxBytes, signal) => {
         if (name !== 'bundle.dsse.json') return reader.readFile(name, maxBytes, signal);
         const { payload } = await readEnvelope(reader, signal);
         return formatEnvelope(signEnvelope(unsignedEnvelope(payload), key));
       },
-    };
-  };
-  return { keysFolder, threshold: 1, open };
+    },
+  });
+  return { keysFolder, threshold: 1, watchBundle };
 }
 
 /** The defaults, below a directory of their own; nothing is kept free, since that is about a node. */

@@ -1,5 +1,5 @@
 import { lstat } from 'node:fs/promises';
-import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { ServedBundle, ServeRequest } from '../../cli/context/command-adapters.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -38,7 +38,7 @@ export async function serveBundle({ reader, repositories, host, port, warn }: Se
 }
 
 /** What lstat(2) tells of the file of a blob. Its ctime can't be set back, whatever is done with its mtime. */
-function fileStamps(reader: BundleReader, documents: ReadonlyMap<Digest, Buffer>): StampOf {
+function fileStamps(reader: FileBundleReader, documents: ReadonlyMap<Digest, Buffer>): StampOf {
   return async (digest, signal) => {
     if (documents.has(digest)) return 'in memory';
     const { file } = await reader.placeOf(digest, signal);

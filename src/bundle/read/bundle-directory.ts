@@ -5,18 +5,18 @@ import { systemCodeOf } from '../../platform/app-error.ts';
 import { type HeldFolder, shareFolder } from '../../platform/files/held-folder.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
-import type { BundleFile, BundleReader } from './bundle-reader.ts';
+import type { BundleFile, FileBundleReader } from './bundle-reader.ts';
 import { holdIn, holdOnMedium } from './hold-bundle.ts';
 import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**
  * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched exactly first and then without regard to
  * case, for vfat and copies from it. No link below `path` is followed, and none between `root` and `path`: every access opens one folder in the other, as
- * `holdOnMedium()` says, and holds them while it lasts. Its methods throw as {@link BundleReader} says.
+ * `holdOnMedium()` says, and holds them while it lasts. Its methods throw as {@link FileBundleReader} says.
  *
  * @param root the root of the medium that it lies on; default none, for a bundle that a user named
  */
-export function openBundleDirectory(path: string, root?: string): BundleReader {
+export function openBundleDirectory(path: string, root?: string): FileBundleReader {
   const inBundle = shareFolder(() => holdOnMedium(path, root));
   const inBlobs = shareFolder(() => inBundle(async (bundle) => bundle && holdBlobs(bundle)));
   const usualPath = (digest: Digest) => join(path, 'blobs', 'sha256', hexOf(digest));

@@ -13,11 +13,17 @@ export interface BlobPlace {
   readonly sizeBytes: number | undefined;
 }
 
-/** Read access to one bundle as it lies on its medium; a blob source of its blobs. Nothing is kept open between calls, but for {@link BundleReader.hold}. */
+/**
+ * Read access to one bundle, wherever it is: its small files and its blobs. Between calls nothing is kept open, except during {@link BundleReader.hold}.
+ */
 export interface BundleReader {
-  /** Where it lies, for messages. */
+  /** Where the bundle is, for messages: a path or an address. */
   readonly path: string;
-  /** Keeps the bundle's folders open while `run` works, which spares many calls the way to them. @throws as `run`; `bundle/link`, `media/read`, `media/gone` */
+  /**
+   * Keeps the bundle open while `run` works, so that many calls need not open it again each. A reader that has nothing to keep open just runs `run`.
+   *
+   * @throws as `run`; `bundle/link`, `media/read`, `media/gone`
+   */
   hold<T>(run: () => Promise<T>): Promise<T>;
   /**
    * The whole of a small file.
@@ -26,8 +32,6 @@ export interface BundleReader {
    *   `maxBytes`, `media/read`, `media/gone`.
    */
   readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
-  /** Where a blob lies, for those who read it themselves. @throws AppError `media/read`, `media/gone` */
-  placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;
   /** Size in bytes of a blob, or undefined when there is none. @throws AppError `media/read`, `media/gone` */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**
@@ -37,4 +41,10 @@ export interface BundleReader {
    * @throws AppError `media/gone` (`wait`) the medium or the blob is not there (any more); `media/read` (`retry`) a read failed.
    */
   read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
+}
+
+/** A reader of a bundle that lies in files of this machine. */
+export interface FileBundleReader extends BundleReader {
+  /** Where a blob lies, for those who open the file themselves. @throws AppError `media/read`, `media/gone` */
+  placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;
 }

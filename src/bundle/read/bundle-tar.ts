@@ -2,16 +2,16 @@ import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import { readTarMembers, type TarMember } from '../format/tar-members.ts';
-import type { BundleFile, BundleReader } from './bundle-reader.ts';
+import type { BundleFile, FileBundleReader } from './bundle-reader.ts';
 import { holdAround } from './hold-bundle.ts';
 import { gone, mediaError, type OpenedFile, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**
  * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing; `bundle.dsse.json` is read without looking at any
- * other member, and only a later access reads all headers, once. A link is not followed, nor one between `root` and it, as `holdOnMedium()` says. Its methods throw as {@link BundleReader} says, and
+ * other member, and only a later access reads all headers, once. A link is not followed, nor one between `root` and it, as `holdOnMedium()` says. Its methods throw as {@link FileBundleReader} says, and
  * `bundle/tar` (`reject`) when the archive is damaged.
  */
-export function openBundleTar(path: string, root?: string): BundleReader {
+export function openBundleTar(path: string, root?: string): FileBundleReader {
   const tar: Tar = { path, open: () => openTar(path, root) };
   const members = shareScan((signal) => scanAll(tar, signal));
   const find = async (name: string, signal: AbortSignal) => (await members(signal)).get(name);

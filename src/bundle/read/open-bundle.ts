@@ -1,5 +1,5 @@
 import { openBundleDirectory } from './bundle-directory.ts';
-import type { BundleReader } from './bundle-reader.ts';
+import type { FileBundleReader } from './bundle-reader.ts';
 import { openBundleTar } from './bundle-tar.ts';
 
 /** Whether a file of this name is a bundle in tar form. */
@@ -13,6 +13,6 @@ export function isBundleTar(path: string): boolean {
  * @param root the root of the medium that it lies on: no link is followed between the two, whatever others do there meanwhile. Default none, for a bundle
  *   that a user named.
  */
-export function openBundle(path: string, root?: string): BundleReader {
+export function openBundle(path: string, root?: string): FileBundleReader {
   return isBundleTar(path) ? openBundleTar(path, root) : openBundleDirectory(path, root);
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Digest } from '../../domain/model/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
-import type { BundleReader } from '../read/bundle-reader.ts';
+import type { FileBundleReader } from '../read/bundle-reader.ts';
 import { openBundle } from '../read/open-bundle.ts';
 import { readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
@@ -31,7 +31,7 @@ export async function openVolumes(
   path: string,
   volumes: readonly [string, ...string[]],
   signal: AbortSignal,
-): Promise<BundleReader> {
+): Promise<FileBundleReader> {
   const readers = volumes.map((volume) => openBundle(volume));
   const first = openBundle(volumes[0]);
   const bundleId = bundleIdOf((await readEnvelope(first, signal)).payload);
@@ -40,7 +40,7 @@ export async function openVolumes(
     throw bundleError('bundle/inconsistent', `${reader.path} is a volume of another bundle than ${first.path}`);
   }
   /** The first volume that has the blob; the very first one when none has. */
-  const holderOf = async (digest: Digest, inner: AbortSignal): Promise<BundleReader> => {
+  const holderOf = async (digest: Digest, inner: AbortSignal): Promise<FileBundleReader> => {
     for (const reader of readers) if ((await reader.sizeOf(digest, inner)) !== undefined) return reader;
     return first;
   };

@@ -2,7 +2,7 @@ import { bundleName, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, type Digest, shortDigest } from '../../domain/model/digest.ts';
 import { type FaultyBlob, isFaulty } from '../../domain/model/medium.ts';
 import { bundleError } from '../bundle-error.ts';
-import type { BundleReader } from '../read/bundle-reader.ts';
+import type { FileBundleReader } from '../read/bundle-reader.ts';
 import { sizeMisfit } from '../read/read-blob.ts';
 import { type JudgedBundle, readUntrusted } from './judge-bundle.ts';
 import { verifyBlobs } from './verify-blobs.ts';
@@ -30,7 +30,7 @@ export interface CheckedBase {
  * @throws AppError `bundle/inconsistent` (`reject`) when it is another bundle; as `readUntrusted()` does.
  */
 export async function checkBase(
-  reader: BundleReader,
+  reader: FileBundleReader,
   expected: BundleId | undefined,
   options: { readonly left: ReadonlyMap<Digest, number>; readonly full: boolean },
   signal: AbortSignal,
@@ -43,13 +43,17 @@ export async function checkBase(
   return { name: bundleName(bundle.payload), faulty, leftAgain: options.left.size - wanted.size };
 }
 
-function checkIdentity({ path }: BundleReader, { bundleId, payload }: VerifiedBundle, expected: BundleId | undefined) {
+function checkIdentity(
+  { path }: FileBundleReader,
+  { bundleId, payload }: VerifiedBundle,
+  expected: BundleId | undefined,
+) {
   if (bundleId === expected) return;
   const wanted = expected === undefined ? 'the bundle builds on none' : `the bundle builds on ${expected}`;
   throw bundleError('bundle/inconsistent', `${path} is ${bundleName(payload)}, ${shortDigest(bundleId)}: ${wanted}`);
 }
 
-async function misfits(reader: BundleReader, blobs: ReadonlyMap<Digest, number>, signal: AbortSignal) {
+async function misfits(reader: FileBundleReader, blobs: ReadonlyMap<Digest, number>, signal: AbortSignal) {
   const found: FaultyBlob[] = [];
   for (const [digest, sizeBytes] of blobs) {
     const misfit = await sizeMisfit(reader, { digest, sizeBytes }, signal);

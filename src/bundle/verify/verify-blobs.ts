@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import type { FaultyBlob } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
-import type { BundleReader } from '../read/bundle-reader.ts';
+import type { FileBundleReader } from '../read/bundle-reader.ts';
 import { gone, mediaError, openRegularFile } from '../read/open-file.ts';
 import type { ExpectedBlob } from '../read/read-blob.ts';
 import { createHashPool, type HashPool } from './hash-pool.ts';
@@ -31,7 +31,7 @@ const BLOBS_PER_THREAD = 2;
  * @throws AppError `media/gone` (`wait`); the signal's reason at once after an abort.
  */
 export async function verifyBlobs(
-  reader: BundleReader,
+  reader: FileBundleReader,
   blobs: ReadonlyMap<Digest, number>,
   signal: AbortSignal,
   onBytes: (bytes: number) => void = () => undefined,
@@ -59,7 +59,7 @@ export async function verifyBlobs(
 }
 
 async function verifyBlob(
-  reader: BundleReader,
+  reader: FileBundleReader,
   { digest, sizeBytes }: ExpectedBlob,
   pool: HashPool,
   signal: AbortSignal,

@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises';
-import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
@@ -9,7 +9,7 @@ import { AppError, systemCodeOf } from '../../platform/app-error.ts';
  *
  * @throws AppError `cli/no-bundle` (`reject`) when there is none at `path`; as `openVolumes()`.
  */
-export async function openNamedBundle(path: string, signal: AbortSignal): Promise<BundleReader> {
+export async function openNamedBundle(path: string, signal: AbortSignal): Promise<FileBundleReader> {
   const [first, ...others] = await volumesOfNamed(path);
   return others.length === 0 ? openBundle(first) : openVolumes(path, [first, ...others], signal);
 }

@@ -1,4 +1,4 @@
-import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Finding } from '../../domain/model/finding.ts';
@@ -7,7 +7,7 @@ import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 
 /** A bundle to be served, and where. */
 export interface ServeRequest {
-  readonly reader: BundleReader;
+  readonly reader: FileBundleReader;
   /** By repository (`quay.io/coreos/etcd`). */
   readonly repositories: ReadonlyMap<string, BundleRepository>;
   readonly host: string;

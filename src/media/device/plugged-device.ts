@@ -5,6 +5,7 @@ import type { MediumId } from '../../domain/model/medium.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { MountEntry } from '../mount/mountinfo.ts';
 import { panicsOnError } from '../mount/panic-option.ts';
+import { openFolderMedium } from '../provider/folder-medium.ts';
 import type { MediaErrorCode, PluggedMedium } from '../provider/media-provider.ts';
 import { makePrivateFolder } from '../provider/private-folder.ts';
 import { type Device, type MachinePaths, readMounts } from './device.ts';
@@ -31,14 +32,14 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
   return {
     mediumId,
     label: device.name,
-    layout: 'medium',
-    mount: async (signal) => {
+    isDropFolder: false,
+    open: async (signal) => {
       const present = await usableMount(device, unit, where, deps, signal);
       isOurs = present === undefined || present === where;
       if (present === undefined) await mount(device, unit, where, deps, signal);
       // Between the look at the device and the mount it may have been swapped for another one of the same name.
       if (!(await isSame(device))) throw gone(device);
-      return present ?? where;
+      return openFolderMedium(present ?? where, 'medium');
     },
     isThere: () => isSame(device),
     mountPoints: (mounts) => wholeMountsOf(device, mounts).map(({ mountPoint }) => mountPoint),

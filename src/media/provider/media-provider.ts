@@ -1,5 +1,7 @@
-import type { BundleLayout } from '../../bundle/read/find-bundles.ts';
-import type { MediumId } from '../../domain/model/medium.ts';
+import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import type { MediumId, Reason } from '../../domain/model/medium.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
 import type { MountEntry } from '../mount/mountinfo.ts';
 
 /** Codes of errors of the room media. */
@@ -13,23 +15,61 @@ export type MediaErrorCode =
   | 'media/load'
   | 'media/no-blob';
 
-/** One plugged-in medium, as its provider hands it over. */
+/** Read access to one bundle of a medium. Both may be the same object; a peer may answer them in different ways. */
+export interface BundleAccess {
+  /** Reads the bundle's documents while it is judged. */
+  readonly reader: BundleReader;
+  /** The blobs of the bundle. They are served once the bundle is verified. */
+  readonly blobs: BlobSource;
+}
+
+/** A bundle that a medium holds. */
+export interface ReadableBundle extends BundleAccess {
+  readonly kind: 'bundle';
+  /** Where it lies on the medium, for people. Two bundles of one medium have different paths. */
+  readonly path: string;
+  /** The file of a blob on the medium, for people. Absent where blobs are no files. */
+  readonly fileOf?: (digest: Digest) => string;
+}
+
+/** What a medium holds: bundles, and what looks like a bundle but can't be read. */
+export type MediumBundle =
+  | ReadableBundle
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
+
+/** A medium that can be read. */
+export interface OpenMedium {
+  /** Where it is read, for the log: a mount point, a directory, an address. */
+  readonly place: string;
+  /**
+   * Looks for bundles on it. Opening a bundle reads nothing of it yet.
+   *
+   * @throws AppError `media/read` (`retry`), `media/gone` (`wait`)
+   */
+  findBundles(signal: AbortSignal): Promise<readonly MediumBundle[]>;
+}
+
+/** One plugged-in medium, as its provider hands it over. It need not be a directory, nor on this machine. */
 export interface PluggedMedium {
   readonly mediumId: MediumId;
   /** What people call it: `sdb1`, or the path of a directory. */
   readonly label: string;
-  readonly layout: BundleLayout;
+  /** It is the drop folder: always there, so that it is no news when it is empty. */
+  readonly isDropFolder: boolean;
   /**
-   * Makes the medium readable and resolves to the directory that is its root. Idempotent.
+   * Makes the medium readable; mounts it, where it is one to be mounted. Idempotent.
    *
    * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`), `media/gone` (`wait`)
    */
-  mount(signal: AbortSignal): Promise<string>;
+  open(signal: AbortSignal): Promise<OpenMedium>;
   /** Whether the medium is still there. Asked after a read error, which comes before the news of a pulled stick. */
   isThere(signal: AbortSignal): Promise<boolean>;
-  /** Where it is mounted as a whole, of all mounts there are. Absent on media that are not mounted by themselves. */
+  /**
+   * Where the whole medium is mounted, of all mounts there are; {@link OpenMedium.place} is one of these places.
+   * Absent on media that are not mounted by themselves.
+   */
   mountPoints?(mounts: readonly MountEntry[]): readonly string[];
-  /** Releases what {@link mount} took, after the medium left. Never throws. */
+  /** Releases what {@link open} took, after the medium left. Never throws. */
   release(): Promise<void>;
 }
 

@@ -33,7 +33,10 @@ describe('directories as media', () => {
     });
     await provider.start(
       {
-        arrived: (medium) => void story.push(`arrived ${medium.mediumId} ${medium.label} ${medium.layout}`),
+        arrived: (medium) =>
+          void story.push(
+            `arrived ${medium.mediumId} ${medium.label} ${medium.isDropFolder ? 'drop folder' : 'medium'}`,
+          ),
         changed: () => void story.push('changed'),
         left: () => void story.push('left'),
       },

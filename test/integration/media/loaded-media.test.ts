@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createLoadedMedia } from '../../../src/media/loaded-media.ts';
-import type { MediaProvider } from '../../../src/media/provider/media-provider.ts';
+import type { MediaProvider, PluggedMedium } from '../../../src/media/provider/media-provider.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 
@@ -13,16 +13,21 @@ describe('media that somebody names', () => {
   let base: string;
   let provider: MediaProvider;
   let story: string[];
+  let arrived: PluggedMedium[];
   let log: RecordingLog;
 
   beforeEach(async () => {
     base = await mkdtemp(join(tmpdir(), 'stickpin-load-'));
     story = [];
+    arrived = [];
     log = createRecordingLog();
     provider = createLoadedMedia({ log, presenceMs: 20 });
     await provider.start(
       {
-        arrived: (medium) => void story.push(`+${medium.label} ${medium.layout}`),
+        arrived: (medium) => {
+          story.push(`+${medium.label}`);
+          arrived.push(medium);
+        },
         changed: () => void story.push('~'),
         left: () => void story.push('-'),
       },
@@ -38,28 +43,35 @@ describe('media that somebody names', () => {
   const load = (path: string) => provider.load?.(path, never);
 
   it('takes a directory with stickpin/ in it, a bundle directory and a tar file, each as what it is', async () => {
-    await mkdir(at('share/stickpin'), { recursive: true });
+    await mkdir(at('share/stickpin/ocp'), { recursive: true });
+    await writeFile(at('share/stickpin/ocp/bundle.dsse.json'), '{}');
     await mkdir(at('bundle'));
     await writeFile(at('bundle/bundle.dsse.json'), '{}');
     await writeFile(at('ocp.stickpin.tar'), '');
     expect(await load(`${at('share')}/`)).toBe(at('share'));
     expect(await load(at('bundle'))).toBe(at('bundle'));
     expect(await load(at('ocp.stickpin.tar'))).toBe(at('ocp.stickpin.tar'));
-    expect(story).toEqual([`+${at('share')} medium`, `+${at('bundle')} bundle`, `+${at('ocp.stickpin.tar')} bundle`]);
+    expect(story).toEqual([`+${at('share')}`, `+${at('bundle')}`, `+${at('ocp.stickpin.tar')}`]);
+    const bundlesOf = async (medium: PluggedMedium) => (await medium.open(never)).findBundles(never);
+    expect(await Promise.all(arrived.map(bundlesOf))).toMatchObject([
+      [{ kind: 'bundle', path: 'stickpin/ocp', reader: { path: at('share/stickpin/ocp') } }],
+      [{ kind: 'bundle', path: '', reader: { path: at('bundle') } }],
+      [{ kind: 'bundle', path: '', reader: { path: at('ocp.stickpin.tar') } }],
+    ]);
   });
 
   it('reads again what is loaded again, and forgets what vanishes or is replaced', async () => {
     await mkdir(at('share/stickpin'), { recursive: true });
     await load(at('share'));
     await load(at('share'));
-    expect(story).toEqual([`+${at('share')} medium`, '~']);
+    expect(story).toEqual([`+${at('share')}`, '~']);
     await mkdir(at('other/stickpin'), { recursive: true });
     await rename(at('share'), at('gone'));
     await rename(at('other'), at('share'));
     await eventually(() => expect(story.at(-1)).toBe('-'));
     expect(log.lines.at(-1)?.message).toContain('is gone, and forgotten; load it again');
     await load(at('share'));
-    expect(story).toEqual([`+${at('share')} medium`, '~', '-', `+${at('share')} medium`]);
+    expect(story).toEqual([`+${at('share')}`, '~', '-', `+${at('share')}`]);
   });
 
   it.each([

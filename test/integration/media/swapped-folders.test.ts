@@ -15,8 +15,8 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Trust } from '../../../src/bundle/keys/trust.ts';
 import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
-import { readBundles } from '../../../src/bundle/verify/read-bundles.ts';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
+import { readBundles } from '../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/bundles/sample-bundle.ts';
 
 const never = new AbortController().signal;

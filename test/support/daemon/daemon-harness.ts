@@ -20,7 +20,7 @@ export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial
 
 /** How a daemon under test is set up. */
 export interface HarnessOptions
-  extends Pick<DaemonOptions, 'openBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker'> {
+  extends Pick<DaemonOptions, 'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker'> {
   readonly settings?: SettingsOverrides;
   /** Where sticks come from beside the directories; default nowhere. Asked at each start. */
   readonly providers?: () => readonly MediaProvider[];
@@ -79,7 +79,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   installKeys(at('keys.d'), options.keys ?? [key]);
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
-  const { clock = systemClock, boot = bootTime, units = noUnits, openBundle, watchRuntime, afterEffect } = options;
+  const { clock = systemClock, boot = bootTime, units = noUnits, watchBundle, watchRuntime, afterEffect } = options;
   const { documentWorker } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
@@ -118,7 +118,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           notifier: noService,
           units,
           providers: options.providers?.() ?? [],
-          ...(openBundle !== undefined && { openBundle }),
+          ...(watchBundle !== undefined && { watchBundle }),
           ...(watchRuntime !== undefined && { watchRuntime }),
           ...(afterEffect !== undefined && { afterEffect }),
           ...(documentWorker !== undefined && { documentWorker }),

@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
-import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
+import type { BundleAccess } from '../../../src/media/provider/media-provider.ts';
 import { eventually } from '../eventually.ts';
 
 /** Stands between a daemon and its sticks: stops a blob where a test wants it, counts what is read, and lies. */
 export interface StickGate {
-  /** For the daemon's `openBundle`. */
-  openBundle(path: string, root: string): BundleReader;
+  /** For the daemon's `watchBundle`. */
+  watchBundle(bundle: BundleAccess): BundleAccess;
   /** Reads of this blob stop before byte `atByte`, until {@link StickGate.release}. */
   hold(digest: Digest, atByte: number): void;
   /** Resolves when a read stands at the gate. */
@@ -56,9 +56,12 @@ export function createStickGate(): StickGate {
   }
 
   return {
-    openBundle: (path, root) => {
-      const reader = openBundle(path, root);
-      return { ...reader, read: (digest, startByte, signal) => read(reader, digest, startByte, signal) };
+    watchBundle: ({ reader }) => {
+      const gated: BundleReader = {
+        ...reader,
+        read: (digest, startByte, signal) => read(reader, digest, startByte, signal),
+      };
+      return { reader: gated, blobs: gated };
     },
     hold: (digest, atByte) => {
       held = { digest, atByte, opened: new AbortController(), waiting: 0 };

@@ -1,11 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
 import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
 import type { FoundBundle } from '../../../src/domain/model/medium.ts';
 import { createMedia, type Judgement, type Media } from '../../../src/media/media.ts';
-import type { BlobDirectory } from '../../../src/media/media-blobs.ts';
-import type { MediaProvider, MediaSink, PluggedMedium } from '../../../src/media/provider/media-provider.ts';
+import type {
+  MediaProvider,
+  MediaSink,
+  MediumBundle,
+  OpenMedium,
+  PluggedMedium,
+} from '../../../src/media/provider/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import type { BlobSource } from '../../../src/ports/blobs.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 
@@ -27,16 +34,39 @@ function mediumOf(mediumId: string, over: Partial<PluggedMedium> = {}): PluggedM
   return {
     mediumId,
     label: mediumId.slice(2),
-    layout: 'medium',
-    mount: async () => `/media/${mediumId}`,
+    isDropFolder: false,
+    open: async () => openedAt(`/media/${mediumId}`),
     isThere: async () => true,
     release: async () => undefined,
     ...over,
   };
 }
 
+/** The blobs of the bundle at a path; a bundle that is not named has none. */
+const directories = new Map<string, BlobSource>();
+
+/** A medium with one bundle, whose documents nobody reads here. */
+function openedAt(place: string): OpenMedium {
+  const at = `${place}/stickpin/x`;
+  const bundle: MediumBundle = {
+    kind: 'bundle',
+    path: 'stickpin/x',
+    reader: { path: at } as BundleReader,
+    blobs: {
+      sizeOf: (digest, signal) => blobsAt(at).sizeOf(digest, signal),
+      read: (digest, startByte, signal) => blobsAt(at).read(digest, startByte, signal),
+    },
+    fileOf: (digest) => `stickpin/x/blobs/${digest.replace(':', '/')}`,
+  };
+  return { place, findBundles: async () => [bundle] };
+}
+
+function blobsAt(path: string): BlobSource {
+  return directories.get(path) ?? directory(new Map());
+}
+
 /** Bytes of a blob, and a read that never ends, as one in a device that is gone. */
-function directory(blobs: ReadonlyMap<Digest, string>, hanging = false): BlobDirectory {
+function directory(blobs: ReadonlyMap<Digest, string>, hanging = false): BlobSource {
   return {
     sizeOf: async (digest) => blobs.get(digest)?.length,
     async *read(digest, startByte) {
@@ -57,7 +87,6 @@ describe('media', () => {
   let media: Media;
   let sink: MediaSink;
   let judge: (root: string) => Promise<Judgement>;
-  let directories: Map<string, BlobDirectory>;
   let changes: number;
   let released: string[];
   /** Mount points that are there, in the order of the looks; the last one stays. */
@@ -73,7 +102,7 @@ describe('media', () => {
       rescan: async () => undefined,
       dispose: async () => undefined,
     };
-    directories = new Map();
+    directories.clear();
     log = createRecordingLog();
     released = [];
     mounts = [['/', '/media/1-sdb1', '/media/2-sdc1']];
@@ -81,8 +110,7 @@ describe('media', () => {
     judge = async () => ({ bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' });
     media = createMedia({
       providers: [provider],
-      judge: (root) => judge(root),
-      openBundle: (path) => directories.get(path) ?? directory(new Map()),
+      judge: ([bundle]) => judge(bundle?.kind === 'bundle' ? bundle.reader.path : 'no bundle'),
       log,
       retryMs: [5, 5],
       readMounts: async () => {
@@ -123,12 +151,12 @@ describe('media', () => {
 
     it('that somebody unmounts are no source of blobs, and are mounted again by a rescan alone', async () => {
       let counter = 0;
-      const mount = async () => {
+      const open = async () => {
         counter += 1;
-        return '/media/1-sdb1';
+        return openedAt('/media/1-sdb1');
       };
       directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'blob']])));
-      sink.arrived(mountable({ mount }));
+      sink.arrived(mountable({ open }));
       await readAll('1-sdb1');
       await media.refresh(never);
       expect([states(), looks]).toEqual([['1-sdb1 read'], 2]);
@@ -178,7 +206,7 @@ describe('media', () => {
 
     it('of others are followed to where they are now', async () => {
       mounts = [['/', '/mnt/sdb1']];
-      sink.arrived(mountable({ mount: async () => mounts[0]?.[1] ?? '' }));
+      sink.arrived(mountable({ open: async () => openedAt(mounts[0]?.[1] ?? '') }));
       await readAll('1-sdb1');
       mounts = [['/', '/elsewhere/sdb1']];
       await media.refresh(never);
@@ -222,20 +250,22 @@ describe('media', () => {
   });
 
   it('reads again what changed while it was read', async () => {
-    let finish: () => void = () => undefined;
+    const judging: (() => void)[] = [];
     judge = () =>
       new Promise((resolve) => {
-        finish = () => resolve({ bundles: [], trustRevision: 'r1' });
+        judging.push(() => resolve({ bundles: [], trustRevision: 'r1' }));
       });
     sink.arrived(mediumOf('1-sdb1'));
     await media.mount('1-sdb1', never);
     const reading = media.read('1-sdb1', never);
+    await eventually(() => expect(judging).toHaveLength(1));
     sink.changed('1-sdb1');
-    finish();
+    judging[0]?.();
     await reading;
     expect(states()).toEqual(['1-sdb1 mounted']);
     const again = media.read('1-sdb1', never);
-    finish();
+    await eventually(() => expect(judging).toHaveLength(2));
+    judging[1]?.();
     await again;
     expect(states()).toEqual(['1-sdb1 read']);
   });
@@ -254,9 +284,9 @@ describe('media', () => {
     sink.left('1-sdb1');
     sink.arrived(
       mediumOf('1-sdb1', {
-        mount: async () => {
+        open: async () => {
           story.push('mounted');
-          return '/media/1-sdb1';
+          return openedAt('/media/1-sdb1');
         },
       }),
     );
@@ -273,7 +303,7 @@ describe('media', () => {
     const error = new AppError({ code: 'media/mount', message: 'job failed', disposition: 'retry' });
     sink.arrived(
       mediumOf('1-sdb1', {
-        mount: async () => {
+        open: async () => {
           mounts += 1;
           throw error;
         },
@@ -324,11 +354,11 @@ describe('media', () => {
 
   it('turns a failed mount into a state, and tries again when asked', async () => {
     let fails = true;
-    const mount = async (): Promise<string> => {
+    const open = async (): Promise<OpenMedium> => {
       if (fails) throw new AppError({ code: 'media/mount', message: 'bad superblock', disposition: 'retry' });
-      return '/media/x';
+      return openedAt('/media/x');
     };
-    sink.arrived(mediumOf('1-sdb1', { mount }));
+    sink.arrived(mediumOf('1-sdb1', { open }));
     await media.mount('1-sdb1', never);
     expect(media.list()[0]?.state).toEqual({
       kind: 'failed',
@@ -341,7 +371,7 @@ describe('media', () => {
 
   it('does nothing for a medium that is not there, and lets an abort through', async () => {
     await readAll('7-none');
-    sink.arrived(mediumOf('1-sdb1', { mount: () => Promise.reject(new Error('late')) }));
+    sink.arrived(mediumOf('1-sdb1', { open: () => Promise.reject(new Error('late')) }));
     const stop = new AbortController();
     stop.abort(new Error('stopping'));
     await expect(media.mount('1-sdb1', stop.signal)).rejects.toThrow('stopping');
@@ -349,7 +379,7 @@ describe('media', () => {
   });
 
   it('forgets what it found when the medium leaves while it is read', async () => {
-    let finish: (judgement: Judgement) => void = () => undefined;
+    let finish: ((judgement: Judgement) => void) | undefined;
     judge = () =>
       new Promise((resolve) => {
         finish = resolve;
@@ -358,8 +388,9 @@ describe('media', () => {
     sink.arrived(mediumOf('1-sdb1', { release: async () => void released.push('1-sdb1') }));
     await media.mount('1-sdb1', never);
     const reading = media.read('1-sdb1', never);
+    await eventually(() => expect(finish).toBeDefined());
     sink.left('1-sdb1');
-    finish({ bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' });
+    finish?.({ bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' });
     await reading;
     expect(media.list()).toEqual([]);
     expect(await media.blobs.sizeOf(A, never)).toBeUndefined();
@@ -421,7 +452,7 @@ describe('media', () => {
     });
 
     it('are found past a medium that can not be asked', async () => {
-      const broken: BlobDirectory = {
+      const broken: BlobSource = {
         sizeOf: () => Promise.reject(new Error('EIO')),
         read: () => directory(new Map()).read(A, 0, never),
       };
@@ -448,7 +479,7 @@ describe('media', () => {
       ['media/gone', false],
       ['media/read', true],
     ])('end with %s when a read fails and isThere says %s', async (code, there) => {
-      const failing: BlobDirectory = {
+      const failing: BlobSource = {
         sizeOf: async () => 5,
         // biome-ignore lint/correctness/useYield: it fails before the first byte
         async *read() {
@@ -494,7 +525,7 @@ describe('media', () => {
       });
 
       it('go on from another one after a read that failed, which is told once', async () => {
-        const failing: BlobDirectory = {
+        const failing: BlobSource = {
           sizeOf: async () => 5,
           async *read() {
             yield Buffer.from('al');
@@ -527,7 +558,7 @@ describe('media', () => {
 
     it('close their file when the reader stops early', async () => {
       let closed = false;
-      const watched: BlobDirectory = {
+      const watched: BlobSource = {
         sizeOf: async () => 5,
         async *read() {
           try {

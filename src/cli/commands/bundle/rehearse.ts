@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { BundleReader } from '../../../bundle/read/bundle-reader.ts';
+import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
 import { blobsLeftToBase } from '../../../bundle/verify/verify-base.ts';
 import { verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
 import { defaultSettings } from '../../../config/schema.ts';
@@ -207,7 +207,7 @@ interface Cause {
 
 /** Reads what the images that did not load are made of, to name the bad blobs. What a delta leaves to its base is none of them. */
 async function causesOf(
-  reader: BundleReader,
+  reader: FileBundleReader,
   { bundle, blobs, missing, documents }: ReadBundle,
   { images }: Rehearsal,
   signal: AbortSignal,

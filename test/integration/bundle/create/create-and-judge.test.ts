@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readBundles } from '../../../../src/bundle/verify/read-bundles.ts';
+import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, sampleKey, trustIn } from '../../../support/bundles/sample-bundle.ts';
 
 const { signal } = new AbortController();

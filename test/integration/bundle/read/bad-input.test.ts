@@ -8,9 +8,9 @@ import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/pa
 import { formatEnvelope } from '../../../../src/bundle/format/dsse.ts';
 import type { Trust } from '../../../../src/bundle/keys/trust.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
-import { readBundles } from '../../../../src/bundle/verify/read-bundles.ts';
 import { digestFromHex, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { FoundBundle } from '../../../../src/domain/model/medium.ts';
+import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../../support/bundles/sample-bundle.ts';
 
 const { signal } = new AbortController();

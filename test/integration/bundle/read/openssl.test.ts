@@ -8,7 +8,7 @@ import { signBundle } from '../../../../src/bundle/create/payload/sign-envelope.
 import { formatEnvelope, parseEnvelope, preAuthenticationEncoding } from '../../../../src/bundle/format/dsse.ts';
 import { parsePrivateKey } from '../../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
-import { readBundles } from '../../../../src/bundle/verify/read-bundles.ts';
+import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { have } from '../../../support/requirements.ts';
 

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { packDirectory } from '../../../../src/bundle/create/output/write-tar.ts';
-import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
+import type { FileBundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { verifyBlobs } from '../../../../src/bundle/verify/verify-blobs.ts';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
@@ -109,7 +109,7 @@ describe('reading every blob', () => {
     const bad = digestFromHex('a'.repeat(64));
     const reader = openBundle(path);
     // Reading address 0 of a process fails with EIO, as a bad sector does.
-    const halfBad: BundleReader = {
+    const halfBad: FileBundleReader = {
       ...reader,
       placeOf: async (digest, through) =>
         digest === bad ? { file: '/proc/self/mem', startByte: 0, sizeBytes: 10 } : reader.placeOf(digest, through),
@@ -123,7 +123,7 @@ describe('reading every blob', () => {
   it('takes a file that shrinks meanwhile for damage', async () => {
     const [digest] = put(10, 0);
     const reader = openBundle(path);
-    const late: BundleReader = {
+    const late: FileBundleReader = {
       ...reader,
       placeOf: async (one, through) => ({ ...(await reader.placeOf(one, through)), sizeBytes: 20 }),
     };
@@ -134,7 +134,7 @@ describe('reading every blob', () => {
 
   it('ends when the medium goes away', async () => {
     const blobs = new Map(sizes.map(put));
-    const gone: BundleReader = {
+    const gone: FileBundleReader = {
       ...openBundle(path),
       placeOf: async () => ({ file: join(path, 'gone'), startByte: 0, sizeBytes: 3 }),
     };

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
+import { openFolderMedium } from '../../../../src/media/provider/folder-medium.ts';
 import type { MediaProvider, MediaSink } from '../../../../src/media/provider/media-provider.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -26,8 +27,8 @@ describe('a daemon that is started anew with the stick in', () => {
       const medium = {
         mediumId: '7-sdb1',
         label: 'sdb1',
-        layout: 'bundle',
-        mount: async () => bundle.path,
+        isDropFolder: false,
+        open: async () => openFolderMedium(bundle.path, 'bundle'),
         isThere: async () => true,
         release: async () => undefined,
       } as const;
@@ -47,7 +48,7 @@ describe('a daemon that is started anew with the stick in', () => {
   beforeEach(async () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     gate = createStickGate();
-    harness = await createDaemonHarness({ providers: () => [slowProvider()], openBundle: gate.openBundle });
+    harness = await createDaemonHarness({ providers: () => [slowProvider()], watchBundle: gate.watchBundle });
     bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
     isStickIn = true;
     gate.hold(bundle.contents.layers.at(-1)?.digest as Digest, 0);

@@ -30,7 +30,7 @@ interface Node {
   dispose(): Promise<void>;
 }
 
-type StartNode = (settings: SettingsOverrides, options: Pick<HarnessOptions, 'openBundle'>) => Promise<Node>;
+type StartNode = (settings: SettingsOverrides, options: Pick<HarnessOptions, 'watchBundle'>) => Promise<Node>;
 
 const withCrio: StartNode = async (settings, options) => {
   const node = await createCrioNode(settings, {}, options);
@@ -75,7 +75,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
 
   /** A node with two ports, and a bundle of a small image and one with a layer of 6 MiB, which stops after 2 MiB. */
   const setUp = async (graceMs = 60_000) => {
-    node = await startNode({ media: { grace: graceMs } }, { openBundle: gate.openBundle });
+    node = await startNode({ media: { grace: graceMs } }, { watchBundle: gate.watchBundle });
     const { directories } = node.harness.settings.media;
     Object.assign(node.harness.settings.media, { directories: [...directories, join(node.harness.base, 'other')] });
     bundle = await makeSampleBundle({

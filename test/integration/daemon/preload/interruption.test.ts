@@ -21,7 +21,7 @@ describe('interruptions', () => {
   beforeEach(async () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     gate = createStickGate();
-    harness = await createDaemonHarness({ openBundle: gate.openBundle });
+    harness = await createDaemonHarness({ watchBundle: gate.watchBundle });
     const base = sampleLayer({ seed: 'base', sizeBytes: 4 * MIB });
     bundle = await makeSampleBundle({
       dir: factory,

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
-import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
+import type { BundleAccess } from '../../../../src/media/provider/media-provider.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -20,9 +20,8 @@ describe('a medium that lies, while layers are kept', () => {
   /** Readings of the layer, and pulls that the runtime was asked for, in their order. */
   let acts: string[];
 
-  const lying = (path: string, root: string): BundleReader => {
-    const reader = openBundle(path, root);
-    return {
+  const lying = ({ reader }: BundleAccess): BundleAccess => {
+    const liar: BundleReader = {
       ...reader,
       async *read(digest, startByte, signal, allocate) {
         if (digest === layer) acts.push('read');
@@ -34,6 +33,7 @@ describe('a medium that lies, while layers are kept', () => {
         }
       },
     };
+    return { reader: liar, blobs: liar };
   };
 
   beforeEach(async () => {
@@ -47,7 +47,7 @@ describe('a medium that lies, while layers are kept', () => {
         return runtime.pull(reference, signal);
       },
     });
-    harness = await createDaemonHarness({ settings, openBundle: lying, watchRuntime });
+    harness = await createDaemonHarness({ settings, watchBundle: lying, watchRuntime });
     bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
     layer = bundle.contents.layers[0]?.digest as Digest;
   });

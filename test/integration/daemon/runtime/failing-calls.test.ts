@@ -39,7 +39,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs',
     ].length;
 
   it('ImageFsInfo, for a file that a commit took away: the runtime is alive all the same, and nothing is told', async () => {
-    node = await createCrioNode({}, {}, { openBundle: gate.openBundle });
+    node = await createCrioNode({}, {}, { watchBundle: gate.watchBundle });
     const { harness } = node;
     const image = sampleImage({ seed: 'large', layers: [sampleLayer({ seed: 'large', sizeBytes: 6 * MIB })] });
     const bundle = await makeSampleBundle({

@@ -26,7 +26,7 @@ interface Node {
   dispose(): Promise<void>;
 }
 
-type StartNode = (options: Pick<HarnessOptions, 'openBundle'>) => Promise<Node>;
+type StartNode = (options: Pick<HarnessOptions, 'watchBundle'>) => Promise<Node>;
 
 const withCrio: StartNode = async (options) => {
   const node = await createCrioNode({}, {}, options);
@@ -78,7 +78,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
   });
 
   it('in mid-pull does not wait for the pull, which goes on afterwards and has not failed', async () => {
-    node = await startNode({ openBundle: gate.openBundle });
+    node = await startNode({ watchBundle: gate.watchBundle });
     const { harness } = node;
     const image = sampleImage({ seed: 'large', layers: [sampleLayer({ seed: 'large', sizeBytes: 6 * MIB })] });
     const bundle = await makeSampleBundle({

@@ -2,9 +2,9 @@
 import { once } from 'node:events';
 import { createDaemon, type Daemon } from '../../../../src/app/daemon/daemon.ts';
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
-import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { createLog } from '../../../../src/host/log/log.ts';
 import { bootTime, goArch } from '../../../../src/host/machine.ts';
+import type { BundleAccess } from '../../../../src/media/provider/media-provider.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import type { MortalCommand, MortalOrder, Point } from './order.ts';
@@ -16,9 +16,8 @@ function pass(point: Point): void {
   if (point === order.dieAt) process.kill(process.pid, 'SIGKILL');
 }
 
-function openMortal(path: string, root: string): BundleReader {
-  const reader = openBundle(path, root);
-  return {
+function watchMortalBundle({ reader }: BundleAccess): BundleAccess {
+  const mortal: BundleReader = {
     ...reader,
     readFile: async (...args) => {
       const bytes = await reader.readFile(...args);
@@ -37,6 +36,7 @@ function openMortal(path: string, root: string): BundleReader {
       }
     },
   };
+  return { reader: mortal, blobs: mortal };
 }
 
 function watchMortal(runtime: RuntimeAdapter): RuntimeAdapter {
@@ -82,7 +82,7 @@ const daemon = await createDaemon(
       onUnitChange: () => () => undefined,
     },
     providers: [],
-    openBundle: openMortal,
+    watchBundle: watchMortalBundle,
     watchRuntime: watchMortal,
     onStatus: (report) => void process.send?.(report),
     afterEffect: (effect) => pass(effect.kind === 'start' ? `start-${effect.task.kind}` : effect.kind),

@@ -85,7 +85,7 @@ describe('device media', () => {
 
   it('tells of a stick that comes and goes', async () => {
     const medium = await stick();
-    expect(medium).toMatchObject({ label: 'sdb1', layout: 'medium' });
+    expect(medium).toMatchObject({ label: 'sdb1', isDropFolder: false });
     machine.removeDevice('sdb1');
     units.unplug(UNIT);
     expect(story).toEqual(['+1-sdb1', '-1-sdb1']);
@@ -293,7 +293,7 @@ describe('device media', () => {
       mountsWell();
       const medium = await stick();
       const where = join(mountDirectory, '1-sdb1');
-      expect(await medium.mount(never)).toBe(where);
+      expect((await medium.open(never)).place).toBe(where);
       expect(units.mounts).toEqual([
         {
           unit: expect.stringMatching(/-1\\x2dsdb1\.mount$/),
@@ -311,8 +311,8 @@ describe('device media', () => {
     it('mounts once, and finds its own mount after a restart', async () => {
       mountsWell();
       const medium = await stick();
-      const where = await medium.mount(never);
-      expect(await medium.mount(never)).toBe(where);
+      const where = (await medium.open(never)).place;
+      expect((await medium.open(never)).place).toBe(where);
       expect(units.mounts).toHaveLength(1);
     });
 
@@ -323,7 +323,7 @@ describe('device media', () => {
       machine.mount('8:17', '/not/readable', '/dev/sdb1');
       machine.mount('8:17', elsewhere, '/dev/sdb1');
       machine.mount('8:17', '/part/of/it', '/dev/sdb1', '/sub');
-      expect(await medium.mount(never)).toBe(elsewhere);
+      expect((await medium.open(never)).place).toBe(elsewhere);
       await medium.release();
       expect(units.mounts).toEqual([]);
       expect(units.stopped).toEqual([]);
@@ -334,7 +334,7 @@ describe('device media', () => {
         throw new Error('ended with "failed"');
       };
       const medium = await stick();
-      await expect(medium.mount(never)).rejects.toMatchObject({
+      await expect(medium.open(never)).rejects.toMatchObject({
         code: 'media/mount',
         message: expect.stringMatching(/\/dev\/sdb1 \(vfat\).*ended with "failed".*journalctl -u/),
       });
@@ -342,7 +342,7 @@ describe('device media', () => {
 
     it('does not believe a mount that is not there', async () => {
       const medium = await stick();
-      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/mount' });
+      await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/mount' });
     });
 
     it('lets nobody but root into the folder of the mounts, also one that was made otherwise', async () => {
@@ -350,7 +350,7 @@ describe('device media', () => {
       expect(mode()).toBe('700');
       chmodSync(mountDirectory, 0o755);
       mountsWell();
-      await (await stick()).mount(never);
+      await (await stick()).open(never);
       expect(mode()).toBe('700');
     });
 
@@ -373,7 +373,7 @@ describe('device media', () => {
         // It is not even looked at, as the place shows, which can't be.
         const elsewhere = join(mountDirectory, 'elsewhere');
         machine.mount('8:16', elsewhere, '/dev/sdb');
-        await expect(medium.mount(never)).rejects.toMatchObject({
+        await expect(medium.open(never)).rejects.toMatchObject({
           code: 'media/in-use',
           message: expect.stringMatching(/sdb is mounted at .*elsewhere with errors=panic.*stickpin rescan/),
         });
@@ -384,9 +384,9 @@ describe('device media', () => {
         units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'ext2' }));
         const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
         machine.mount('8:16', mountDirectory, '/dev/sdb');
-        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+        await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/in-use' });
         machine.setExt4Options('sdb', ['ro', 'errors=continue']);
-        expect(await medium.mount(never)).toBe(mountDirectory);
+        expect((await medium.open(never)).place).toBe(mountDirectory);
       });
 
       it('is not read where mountinfo tells of the option', async () => {
@@ -394,7 +394,7 @@ describe('device media', () => {
         const elsewhere = join(mountDirectory, 'elsewhere');
         mkdirSync(elsewhere);
         machine.mount('8:17', elsewhere, '/dev/sdb1', '/', 'ro,errors=panic');
-        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+        await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/in-use' });
       });
 
       it('is mounted anew where an earlier version of stickpin mounted it', async () => {
@@ -404,7 +404,7 @@ describe('device media', () => {
         machine.setExt4Options('sdb', ['ro', 'errors=panic']);
         units.onStop = async () => machine.unmount(where());
         mountsSafely();
-        expect(await medium.mount(never)).toBe(where());
+        expect((await medium.open(never)).place).toBe(where());
         expect([units.stopped, units.mounts.map(({ unit }) => unit)]).toEqual([
           [units.mounts[0]?.unit],
           [expect.stringContaining('.mount')],
@@ -419,7 +419,7 @@ describe('device media', () => {
           await mountWell(request);
           machine.setExt4Options('sdb', ['ro', 'errors=panic']);
         };
-        await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/in-use' });
+        await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/in-use' });
         expect(units.stopped).toEqual([units.mounts[0]?.unit]);
       });
     });
@@ -429,7 +429,7 @@ describe('device media', () => {
       const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
       const where = join(mountDirectory, '1-sdb');
       machine.mount('8:16', where, '/dev/sdb');
-      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/filesystem' });
+      await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/filesystem' });
       expect(units.stopped).toEqual([expect.stringMatching(/1\\x2dsdb\.mount$/)]);
       expect(units.mounts).toEqual([]);
     });
@@ -438,7 +438,7 @@ describe('device media', () => {
       units.plug('dev-sdc.device', machine.addDevice('sdc', '8:32', { ID_FS_TYPE: 'xfs' }));
       await eventually(() => expect(plugged.size).toBe(1));
       const [xfs] = plugged.values();
-      await expect(xfs?.mount(never)).rejects.toMatchObject({
+      await expect(xfs?.open(never)).rejects.toMatchObject({
         code: 'media/filesystem',
         message:
           'sdc has the filesystem xfs, which is not mounted unless the settings say so: copy the bundle to a medium with one of vfat, ext4, or set media.filesystems = ["vfat", "ext4", "xfs"] in /etc/stickpin/stickpin.toml',
@@ -448,7 +448,7 @@ describe('device media', () => {
     it('says of a filesystem that can not be allowed which ones are read', async () => {
       units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'hfsplus' }));
       await eventually(() => expect(plugged.size).toBe(1));
-      await expect(plugged.get('1-sdb')?.mount(never)).rejects.toMatchObject({
+      await expect(plugged.get('1-sdb')?.open(never)).rejects.toMatchObject({
         code: 'media/filesystem',
         message:
           'sdb has the filesystem hfsplus, which stickpin does not mount: copy the bundle to a medium with one of vfat, ext4',
@@ -462,7 +462,7 @@ describe('device media', () => {
         writeFileSync(join(machine.paths.sysRoot, 'devices/block/sdb/diskseq'), '9\n');
         throw new Error('no such device');
       };
-      await expect(medium.mount(never)).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
+      await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
       expect(await medium.isThere(never)).toBe(false);
       machine.removeDevice('sdb');
       expect(await medium.isThere(never)).toBe(false);

@@ -1,42 +1,42 @@
-import { join } from 'node:path';
-import type { FoundBundle } from '../../domain/model/medium.ts';
+import type { FoundBundle, Reason } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Documents } from '../documents/documents.ts';
 import type { Trust } from '../keys/trust.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
-import { type BundleLayout, findBundles } from '../read/find-bundles.ts';
-import { openBundle } from '../read/open-bundle.ts';
 import { judgeBundle, readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
 
+/** What was found on a medium: a bundle with its reader, or what looks like a bundle and can't be read. */
+export type BundleToJudge =
+  | { readonly kind: 'bundle'; readonly path: string; readonly reader: BundleReader }
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
+
 /**
- * Finds and judges every bundle below `root`: the root of a mounted medium, or the drop folder. A bundle that may not be trusted, is malformed
- * or can't be read is `rejected` with its reason and hides no other one; where approval is enough, one that nobody trusted signed is `unapproved`.
+ * Judges the bundles of a medium, one after the other. A bundle that may not be trusted, is malformed or can't be read is `rejected` with its
+ * reason and does not hide the others. Where an approval is enough, a bundle that no trusted key signed is `unapproved`.
  *
- * @throws AppError `media/gone` (`wait`) when the medium went away meanwhile; `media/read` (`retry`) when its folders can't be listed.
+ * @returns one result for each bundle, in their order
+ * @throws AppError `media/gone` (`wait`) when the medium went away meanwhile
  */
-export async function readBundles(
-  root: string,
+export async function judgeBundles(
+  bundles: readonly BundleToJudge[],
   options: {
     readonly trust: Trust;
-    readonly layout: BundleLayout;
-    /** Default `openBundle()`. */
-    readonly open?: (path: string, root: string) => BundleReader;
     /** Parses what is large; default `documentsHere`. */
     readonly documents?: Documents;
   },
   signal: AbortSignal,
 ): Promise<FoundBundle[]> {
-  const found: FoundBundle[] = [];
-  for (const candidate of await findBundles(root, options.layout, signal)) {
-    const { path } = candidate;
-    found.push(
-      candidate.kind === 'bundle'
-        ? await judgeAt((options.open ?? openBundle)(join(root, path), root), path, options, signal)
-        : { kind: 'rejected', path, reason: candidate.reason },
+  const judged: FoundBundle[] = [];
+  for (const one of bundles) {
+    const { path } = one;
+    judged.push(
+      one.kind === 'bundle'
+        ? await judgeOne(one.reader, path, options, signal)
+        : { kind: 'rejected', path, reason: one.reason },
     );
   }
-  return found;
+  return judged;
 }
 
 /** Signatures that are lacking may be made up for by an approval. One that does not match means a damaged or altered bundle. */
@@ -49,7 +49,7 @@ const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
   'bundle/threshold',
 ]);
 
-async function judgeAt(
+async function judgeOne(
   reader: BundleReader,
   path: string,
   { trust, documents: parsers }: { readonly trust: Trust; readonly documents?: Documents },

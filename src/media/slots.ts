@@ -1,0 +1,128 @@
+import type { Medium, MediumId, MediumState, Reason } from '../domain/model/medium.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+
+import type { Log } from '../platform/log.ts';
+import { plainText } from '../platform/plain-text.ts';
+import { type Listeners, notifyAll } from '../platform/subscription.ts';
+import { forgetMedium, type MediaBlobs } from './media-blobs.ts';
+import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
+
+/** One plugged-in medium, and how far it has come. */
+export interface Slot {
+  readonly plugged: PluggedMedium;
+  /** Aborts with `media/gone` when the medium left. */
+  readonly gone: AbortController;
+  state: MediumState;
+  /** What it is read through, once it is mounted. */
+  opened: OpenMedium | undefined;
+  /** How often what is on it has changed. A result of a read that began before the last change is out of date. */
+  changes: number;
+  /** Failures since it last worked. */
+  failures: number;
+}
+
+/** All plugged-in media, in the order of arrival, and who wants to know of changes. */
+export interface Slots {
+  readonly byId: Map<MediumId, Slot>;
+  readonly listeners: Listeners;
+  /** Mounts that are being taken away. The same place must not be mounted meanwhile. */
+  readonly releasing: Map<MediumId, Promise<void>>;
+  readonly blobs: MediaBlobs;
+  /** Pauses before the first, second … new try of what failed, in milliseconds. */
+  readonly retryMs: readonly number[];
+  readonly log: Log;
+}
+
+/** Adds a medium as `attached`. One that has the same id is taken to have left. */
+export function arrive(slots: Slots, plugged: PluggedMedium): void {
+  leave(slots, plugged.mediumId);
+  slots.byId.set(plugged.mediumId, {
+    plugged,
+    gone: new AbortController(),
+    state: { kind: 'attached' },
+    opened: undefined,
+    changes: 0,
+    failures: 0,
+  });
+  slots.log.debug({ medium: plugged.label }, 'Medium found');
+  notifyAll(slots.listeners);
+}
+
+/** What is on a medium changed, or it is to be tried again: it becomes `mounted`, or `attached` when it is not mounted. */
+export function changed(slots: Slots, mediumId: MediumId): void {
+  const slot = slots.byId.get(mediumId);
+  if (slot === undefined) return;
+  slot.changes += 1;
+  move(slots, slot, { kind: slot.opened === undefined ? 'attached' : 'mounted' });
+}
+
+/** Removes a medium, ends its streams and releases its mount in the background. Nothing happens for one that is not there. */
+export function leave(slots: Slots, mediumId: MediumId): void {
+  const slot = slots.byId.get(mediumId);
+  if (slot === undefined) return;
+  const { label } = slot.plugged;
+  slots.byId.delete(mediumId);
+  slot.gone.abort(goneError(label));
+  forgetMedium(slots.blobs, mediumId);
+  slots.log.debug({ medium: label }, 'Medium gone');
+  notifyAll(slots.listeners);
+  const { releasing } = slots;
+  const released = slot.plugged.release().finally(() => {
+    if (releasing.get(mediumId) === released) releasing.delete(mediumId);
+  });
+  releasing.set(mediumId, released);
+}
+
+/** Gives a medium a new state, unless it has left. */
+export function move(slots: Slots, slot: Slot, state: MediumState): void {
+  if (slots.byId.get(slot.plugged.mediumId) !== slot) return;
+  slot.state = state;
+  notifyAll(slots.listeners);
+}
+
+/** A medium becomes `failed`. What may work next time is tried again after a pause, a few times. */
+export function fail(slots: Slots, slot: Slot, error: unknown): void {
+  slots.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
+  const failed: MediumState = { kind: 'failed', reason: reasonFor(error) };
+  move(slots, slot, failed);
+  const pauseMs = slots.retryMs[slot.failures];
+  slot.failures += 1;
+  if (pauseMs === undefined || !(error instanceof AppError) || error.disposition !== 'retry') return;
+  const again = () => {
+    if (slot.state === failed) changed(slots, slot.plugged.mediumId);
+  };
+  setTimeout(again, pauseMs).unref();
+}
+
+/** The place where a medium was read is gone; `state` is what the medium is instead. Streams that are open go on while they can. */
+export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
+  slot.opened = undefined;
+  slot.changes += 1;
+  forgetMedium(slots.blobs, slot.plugged.mediumId);
+  slots.log.debug({ medium: slot.plugged.label }, 'Mount gone');
+  move(slots, slot, state);
+}
+
+/** Ends the streams of all media and forgets them, without releasing their mounts. */
+export function endAll(slots: Slots): void {
+  for (const slot of slots.byId.values()) slot.gone.abort(goneError(slot.plugged.label));
+  slots.byId.clear();
+}
+
+/** A medium as others see it. */
+export function mediumOf({ plugged, state }: Slot): Medium {
+  const { mediumId, label, isDropFolder } = plugged;
+  return { mediumId, label: plainText(label), isDropFolder, state };
+}
+
+function reasonFor(error: unknown): Reason {
+  return { code: error instanceof AppError ? error.code : 'media/read', message: reasonOf(error) };
+}
+
+function goneError(label: string): AppError {
+  return new AppError({
+    code: 'media/gone',
+    message: `${label} was removed; plug it in again to continue`,
+    disposition: 'wait',
+  });
+}

@@ -1,0 +1,14 @@
+import type { Trust } from '../../../src/bundle/keys/trust.ts';
+import type { BundleLayout } from '../../../src/bundle/read/find-bundles.ts';
+import { judgeBundles } from '../../../src/bundle/verify/judge-bundles.ts';
+import type { FoundBundle } from '../../../src/domain/model/medium.ts';
+import { openFolderMedium } from '../../../src/media/provider/folder-medium.ts';
+
+/** Finds and judges the bundles of a medium in the directory `root`, as the daemon does. */
+export async function readBundles(
+  root: string,
+  { trust, layout }: { readonly trust: Trust; readonly layout: BundleLayout },
+  signal: AbortSignal,
+): Promise<FoundBundle[]> {
+  return judgeBundles(await openFolderMedium(root, layout).findBundles(signal), { trust }, signal);
+}
