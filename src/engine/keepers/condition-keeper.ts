@@ -6,7 +6,7 @@ import type { Memory } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
-import type { StateStore } from '../../ports/state.ts';
+import type { ConditionStore } from '../../ports/state.ts';
 
 /** The conditions of every adopted release, by bundle. */
 export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
@@ -22,7 +22,7 @@ export function createConditionKeeper({
   store,
   log,
 }: {
-  readonly store: Pick<StateStore, 'conditions' | 'setConditions'>;
+  readonly store: ConditionStore;
   readonly log: Log;
 }): ConditionKeeper {
   /** What could not be stored yet: without it, a disk that takes no writes would move the times each round. */

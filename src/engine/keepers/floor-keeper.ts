@@ -2,12 +2,12 @@ import { areSameFloors, floorsFrom, higherFloors } from '../../domain/adoption/f
 import type { Floors } from '../../domain/state/floor-set.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
-import type { FloorStore, StateStore } from '../../ports/state.ts';
+import type { FloorStore, StateReader } from '../../ports/state.ts';
 
 /** What {@link createFloorKeeper} works on. */
 export interface FloorKeeperDependencies {
   readonly floors: FloorStore;
-  readonly store: Pick<StateStore, 'load'>;
+  readonly store: StateReader;
   readonly log: Log;
 }
 

@@ -2,12 +2,12 @@ import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domai
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
-import type { PinLedgerStore, StateStore } from '../../ports/state.ts';
+import type { PinLedgerStore, StateReader } from '../../ports/state.ts';
 
 /** What {@link createPinKeeper} works on. */
 export interface PinKeeperDependencies {
   readonly pinLedger: PinLedgerStore;
-  readonly store: Pick<StateStore, 'load'>;
+  readonly store: StateReader;
   readonly log: Log;
 }
 

@@ -38,15 +38,15 @@ import { createFloorKeeper } from '../keepers/floor-keeper.ts';
 import { createPinKeeper } from '../keepers/pin-keeper.ts';
 import { createReleaseKeeper } from '../keepers/release-keeper.ts';
 import { createEventRecorder } from '../reporting/event-recorder.ts';
+import { createRefusals } from '../reporting/refusals.ts';
+import { createStatusPublisher } from '../reporting/status-publisher.ts';
 import { createFailureLedger } from '../tasks/failures.ts';
 import { createMediaJobs } from '../tasks/media-jobs.ts';
-import { createPace, type Pause, underWayMs } from '../tasks/pace.ts';
 import { createRunningQueue, type Next } from '../tasks/pull-queue.ts';
 import { createTasks } from '../tasks/tasks.ts';
 import { createWake } from '../tasks/wake.ts';
 import { lookAtContainers, observe } from './observe.ts';
-import { createRefusals } from './refusals.ts';
-import { createStatusPublisher } from './status-publisher.ts';
+import { createPace, type Pause, underWayMs } from './pace.ts';
 
 /** What the engine is wired to. */
 export interface EngineDependencies
@@ -146,9 +146,11 @@ export function createEngine(deps: EngineDependencies): Engine {
   let conditions: Conditions = new Map();
   const status = createStatusPublisher({
     ...deps,
-    tasks,
-    keeper,
-    keeping: () => effects.keeping,
+    underWay: () => ({
+      running: tasks.running(),
+      copyingBytes: keeper.copyingBytes(),
+      keeping: new Map(effects.keeping),
+    }),
     landed: () => [...landed],
     seen: () => snapshot && { ...snapshot, conditions },
   });
@@ -331,7 +333,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       return await round(signal);
     } catch (error) {
       if (signal.aborted) return { atLeastMs: 0, atMostMs: 0 };
-      status.tellTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
+      status.logTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
       const isOwn = !(error instanceof AppError && error.disposition === 'retry');
       const what = isOwn ? `An error in stickpin itself: ${reasonOf(error)}` : reasonOf(error);
       deps.notifier.status(oneLine(`${what}. It is tried again by itself.`));

@@ -9,7 +9,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { oneLine, plainText } from '../../platform/plain-text.ts';
-import type { EventRow, StateStore } from '../../ports/state.ts';
+import type { EventLog, EventRow } from '../../ports/state.ts';
 
 /** Tells what happened, to the journal and to the history. */
 export interface EventRecorder {
@@ -26,7 +26,7 @@ export interface EventRecorder {
 export interface EventRecorderDependencies {
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: StateStore;
+  readonly store: Pick<EventLog, 'append'>;
 }
 
 const REPEAT_MS = 60_000;

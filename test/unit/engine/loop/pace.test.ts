@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
-import { createPace, underWayMs } from '../../../../src/engine/tasks/pace.ts';
+import { createPace, underWayMs } from '../../../../src/engine/loop/pace.ts';
 
 const bundleId = `sha256:${'0'.repeat(64)}` as BundleId;
 const record: Effect = { kind: 'record-ready', bundleId };
