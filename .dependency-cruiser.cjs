@@ -29,7 +29,7 @@ const rooms = {
   host: ['dbus', 'ports', ...core],
   api: ['dbus', 'engine', 'ports', ...core],
   cli: ['api', 'engine', 'ports', ...core],
-  doctor: ['host', 'runtime', 'dbus', 'engine', 'ports', ...core],
+  doctor: core,
 };
 
 /** Inside the three largest rooms. */

@@ -6,7 +6,7 @@ import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { EMPTY_RECORD, type RevocationRecord, revocationsInForce } from '../domain/trust/revocation-record.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 import { reasonOf } from '../platform/app-error.ts';
-import type { Check } from './run-checks.ts';
+import type { Check, ExaminedNode } from './check.ts';
 
 const { ok, warning, fault } = findingsOn('keys');
 
@@ -16,45 +16,38 @@ interface NamedKey {
   readonly title: string;
 }
 
-/** Where the keys of this node are, and how many must have signed. */
-interface KeysOfNode {
-  readonly folder: string;
-  /** Distinct keys that must have signed, at least 1. */
-  readonly threshold: number;
-  /** Where the record of revocations is. */
-  readonly stateDirectory: string;
-  /** The user who, beside root, may own the folder. */
-  readonly ownUid: number;
-}
-
-/**
- * The keys that bundles are judged by. `inForce`: what the daemon says, for keys that came by rotation are in its state alone; undefined when it
- * does not answer.
- */
-export function checkKeys(node: KeysOfNode, inForce: TrustReport | undefined): Check {
-  const { folder, stateDirectory, ownUid } = node;
-  return {
-    subject: 'keys',
-    remedy: "run 'sudo stickpin doctor'; if root can't read the keys either, look at the file that the message names",
-    look: async (signal) => {
-      const { record, findings } = await recordOf(stateDirectory);
-      const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
-      const { trusted, revoked } = keysOf(own, inForce, record);
-      const troubles = own.problems.map(({ message, remedy, hidesRevocations }) =>
-        hidesRevocations
-          ? fault(`${message}; while nobody knows which keys are revoked, no key counts`, remedy)
-          : warning(message, remedy),
-      );
-      const gone = revoked.map(({ title }) => title).join(', ');
-      return [
-        ...findings,
-        ...troubles,
-        ...(own.revocationsUnreadable ? [] : [enough(trusted, node)]),
-        ...(gone === '' ? [] : [ok(`revoked: ${gone}`)]),
-        ...(await openParents(folder)),
-      ];
-    },
+/** What {@link checkKeys} takes of the node. */
+type NodeWithKeys = Pick<ExaminedNode, 'ownUid' | 'trust'> & {
+  readonly settings: {
+    readonly trust: Pick<ExaminedNode['settings']['trust'], 'keys_dir' | 'threshold'>;
+    readonly paths: Pick<ExaminedNode['settings']['paths'], 'state_dir'>;
   };
+};
+
+/** The keys that bundles are judged by. Only the daemon knows keys that a bundle brought. */
+export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): readonly Check[] {
+  const { keys_dir: folder, threshold } = settings.trust;
+  const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
+    const { record, findings } = await recordOf(settings.paths.state_dir);
+    const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
+    const { trusted, revoked } = keysOf(own, inForce, record);
+    const troubles = own.problems.map(({ message, remedy, hidesRevocations }) =>
+      hidesRevocations
+        ? fault(`${message}; while nobody knows which keys are revoked, no key counts`, remedy)
+        : warning(message, remedy),
+    );
+    const gone = revoked.map(({ title }) => title).join(', ');
+    return [
+      ...findings,
+      ...troubles,
+      ...(own.revocationsUnreadable ? [] : [enough(trusted, { folder, threshold })]),
+      ...(gone === '' ? [] : [ok(`revoked: ${gone}`)]),
+      ...(await openParents(folder)),
+    ];
+  };
+  const remedy =
+    "run 'sudo stickpin doctor'; if root can't read the keys either, look at the file that the message names";
+  return [{ subject: 'keys', remedy, look }];
 }
 
 async function recordOf(stateDirectory: string): Promise<{ record: RevocationRecord; findings: readonly Finding[] }> {
@@ -67,7 +60,10 @@ async function recordOf(stateDirectory: string): Promise<{ record: RevocationRec
   }
 }
 
-/** Folders above in which others could put another folder in this one's place. The daemon sees that by its owner only. */
+/**
+ * Folders above in which others could put another folder in this one's place. The daemon sees that
+ * by its owner only.
+ */
 async function openParents(folder: string): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   let path = await realpath(folder).catch(() => folder);
@@ -98,7 +94,10 @@ function enough(
   return fault(message, `copy more .pub files to ${folder}, or lower the threshold`);
 }
 
-/** The keys of the folder, those that bundles brought and revoked, and those whose revocation is remembered. */
+/**
+ * The keys of the folder, those that bundles brought and revoked, and those whose revocation is
+ * remembered.
+ */
 function keysOf(
   own: TrustedKeys,
   inForce: TrustReport | undefined,

@@ -2,79 +2,63 @@ import { stat } from 'node:fs/promises';
 import { runtimeSupport } from '../domain/assess/runtime-support.ts';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { reasonOf } from '../platform/app-error.ts';
-import { systemClock } from '../platform/clock.ts';
 import { formatBytes } from '../platform/sizes.ts';
-import { registryConfigPath } from '../runtime/containerd/registry-config-path.ts';
-import { callAgain } from '../runtime/cri/call-again.ts';
-import { type CriClient, createCriClient } from '../runtime/cri/cri-client.ts';
-import { filesystemAt } from '../runtime/cri/observe.ts';
-import type { RuntimeCandidate } from '../runtime/detect.ts';
-import type { Check } from './run-checks.ts';
+import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './check.ts';
 
-/** What {@link checkRuntime} needs. */
-export interface RuntimeCheckOptions {
-  /** The runtime of this node; undefined when none is to be found. */
-  readonly detect: (
-    signal: AbortSignal,
-  ) => Promise<Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath'> | undefined>;
-  /** Share of the image filesystem that is to stay free, in percent. */
-  readonly minFreePercent: number;
-}
+/** What {@link checkRuntime} takes of the node. */
+type NodeWithRuntime = Pick<ExaminedNode, 'findRuntime'> & {
+  readonly settings: { readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'> };
+};
 
 /** Whether the runtime answers, reads mirrors, and has room for images. */
-export function checkRuntime({ detect, minFreePercent }: RuntimeCheckOptions): Check {
-  const { fault } = findingsOn('runtime');
-  return {
-    subject: 'runtime',
-    remedy:
-      "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again",
-    look: async (signal) => {
-      const candidate = await detect(signal);
-      if (candidate === undefined) {
-        return [
-          fault(
-            'neither CRI-O nor containerd was found',
-            'install one, or set runtime.socket in /etc/stickpin/stickpin.toml',
-          ),
-        ];
-      }
-      const { kind, title, socketPath } = candidate;
-      const cri = createCriClient({ socketPath });
-      try {
-        await callAgain(cri.status, systemClock, signal);
-        const mirrors = kind === 'containerd' ? await lookAtConfigPath(await cri.statusInfo(signal)) : [];
-        return [...(await lookAtVersion(cri, signal)), ...mirrors, ...(await lookAtSpace(cri, minFreePercent, signal))];
-      } catch (error) {
-        signal.throwIfAborted();
-        const exists = (await stat(socketPath).catch(() => undefined)) !== undefined;
-        const how = exists ? `is there, but: ${reasonOf(error)}` : 'is not there';
-        return [
-          fault(
-            `${title} does not answer: ${socketPath} ${how}`,
-            'start the runtime; its own journal tells why it does not run',
-          ),
-        ];
-      } finally {
-        cri.close();
-      }
-    },
+export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readonly Check[] {
+  const remedy =
+    "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again";
+  const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
+    const runtime = await findRuntime(signal);
+    if (runtime === undefined) return [noRuntime()];
+    try {
+      await runtime.status(signal);
+      const mirrors = await lookAtMirrors(runtime, signal);
+      const version = await lookAtVersion(runtime, signal);
+      return [...version, ...mirrors, ...(await lookAtSpace(runtime, settings.preload.min_free_percent, signal))];
+    } catch (error) {
+      signal.throwIfAborted();
+      return [await silentRuntime(runtime, error)];
+    } finally {
+      runtime.close();
+    }
   };
+  return [{ subject: 'runtime', remedy, look }];
 }
 
-async function lookAtVersion(
-  cri: Pick<CriClient, 'version' | 'socketPath'>,
-  signal: AbortSignal,
-): Promise<readonly Finding[]> {
+function noRuntime(): Finding {
+  return findingsOn('runtime').fault(
+    'neither CRI-O nor containerd was found',
+    'install one, or set runtime.socket in /etc/stickpin/stickpin.toml',
+  );
+}
+
+async function silentRuntime({ title, socketPath }: ExaminedRuntime, error: unknown): Promise<Finding> {
+  const exists = (await stat(socketPath).catch(() => undefined)) !== undefined;
+  const how = exists ? `is there, but: ${reasonOf(error)}` : 'is not there';
+  return findingsOn('runtime').fault(
+    `${title} does not answer: ${socketPath} ${how}`,
+    'start the runtime; its own journal tells why it does not run',
+  );
+}
+
+async function lookAtVersion(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
   const { ok, warning, fault } = findingsOn('runtime');
   let name: string;
   try {
-    name = await callAgain(cri.version, systemClock, signal);
+    name = await runtime.version(signal);
   } catch (error) {
     signal.throwIfAborted();
-    const message = `the runtime answers on ${cri.socketPath}, but does not say its version: ${reasonOf(error)}`;
+    const message = `the runtime answers on ${runtime.socketPath}, but does not say its version: ${reasonOf(error)}`;
     return [warning(message, UNKNOWN_VERSION)];
   }
-  const answers = ok(`${name} answers on ${cri.socketPath}`);
+  const answers = ok(`${name} answers on ${runtime.socketPath}`);
   const support = runtimeSupport(name);
   if (support.kind === 'unsupported') return [fault(support.reason.message, 'upgrade the runtime, then restart it')];
   return support.kind === 'supported' ? [answers] : [answers, warning(support.why, UNKNOWN_VERSION)];
@@ -82,8 +66,8 @@ async function lookAtVersion(
 
 const UNKNOWN_VERSION = 'see to it that it is CRI-O 1.28, containerd 1.7 or newer; stickpin goes on with it';
 
-async function lookAtConfigPath(info: Readonly<Record<string, string>>): Promise<readonly Finding[]> {
-  if (registryConfigPath(info).kind !== 'unset') return [];
+async function lookAtMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
+  if (await runtime.readsMirrors(signal)) return [];
   return [
     findingsOn('runtime').fault(
       'containerd reads no mirrors, so that nothing can be pulled from a stick: its configuration sets no config_path',
@@ -93,20 +77,19 @@ async function lookAtConfigPath(info: Readonly<Record<string, string>>): Promise
 }
 
 async function lookAtSpace(
-  cri: Pick<CriClient, 'imageFilesystemPath'>,
+  runtime: ExaminedRuntime,
   minFreePercent: number,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
   const { ok, warning } = findingsOn('space');
-  let path: string | undefined;
+  let filesystem: FilesystemSpace | undefined;
   try {
-    path = await callAgain(cri.imageFilesystemPath, systemClock, signal);
+    filesystem = await runtime.imageFilesystem(signal);
   } catch (error) {
     signal.throwIfAborted();
     const message = `the runtime runs, but it was not found out where it keeps images: ${reasonOf(error)}`;
     return [warning(message, "run stickpin doctor again; if it goes on, the runtime's own journal tells why")];
   }
-  const filesystem = path === undefined ? undefined : await filesystemAt(path);
   if (filesystem === undefined)
     return [
       warning(

@@ -2,19 +2,18 @@ import { setMaxListeners } from 'node:events';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
+import type { Check } from './check.ts';
 
-/** One look at the node. It only reads. What it throws becomes a fault that says so. */
-export interface Check {
-  readonly subject: string;
-  /** What to do when the look itself fails. */
-  readonly remedy: string;
-  look(signal: AbortSignal): Promise<readonly Finding[]>;
-}
-
-/** No look at a node that works takes this long, however slow and busy it is; a runtime or a bus that hangs must not keep the others from being told. */
+/**
+ * No look at a node that works takes this long, however slow and busy it is; a runtime or a bus
+ * that hangs must not keep the others from being told.
+ */
 const LOOK_MS = 30_000;
 
-/** Does all checks at once and returns what they found in their order. One that fails or hangs is a fault of its own. Throws only on abort. */
+/**
+ * Does all checks at once and returns what they found in their order. One that fails or hangs is a
+ * fault of its own. Throws only on abort.
+ */
 export async function runChecks(
   checks: readonly Check[],
   signal: AbortSignal,

@@ -1,5 +1,5 @@
 import type { CommandAdapters } from '../../cli/context/command-adapters.ts';
-import { examineNode } from '../../doctor/examine-node.ts';
+import { examineNode } from '../doctor/examine-node.ts';
 import { rehearseBundle } from './rehearse-bundle.ts';
 import { serveBundle } from './serve-bundle.ts';
 

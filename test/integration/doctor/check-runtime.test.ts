@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { createExaminedRuntime } from '../../../src/app/doctor/examined-runtime.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
 import { have } from '../../support/requirements.ts';
@@ -12,9 +13,12 @@ describe.runIf(have('root'))('the look at the runtime', () => {
   const findings = async (version: string) => {
     double = await startCrioDouble({ flags: [`--version=${version}`] });
     const { socketPath } = double;
-    const detect = async () => ({ kind: 'crio', title: 'CRI-O', socketPath }) as const;
-    const found = await checkRuntime({ detect, minFreePercent: 0 }).look(AbortSignal.timeout(20_000));
-    return found.flatMap(({ subject, verdict, message }) => (subject === 'runtime' ? [`${verdict}: ${message}`] : []));
+    const findRuntime = async () => createExaminedRuntime({ kind: 'crio', title: 'CRI-O', socketPath });
+    const checks = checkRuntime({ findRuntime, settings: { preload: { min_free_percent: 0 } } });
+    const found = await Promise.all(checks.map((check) => check.look(AbortSignal.timeout(20_000))));
+    return found
+      .flat()
+      .flatMap(({ subject, verdict, message }) => (subject === 'runtime' ? [`${verdict}: ${message}`] : []));
   };
 
   it('names a version that is too old, and which one is needed', async () => {

@@ -30,9 +30,11 @@ afterEach(() => {
 });
 
 const look = async (threshold = 1, inForce?: Partial<TrustReport>) => {
-  const node = { folder, threshold, stateDirectory: state, ownUid: process.getuid?.() ?? 0 };
-  const findings = await checkKeys(node, inForce && { ...IN_FORCE, ...inForce }).look(signal);
-  return findings.map(({ verdict, message }) => `${verdict}: ${message}`);
+  const settings = { trust: { keys_dir: folder, threshold }, paths: { state_dir: state } };
+  const trust = inForce && { ...IN_FORCE, ...inForce };
+  const checks = checkKeys({ settings, ownUid: process.getuid?.() ?? 0, trust });
+  const findings = await Promise.all(checks.map((check) => check.look(signal)));
+  return findings.flat().map(({ verdict, message }) => `${verdict}: ${message}`);
 };
 
 describe('stickpin doctor: keys', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { checkRegistrySocket } from '../../../src/doctor/check-registry-socket.ts';
 import { checkUnits } from '../../../src/doctor/check-units.ts';
 import { runChecks } from '../../../src/doctor/run-checks.ts';
 
@@ -19,13 +20,19 @@ const units = (over: Readonly<Record<string, Properties>> = {}) => ({
   ...over,
 });
 
+type UnitProperty = (unit: string, iface: string, name: string, signal: AbortSignal) => Promise<unknown>;
+const checksOver = (unitProperty: UnitProperty, listen: string) => {
+  const services = { unitProperty, isClockSynchronized: async () => true };
+  return [...checkUnits({ services }), ...checkRegistrySocket({ services, settings: { registry: { listen } } })];
+};
+
 async function troubles(known: Readonly<Record<string, Properties>>, listen = '127.0.0.1:5317'): Promise<string[]> {
-  const manager = { unitProperty: async (unit: string, _iface: string, name: string) => known[unit]?.[name] };
-  const found = await runChecks(checkUnits(manager, listen), AbortSignal.timeout(10_000));
+  const checks = checksOver(async (unit, _iface, name) => known[unit]?.[name], listen);
+  const found = await runChecks(checks, AbortSignal.timeout(10_000));
   return found.filter(({ verdict }) => verdict !== 'ok').map(({ verdict, message }) => `${verdict}: ${message}`);
 }
 
-describe('checkUnits', () => {
+describe('the checks of units and of the registry socket', () => {
   it('is content with a node as it is installed', async () => {
     expect(await troubles(units())).toEqual([]);
   });
@@ -47,7 +54,7 @@ describe('checkUnits', () => {
       waiting.set(signal, (waiting.get(signal) ?? 0) + 1);
       return units()[unit as 'stickpin.service'][name];
     };
-    await runChecks(checkUnits({ unitProperty }, '127.0.0.1:5317'), AbortSignal.timeout(10_000));
+    await runChecks(checksOver(unitProperty, '127.0.0.1:5317'), AbortSignal.timeout(10_000));
     expect(Math.max(...waiting.values())).toBeLessThanOrEqual(10);
   });
 

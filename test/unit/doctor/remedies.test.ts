@@ -2,16 +2,19 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { examineNode } from '../../../src/app/doctor/examine-node.ts';
+import { createExaminedRuntime } from '../../../src/app/doctor/examined-runtime.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
-import { checkCrioFiles } from '../../../src/doctor/check-crio-files.ts';
+import type { Check, SystemServices } from '../../../src/doctor/check.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
+import { checkRegistrySocket } from '../../../src/doctor/check-registry-socket.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { checkUnits } from '../../../src/doctor/check-units.ts';
-import { examineNode } from '../../../src/doctor/examine-node.ts';
-import { type Check, runChecks } from '../../../src/doctor/run-checks.ts';
+import { runChecks } from '../../../src/doctor/run-checks.ts';
 import type { Finding } from '../../../src/domain/model/finding.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import type { CrioPaths } from '../../../src/runtime/crio/crio-paths.ts';
+import { crioChecksOn } from '../../support/crio-checks.ts';
 
 const never = new AbortController().signal;
 
@@ -34,13 +37,11 @@ describe('what doctor finds wrong', () => {
   };
   const crioPaths = () =>
     new Proxy({} as CrioPaths, { get: (_paths, name) => at(String(name)) }) satisfies CrioPaths as CrioPaths;
-  const crioChecks = () => checkCrioFiles({ paths: crioPaths(), tmpfiles: [at('tmpfiles')], guard: at('guard') });
-  const keyChecks = () => [
-    checkKeys(
-      { folder: at('keys.d'), threshold: 1, stateDirectory: at('state'), ownUid: process.getuid?.() ?? 0 },
-      undefined,
-    ),
-  ];
+  const crioChecks = () => crioChecksOn({ paths: crioPaths(), tmpfiles: [at('tmpfiles')], guard: at('guard') });
+  const keyChecks = () => {
+    const settings = { trust: { keys_dir: at('keys.d'), threshold: 1 }, paths: { state_dir: at('state') } };
+    return checkKeys({ settings, ownUid: process.getuid?.() ?? 0, trust: undefined });
+  };
 
   it.each([
     ['gives no answer', async () => Promise.reject(new Error('no answer'))],
@@ -54,7 +55,9 @@ describe('what doctor finds wrong', () => {
         ],
     ],
   ])('has a remedy where systemd %s', async (_what, unitProperty) => {
-    const wrong = await wrongIn(checkUnits({ unitProperty }, '127.0.0.1:5317'));
+    const services: SystemServices = { unitProperty, isClockSynchronized: async () => undefined };
+    const settings = { registry: { listen: '127.0.0.1:5317' } };
+    const wrong = await wrongIn([...checkUnits({ services }), ...checkRegistrySocket({ services, settings })]);
     expect(wrong.map(({ subject }) => subject)).toEqual(expect.arrayContaining(['units', 'registry']));
     expectRemedies(wrong);
   });
@@ -77,12 +80,12 @@ describe('what doctor finds wrong', () => {
 
   it('has a remedy for a runtime that is not found, does not answer or can not be looked for', async () => {
     const candidate = { kind: 'crio', title: 'CRI-O', socketPath: at('crio.sock') } as const;
-    for (const detect of [
+    for (const findRuntime of [
       async () => undefined,
-      async () => candidate,
+      async () => createExaminedRuntime(candidate),
       async () => Promise.reject(new Error('permission denied')),
     ]) {
-      expectRemedies(await wrongIn([checkRuntime({ detect, minFreePercent: 15 })]));
+      expectRemedies(await wrongIn(checkRuntime({ findRuntime, settings: { preload: { min_free_percent: 15 } } })));
     }
   });
 

@@ -2,15 +2,15 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { checkCrioFiles } from '../../../src/doctor/check-crio-files.ts';
-import { runChecks } from '../../../src/doctor/run-checks.ts';
-import { createCrioFiles } from '../../../src/runtime/crio/crio-files.ts';
-import type { CrioPaths } from '../../../src/runtime/crio/crio-paths.ts';
+import { runChecks } from '../../../../src/doctor/run-checks.ts';
+import { createCrioFiles } from '../../../../src/runtime/crio/crio-files.ts';
+import type { CrioPaths } from '../../../../src/runtime/crio/crio-paths.ts';
+import { crioChecksOn } from '../../../support/crio-checks.ts';
 
 const signal = AbortSignal.timeout(60_000);
 const PIN = 'quay.example.com/a@sha256:aa';
 
-describe('checkCrioFiles', () => {
+describe("the checks of CRI-O's files", () => {
   let root: string;
   let paths: CrioPaths;
   let guard: string;
@@ -44,7 +44,7 @@ describe('checkCrioFiles', () => {
       ['systemd/crio-guard.conf', guard],
       ['systemd/stickpin-crio.tmpfiles.conf', tmpfiles],
     ] as const) {
-      const text = readFileSync(join(import.meta.dirname, '../../..', from), 'utf8');
+      const text = readFileSync(join(import.meta.dirname, '../../../..', from), 'utf8');
       const own = text
         .replaceAll('/var/lib/stickpin/crio/99-stickpin.conf', paths.persistentPinsFile)
         .replaceAll(/(?<![\w/])\/(run|etc)\/crio\/crio\.conf\.d\/99-stickpin\.conf/g, `${root}$&`);
@@ -58,7 +58,7 @@ describe('checkCrioFiles', () => {
   afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   const look = async () =>
-    (await runChecks(checkCrioFiles({ paths, tmpfiles: [join(root, 'none'), tmpfiles], guard }), signal)).map(
+    (await runChecks(crioChecksOn({ paths, tmpfiles: [join(root, 'none'), tmpfiles], guard }), signal)).map(
       ({ subject, verdict, message }) => ({ subject, verdict, message }),
     );
   const troubles = async () => (await look()).filter(({ verdict }) => verdict !== 'ok');

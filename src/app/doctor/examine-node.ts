@@ -1,0 +1,111 @@
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
+import { defaultSettings, type Settings } from '../../config/schema.ts';
+import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
+import type { ExaminedCrio, ExaminedRuntime, SystemServices } from '../../doctor/check.ts';
+import { checksOf } from '../../doctor/checks.ts';
+import { runChecks } from '../../doctor/run-checks.ts';
+import { type Finding, findingsOn } from '../../domain/model/finding.ts';
+import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
+import { isClockSynchronized } from '../../host/machine.ts';
+import { loadedUnitProperty } from '../../host/systemd/loaded-unit.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { systemClock } from '../../platform/clock.ts';
+import { silentLog } from '../../platform/log.ts';
+import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
+import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
+import { detectRuntime } from '../../runtime/detect.ts';
+import { createExaminedRuntime } from './examined-runtime.ts';
+
+/** Where `install.sh` and packages put the files that protect CRI-O's link to the pins. */
+const CRIO_TMPFILES = ['/etc/tmpfiles.d/stickpin-crio.conf', '/usr/lib/tmpfiles.d/stickpin-crio.conf'] as const;
+const CRIO_GUARD = '/etc/systemd/system/crio.service.d/10-stickpin.conf';
+
+/**
+ * Checks everything on this node that stickpin needs, apart from the daemon itself. Changes
+ * nothing. Throws only on abort.
+ *
+ * @param env may name the system bus (`DBUS_SYSTEM_BUS_ADDRESS`)
+ * @param trust what the daemon says about its keys; undefined when it does not answer
+ */
+export async function examineNode(
+  env: NodeJS.ProcessEnv,
+  trust: TrustReport | undefined,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { settings, finding } = await settingsInForce(signal);
+  const bus = createSystemBus({ clock: systemClock, log: silentLog, env });
+  try {
+    const isConnected = await bus.start(signal).then(
+      () => true,
+      () => false,
+    );
+    signal.throwIfAborted();
+    const checks = checksOf({
+      settings,
+      ownUid: process.getuid?.() ?? 0,
+      trust,
+      services: isConnected ? servicesOver(bus) : undefined,
+      findRuntime: (inner) => findRuntime(settings, inner),
+      crio: (await hasCrio(settings)) ? examinedCrio(settings) : undefined,
+    });
+    return [finding, ...(await runChecks(checks, signal))];
+  } finally {
+    bus.close();
+  }
+}
+
+/** With wrong settings the daemon keeps those that it has; the checks take the defaults. */
+async function settingsInForce(signal: AbortSignal): Promise<{ settings: Settings; finding: Finding }> {
+  const { ok, fault } = findingsOn('settings');
+  try {
+    return { settings: await loadSettings(NODE_SOURCES, signal), finding: ok('the settings are valid') };
+  } catch (error) {
+    signal.throwIfAborted();
+    return {
+      settings: defaultSettings,
+      finding: fault(
+        `${reasonOf(error)}; the built-in settings are taken for what follows`,
+        "correct that file; 'stickpin config check' says whether it is right",
+      ),
+    };
+  }
+}
+
+function servicesOver(bus: SystemBus): SystemServices {
+  return {
+    unitProperty: (unit, iface, name, signal) => loadedUnitProperty(bus, unit, iface, name, signal),
+    isClockSynchronized: (signal) => isClockSynchronized(bus, signal),
+  };
+}
+
+/** The runtime that the settings name, else the one that is found. */
+async function findRuntime({ runtime }: Settings, signal: AbortSignal): Promise<ExaminedRuntime | undefined> {
+  const found = await detectRuntime(signal);
+  const { kind, socket } = runtime;
+  if (socket === undefined) return found && createExaminedRuntime(found);
+  return createExaminedRuntime({
+    kind: kind === 'containerd' ? 'containerd' : 'crio',
+    title: found?.title ?? 'the runtime',
+    socketPath: socket,
+  });
+}
+
+function examinedCrio(settings: Settings): ExaminedCrio {
+  const paths = crioPathsOf(settings);
+  // For pins it does not matter where the registry is.
+  const { inspectPins } = createCrioFiles(paths, { authority: '', token: '' });
+  return { paths, tmpfiles: CRIO_TMPFILES, guard: CRIO_GUARD, inspectPins };
+}
+
+async function hasCrio({ crio, runtime }: Settings): Promise<boolean> {
+  return runtime.kind === 'cri-o' || (runtime.kind === 'auto' && (await exists(join(crio.config_dir, '..'))));
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}

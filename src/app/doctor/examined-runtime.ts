@@ -1,0 +1,31 @@
+import type { ExaminedRuntime } from '../../doctor/check.ts';
+import { systemClock } from '../../platform/clock.ts';
+import { registryConfigPath } from '../../runtime/containerd/registry-config-path.ts';
+import { callAgain } from '../../runtime/cri/call-again.ts';
+import { createCriClient } from '../../runtime/cri/cri-client.ts';
+import { filesystemAt } from '../../runtime/cri/observe.ts';
+import type { RuntimeCandidate } from '../../runtime/detect.ts';
+
+/**
+ * A runtime over its CRI socket, as the checks see it. Nothing is connected before the first call.
+ */
+export function createExaminedRuntime({
+  kind,
+  title,
+  socketPath,
+}: Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath'>): ExaminedRuntime {
+  const cri = createCriClient({ socketPath });
+  return {
+    title,
+    socketPath,
+    status: (signal) => callAgain(cri.status, systemClock, signal),
+    version: (signal) => callAgain(cri.version, systemClock, signal),
+    readsMirrors: async (signal) =>
+      kind !== 'containerd' || registryConfigPath(await cri.statusInfo(signal)).kind !== 'unset',
+    imageFilesystem: async (signal) => {
+      const path = await callAgain(cri.imageFilesystemPath, systemClock, signal);
+      return path === undefined ? undefined : filesystemAt(path);
+    },
+    close: cri.close,
+  };
+}

@@ -1,0 +1,31 @@
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Check, type ExaminedNode, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
+
+/** What {@link checkRegistrySocket} takes of the node. */
+type NodeWithRegistry = Pick<ExaminedNode, 'services'> & {
+  readonly settings: { readonly registry: Pick<ExaminedNode['settings']['registry'], 'listen'> };
+};
+
+/** Whether systemd holds the registry's socket where the settings say (`127.0.0.1:5317`). */
+export function checkRegistrySocket({ services, settings }: NodeWithRegistry): readonly Check[] {
+  if (services === undefined) return [];
+  return [
+    {
+      subject: 'registry',
+      remedy: SYSTEMD_IS_SILENT,
+      look: async (signal) => [await lookAtSocket(services, settings.registry.listen, signal)],
+    },
+  ];
+}
+
+async function lookAtSocket(services: SystemServices, listen: string, signal: AbortSignal): Promise<Finding> {
+  const { ok, warning, fault } = findingsOn('registry');
+  const value = await services.unitProperty('stickpin-registry.socket', 'Socket', 'Listen', signal);
+  const addresses = (Array.isArray(value) ? value : []).map(([, address]: readonly unknown[]) => String(address));
+  if (addresses.length === 0) return fault('no socket is held for the registry', "run the archive's install.sh again");
+  if (addresses.includes(listen)) return ok(`the registry listens on ${listen}`);
+  return warning(
+    `the registry listens on ${addresses.join(', ')}, and registry.listen = "${listen}" is without effect`,
+    `set ListenStream= by systemctl edit stickpin-registry.socket (an empty one first), then run systemctl restart stickpin-registry.socket stickpin`,
+  );
+}

@@ -1,0 +1,37 @@
+import type { Check, ExaminedNode } from './check.ts';
+import { checkBusPolicy } from './check-bus-policy.ts';
+import { checkClock } from './check-clock.ts';
+import { checkKeys } from './check-keys.ts';
+import { checkRegistrySocket } from './check-registry-socket.ts';
+import { checkRuntime } from './check-runtime.ts';
+import { checkUdevRules } from './check-udev-rules.ts';
+import { checkUnits } from './check-units.ts';
+import { checkCrioBoot } from './crio/check-crio-boot.ts';
+import { checkCrioGuard } from './crio/check-crio-guard.ts';
+import { checkCrioLink } from './crio/check-crio-link.ts';
+import { checkCrioMirrors } from './crio/check-crio-mirrors.ts';
+import { checkCrioPins } from './crio/check-crio-pins.ts';
+
+/**
+ * All checks, in the order in which `stickpin doctor` prints them. A new check is its file and its
+ * line here.
+ */
+const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
+  checkKeys,
+  checkUdevRules,
+  checkBusPolicy,
+  checkUnits,
+  checkRegistrySocket,
+  checkClock,
+  checkRuntime,
+  checkCrioLink,
+  checkCrioBoot,
+  checkCrioGuard,
+  checkCrioPins,
+  checkCrioMirrors,
+];
+
+/** The checks that apply to a node. */
+export function checksOf(node: ExaminedNode): readonly Check[] {
+  return CHECKS.flatMap((check) => check(node));
+}
