@@ -31,8 +31,8 @@ export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | '
  * together with its line of history. All calls but {@link Durability.settled} are synchronous. A
  * change outlives the process at once, and a power cut as soon as it is settled.
  *
- * Every change throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`), and
- * changes nothing then.
+ * Every change throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) or
+ * `store/damaged` (`wait`), and changes nothing then.
  */
 
 /** What is recorded. */
@@ -52,9 +52,9 @@ export interface Durability {
    */
   settled(): Promise<void>;
   /**
-   * Why nothing can be recorded now: `store/no-space` or `store/read-only`; undefined while nothing
-   * is known to be wrong. Costs a look at the filesystem, and a small write where a change has
-   * failed.
+   * Why nothing can be recorded now: `store/no-space`, `store/read-only`, or `store/damaged` until
+   * the next start; undefined while nothing is known to be wrong. Costs a look at the filesystem,
+   * and a small write where a change has failed.
    */
   trouble(): Reason | undefined;
 }

@@ -6,9 +6,12 @@ import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
 import { MIGRATIONS } from './migrations.ts';
 
 /**
- * Opens the state database: WAL, `synchronous=NORMAL` (what survives a power cut: see `wal-sync.ts`), migrated to the newest schema.
+ * Opens the state database: WAL, `synchronous=NORMAL` (what survives a power cut: see
+ * `wal-sync.ts`), migrated to the newest schema.
  *
- * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem takes no writes; `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer` (`fatal`) when a newer stickpin wrote it.
+ * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem takes no
+ * writes; `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer`
+ * (`fatal`) when a newer stickpin wrote it.
  */
 export function openDatabase(path: string): Database.Database {
   let database: Database.Database | undefined;

@@ -13,10 +13,12 @@ import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultOf } from '../../platform/files/disk-fault.ts';
+import { oneLine } from '../../platform/plain-text.ts';
 import { damagedName } from '../files/damaged-name.ts';
 import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
+import { isDamage } from './damage.ts';
 import { MIGRATIONS } from './migrations.ts';
-import { type BundleReviver, loadBundles } from './state-store.ts';
+import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
 import { walDamage } from './wal-damage.ts';
 
 /** What belongs to one database. The log comes first: without its database nobody applies it. */
@@ -33,12 +35,16 @@ export interface RenewOptions {
 }
 
 /**
- * Opens the state database with `open`. One that is damaged is renamed, with its log, to `state.db.damaged-<time>`; a new one takes its place, and `loss` says
- * so in a sentence with the path and what to do. That a database is gone although other files of an earlier daemon are there is told as well.
+ * Opens the state database with `open`. One that is damaged is renamed, with its log, to
+ * `state.db.damaged-<time>`; a new one takes its place, and `loss` says so in a sentence with the
+ * path and what to do. That a database is gone although other files of an earlier daemon are there
+ * is told as well.
  *
- * A disk that is full or can't be written, or missing rights, are no damage: then the database stays as it is.
+ * A disk that is full or can't be written, or missing rights, are no damage: then the database
+ * stays as it is.
  *
- * @throws what `open` throws; AppError `store/aside` (`fatal`), `store/no-space`, `store/read-only` (`retry`) when it can't be renamed
+ * @throws what `open` throws; AppError `store/aside` (`fatal`), `store/no-space`, `store/read-only`
+ * (`retry`) when it can't be renamed
  */
 export function openOrRenew<T>(
   path: string,
@@ -82,7 +88,7 @@ function damageOf(path: string, revive: BundleReviver): string | undefined {
     if (!hasUsableHeader(path)) return 'its header is damaged';
     database = new Database(path, { readonly: true, fileMustExist: true });
     const verdict = database.pragma('integrity_check(1)', { simple: true });
-    if (verdict !== 'ok') return String(verdict);
+    if (verdict !== 'ok') return findingOf(String(verdict));
     const version = Number(database.pragma('user_version', { simple: true }));
     if (version > MIGRATIONS.length) {
       return `it has schema ${version} and this stickpin knows ${MIGRATIONS.length}. If a newer stickpin wrote it, install that one again and put the file back`;
@@ -97,7 +103,15 @@ function damageOf(path: string, revive: BundleReviver): string | undefined {
   }
 }
 
-/** SQLite file format, "Read and write version numbers": anything but 1 and 2 would make it read-only, or no database. */
+/** The finding of `integrity_check` in one line, without the heading that names the database. */
+function findingOf(verdict: string): string {
+  return oneLine(verdict.replace(/^\*\*\* in database .* \*\*\*$/m, ''));
+}
+
+/**
+ * SQLite file format, "Read and write version numbers": anything but 1 and 2 would make it
+ * read-only, or no database.
+ */
 function hasUsableHeader(path: string): boolean {
   const header = Buffer.alloc(20);
   const file = openSync(path, 'r');
@@ -109,19 +123,10 @@ function hasUsableHeader(path: string): boolean {
   return [header[18], header[19]].every((version) => version === 1 || version === 2);
 }
 
-/** Codes of SQLite that tell of the disk, of rights and of other processes, not of what is in the file. */
-const NOT_DAMAGE = /^SQLITE_(CANTOPEN|IOERR|READONLY|PERM|FULL|BUSY|LOCKED|NOMEM|INTERRUPT|AUTH|PROTOCOL)/;
-const SHORT_READ = /^SQLITE_IOERR_(SHORT_READ|CORRUPTFS)/;
-
-/** Whether an error tells that the content of the database is wrong, and not the disk that it lies on. */
-function isDamage(thrown: unknown): boolean {
-  if (thrown instanceof AppError && thrown.code === 'store/row') return true;
-  const cause = thrown instanceof AppError ? thrown.cause : thrown;
-  if (!(cause instanceof Database.SqliteError)) return false;
-  return SHORT_READ.test(cause.code) || !NOT_DAMAGE.test(cause.code);
-}
-
-/** Copies the database with its log: SQLite writes over what it can't read. Returns the path of the copy. @throws as {@link setAside} */
+/**
+ * Copies the database with its log: SQLite writes over what it can't read. Returns the path of the
+ * copy. @throws as {@link setAside}
+ */
 function copyAside(path: string, now: number): string {
   const aside = damagedName(path, now);
   try {
@@ -132,7 +137,10 @@ function copyAside(path: string, now: number): string {
   }
 }
 
-/** Renames the database with its log. Returns its new path; undefined when nothing was there. @throws AppError `store/aside` (`fatal`) */
+/**
+ * Renames the database with its log. Returns its new path; undefined when nothing was there.
+ * @throws AppError `store/aside` (`fatal`)
+ */
 function setAside(path: string, now: number): string | undefined {
   const aside = damagedName(path, now);
   try {

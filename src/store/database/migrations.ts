@@ -1,6 +1,6 @@
 /**
- * The schema, step by step: entry N takes `user_version` from N to N + 1. Entries are never changed once released. Times are milliseconds since
- * the epoch; payload, contents and signers are JSON.
+ * The schema, step by step: entry N takes `user_version` from N to N + 1. Entries are never changed
+ * once released. Times are milliseconds since the epoch; payload, contents and signers are JSON.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE bundle (
@@ -73,7 +73,8 @@ export const MIGRATIONS: readonly string[] = [
      id INTEGER PRIMARY KEY CHECK (id = 1),
      document TEXT NOT NULL
    ) STRICT;`,
-  // JSON: rules that were overridden with the request for the activation. NULL: it was asked for before they held one.
+  // JSON: rules that were overridden with the request for the activation. NULL: it was asked for
+  // before they held one.
   `ALTER TABLE bundle ADD COLUMN activation_overrides TEXT;`,
   // Tells this database from one that was made in its place.
   `CREATE TABLE origin (id TEXT NOT NULL) STRICT;

@@ -4,18 +4,20 @@ import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { probeDisk } from '../../platform/files/disk-fault.ts';
 import type { Log } from '../../platform/log.ts';
-import type { FloorRecordStore, RevocationStore, StateStore } from '../../ports/state.ts';
+import { messageIds } from '../../platform/message-ids.ts';
 import { openDatabase } from './database.ts';
 import { openOrRenew } from './lost-state.ts';
-import { type BundleReviver, createStateStore, type StateStoreOptions } from './state-store.ts';
-
-/** All that is recorded. */
-type Store = StateStore & RevocationStore & FloorRecordStore;
+import type { RecordingOptions } from './recording.ts';
+import { createStateStore, type Store } from './state-store.ts';
+import type { BundleReviver } from './tables/load-bundles.ts';
 
 /** The state, as long as it is not closed. */
 export interface OpenState {
   readonly store: Store;
-  /** What became of a database that could not be used, as a sentence; undefined when the one that was there is in use. */
+  /**
+   * What became of a database that could not be used, as a sentence; undefined when the one that
+   * was there is in use.
+   */
   readonly loss?: string | undefined;
   close(): void;
 }
@@ -33,9 +35,10 @@ export interface OpenStateOptions {
 }
 
 /**
- * Opens the state. A database that is damaged is renamed and begun anew, see {@link openOrRenew}. Where its filesystem is full or read-only, what was recorded
- * is read from a copy, and every change throws `store/no-space` or `store/read-only`, until the database itself can be opened: the daemon then goes on with
- * that one, without a restart.
+ * Opens the state. A database that is damaged is renamed and begun anew, see {@link openOrRenew}.
+ * Where its filesystem is full or read-only, what was recorded is read from a copy, and every
+ * change throws `store/no-space` or `store/read-only`, until the database itself can be opened: the
+ * daemon then goes on with that one, without a restart.
  *
  * @throws AppError as `openDatabase` and `createStateStore` for anything else
  */
@@ -52,12 +55,13 @@ export function openState(options: OpenStateOptions): OpenState {
   }
 }
 
-function openReal({ path, revive, now }: OpenStateOptions): OpenState {
-  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(path, revive));
+function openReal({ path, revive, now, log }: OpenStateOptions): OpenState {
+  const onDamage = (error: AppError) => log.error({ err: error, messageId: messageIds.stateLost }, error.message);
+  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(path, revive, { onDamage }));
   return { ...opened, loss };
 }
 
-function openWith(path: string, revive: BundleReviver, options: StateStoreOptions = {}): OpenState {
+function openWith(path: string, revive: BundleReviver, options: RecordingOptions = {}): OpenState {
   const database = openDatabase(path);
   try {
     return { store: createStateStore(database, revive, options), close: () => void database.close() };
@@ -101,7 +105,10 @@ function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
   return { store: delegate(standby, current), loss, close: () => (real === undefined ? dropCopy() : real.close()) };
 }
 
-/** The database with its write-ahead log, copied as it is: SQLite puts them together. Returns where the copy is. */
+/**
+ * The database with its write-ahead log, copied as it is: SQLite puts them together. Returns where
+ * the copy is.
+ */
 function copyTo(path: string, directory: string): string {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true, mode: 0o700 });

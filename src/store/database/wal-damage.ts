@@ -6,11 +6,13 @@ const FRAME_HEADER = 24;
 const MAGIC = 0x377f0682;
 
 /**
- * What is wrong with a write-ahead log, as a phrase; undefined when SQLite will read all that was written. SQLite takes a frame with a wrong checksum for the
- * end of the log and says nothing: all that was committed from there on is lost.
+ * What is wrong with a write-ahead log, as a phrase; undefined when SQLite will read all that was
+ * written. SQLite takes a frame with a wrong checksum for the end of the log and says nothing: all
+ * that was committed from there on is lost.
  *
- * A frame belongs to this log when it carries the salts of the header; those of an earlier log stand behind the end and mean nothing. The last commit before
- * a power cut may look damaged too, which nobody leaned on then.
+ * A frame belongs to this log when it carries the salts of the header; those of an earlier log
+ * stand behind the end and mean nothing. The last commit before a power cut may look damaged too,
+ * which nobody leaned on then.
  */
 export function walDamage(path: string): string | undefined {
   const log = read(path);

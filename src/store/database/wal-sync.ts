@@ -8,7 +8,8 @@ export interface WalSync {
   /** Something was committed: it is on its way to the disk from now on. */
   committed(): void;
   /**
-   * Resolves when all that was committed is on the disk, also what an earlier process had committed. What has failed is tried once more for whoever asks.
+   * Resolves when all that was committed is on the disk, also what an earlier process had
+   * committed. What has failed is tried once more for whoever asks.
    *
    * @throws what `sync` throws
    */
@@ -16,9 +17,10 @@ export interface WalSync {
 }
 
 /**
- * For a database that is open with `synchronous=NORMAL`: its commits are in the write-ahead log, in order and with checksums, and what was synchronised of
- * that outlives a power cut. SQLite itself would synchronise at each commit, and all transfers of the registry would wait for a busy disk. It still does
- * so at a checkpoint, once in several hundred commits.
+ * For a database that is open with `synchronous=NORMAL`: its commits are in the write-ahead log, in
+ * order and with checksums, and what was synchronised of that outlives a power cut. SQLite itself
+ * would synchronise at each commit, and all transfers of the registry would wait for a busy disk.
+ * It still does so at a checkpoint, once in several hundred commits.
  *
  * @param sync has the log written to the disk, as {@link syncLog} does
  */
@@ -45,9 +47,11 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
 }
 
 /**
- * Synchronises the write-ahead log of a database. No lock of SQLite lies on it: those that a process has on a file go when it closes any handle of it.
+ * Synchronises the write-ahead log of a database. No lock of SQLite lies on it: those that a
+ * process has on a file go when it closes any handle of it.
  *
- * @throws system errors as they are; after EIO the kernel may take what it could not write for written
+ * @throws system errors as they are; after EIO the kernel may take what it could not write for
+ * written
  */
 export async function syncLog(database: Database): Promise<void> {
   // Closing has taken the log over into the database.

@@ -16,7 +16,8 @@ import { parseContents, parsePayload } from '../../../src/bundle/format/schema.t
 import type { EventRow } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
-import { type BundleReviver, createStateStore } from '../../../src/store/database/state-store.ts';
+import { createStateStore } from '../../../src/store/database/state-store.ts';
+import type { BundleReviver } from '../../../src/store/database/tables/load-bundles.ts';
 import { digestOf, NOON, verified } from '../../support/daemon/scenario.ts';
 
 const revive: BundleReviver = ({ payload, contents }) => ({

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
-import type { BundleId } from '../../domain/model/digest.ts';
-import type { Verdict } from '../../domain/trust/approval.ts';
-import type { KeyRotation } from '../../domain/trust/key-rotation.ts';
+import type { BundleId } from '../../../domain/model/digest.ts';
+import type { Verdict } from '../../../domain/trust/approval.ts';
+import type { KeyRotation } from '../../../domain/trust/key-rotation.ts';
 
 /** What was stored about trust. */
 export interface TrustState {
@@ -9,10 +9,15 @@ export interface TrustState {
   readonly rotation: KeyRotation;
 }
 
-/** The tables about trust. Its writers are to be called within a transaction, which they don't open. */
+/**
+ * The tables about trust. Its writers are to be called within a transaction, which they don't open.
+ */
 export interface TrustRows {
   load(): TrustState;
-  /** Keys and revocations that are known already stay as they are: a revocation is never undone by what comes later. */
+  /**
+   * Keys and revocations that are known already stay as they are: a revocation is never undone by
+   * what comes later.
+   */
   addRotation(rotation: KeyRotation, at: number): void;
   setVerdict(verdict: Verdict): void;
   /** The text of the record of revocations; undefined when none was stored. */
@@ -26,7 +31,10 @@ interface KeyRow {
   readonly bundle_id: string;
 }
 
-/** Prepares the statements over the tables `verdict`, `rotated_key`, `revoked_key` and `revocation_record`. */
+/**
+ * Prepares the statements over the tables `verdict`, `rotated_key`, `revoked_key` and
+ * `revocation_record`.
+ */
 export function createTrustRows(database: Database): TrustRows {
   const insertKey = database.prepare(
     'INSERT INTO rotated_key (key_id, pem, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id) DO NOTHING',

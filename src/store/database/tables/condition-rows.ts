@@ -1,11 +1,13 @@
 import type { Database } from 'better-sqlite3';
-import type { ConditionMarks, ConditionStatus, ConditionType } from '../../domain/model/condition.ts';
-import type { BundleId } from '../../domain/model/digest.ts';
+import type { ConditionMarks, ConditionStatus, ConditionType } from '../../../domain/model/condition.ts';
+import type { BundleId } from '../../../domain/model/digest.ts';
 
 /** The marks of all bundles that have any. */
 export type StoredMarks = ReadonlyMap<BundleId, ConditionMarks>;
 
-/** The table of conditions. Its writer is to be called within a transaction, which it does not open. */
+/**
+ * The table of conditions. Its writer is to be called within a transaction, which it does not open.
+ */
 export interface ConditionRows {
   load(): StoredMarks;
   /** Writes the marks of these bundles that are not the same in `before`. */

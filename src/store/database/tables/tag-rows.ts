@@ -1,7 +1,10 @@
 import type { Database } from 'better-sqlite3';
-import type { TagGiven } from '../../domain/state/memory.ts';
+import type { TagGiven } from '../../../domain/state/memory.ts';
 
-/** The table of tags that were given again. Its writer is to be called within a transaction, which it does not open. */
+/**
+ * The table of tags that were given again. Its writer is to be called within a transaction, which
+ * it does not open.
+ */
 export interface TagRows {
   /** Oldest first. */
   load(): readonly TagGiven[];

@@ -1,0 +1,147 @@
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { NO_ROTATION } from '../../domain/trust/key-rotation.ts';
+import type {
+  ActivationStore,
+  AdoptionStore,
+  MilestoneStore,
+  PreloadStore,
+  RetirementStore,
+} from '../../ports/state.ts';
+import { append, type Recording, write, writeThrough } from './recording.ts';
+import type { BundleRows } from './tables/bundle-rows.ts';
+import type { CancellationRows } from './tables/cancellation-rows.ts';
+import type { PulledImageRows } from './tables/pulled-image-rows.ts';
+import type { TrustRows, TrustState } from './tables/trust-rows.ts';
+
+/** What is kept in memory of bundles beside the database, so that a round costs no query. */
+export interface BundleMemory {
+  /** In the order of adoption. */
+  bundles: readonly StoredBundle[];
+  pulledByUs: ReadonlySet<string>;
+  trust: TrustState;
+}
+
+/** What the stores of this file work on. A change is in `memory` once it is committed. */
+export interface BundleParts {
+  readonly recording: Recording;
+  readonly memory: BundleMemory;
+  readonly bundleRows: BundleRows;
+  readonly trustRows: TrustRows;
+}
+
+/** Records which bundles are known, and who signed them. */
+export function createAdoptionStore({ recording, memory, bundleRows, trustRows }: BundleParts): AdoptionStore {
+  return {
+    adopt: (bundle, event, rotation = NO_ROTATION, isClaim = false) => {
+      if (memory.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
+      memory.trust = writeThrough(recording, () => {
+        bundleRows.insert(bundle, event.at, isClaim ? event.at : null);
+        trustRows.addRotation(rotation, event.at);
+        append(recording, event);
+        return trustRows.load();
+      });
+      const claimed = isClaim && { claimedAt: event.at };
+      memory.bundles = [...memory.bundles, { ...bundle, adoptedAt: event.at, ...claimed }];
+    },
+    setSigners: (bundleId, signers, event) => {
+      writeThrough(recording, () => {
+        bundleRows.setSigners(bundleId, signers);
+        append(recording, event);
+      });
+      const { signedBy, signerKeyIds } = signers;
+      change(memory, bundleId, { signedBy, signerKeyIds });
+    },
+  };
+}
+
+/** Records what is to be activated. */
+export function createActivationStore({ recording, memory, bundleRows }: BundleParts): ActivationStore {
+  return {
+    requestActivation: (bundleId, overrides, event) => {
+      write(recording, () => {
+        bundleRows.setRequest(bundleId, event.at, overrides);
+        append(recording, event);
+      });
+      change(memory, bundleId, { activationRequestedAt: event.at, activationOverrides: overrides });
+    },
+    rollBack: (bundleId, event, next) => {
+      writeThrough(recording, () => {
+        bundleRows.setRolledBack(bundleId, event.at, event.message);
+        append(recording, event);
+        bundleRows.setMark(next.bundleId, 'activationRequestedAt', next.event.at);
+        append(recording, next.event);
+      });
+      change(memory, bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
+      change(memory, next.bundleId, { activationRequestedAt: next.event.at });
+    },
+  };
+}
+
+/** Records how far bundles have come. */
+export function createMilestoneStore({ recording, memory, bundleRows }: BundleParts): MilestoneStore {
+  return {
+    mark: (bundleId, what, event) => {
+      writeThrough(recording, () => {
+        bundleRows.setMark(bundleId, what, event.at);
+        append(recording, event);
+      });
+      change(memory, bundleId, { [what]: event.at });
+    },
+    setSoak: (bundleId, soak) => {
+      write(recording, () => bundleRows.setSoak(bundleId, soak));
+      change(memory, bundleId, { soak });
+    },
+  };
+}
+
+/** Retires bundles. */
+export function createRetirementStore({ recording, memory, bundleRows }: BundleParts): RetirementStore {
+  return {
+    retire: (bundleId, removeImages, event) => {
+      writeThrough(recording, () => {
+        bundleRows.setRetired(bundleId, event.at, removeImages);
+        append(recording, event);
+      });
+      change(memory, bundleId, { retiredAt: event.at, removeImages });
+    },
+  };
+}
+
+/** Records what happens while images are brought. */
+export function createPreloadStore(
+  { recording, memory, bundleRows }: BundleParts,
+  cancellations: CancellationRows,
+  pulledImages: PulledImageRows,
+): PreloadStore {
+  return {
+    setPulledByUs: (reference, isPulledByUs) => {
+      if (memory.pulledByUs.has(reference) === isPulledByUs) return;
+      write(recording, () => pulledImages.set(reference, isPulledByUs));
+      const others = [...memory.pulledByUs].filter((other) => other !== reference);
+      memory.pulledByUs = new Set(isPulledByUs ? [...others, reference] : others);
+    },
+    setBadBlobs: (bundleId, badBlobs) => {
+      write(recording, () => bundleRows.setBadBlobs(bundleId, badBlobs));
+      change(memory, bundleId, { badBlobs });
+    },
+    cancel: (bundleIds, media, event) => {
+      write(recording, () => {
+        for (const bundleId of bundleIds) {
+          if (media === undefined) cancellations.remove(bundleId);
+          else cancellations.set(bundleId, event.at, media);
+        }
+        append(recording, event);
+      });
+      memory.bundles = memory.bundles.map((bundle) => {
+        if (!bundleIds.includes(bundle.bundleId)) return bundle;
+        const { cancelled: _, ...others } = bundle;
+        return media === undefined ? others : { ...others, cancelled: { at: event.at, media } };
+      });
+    },
+  };
+}
+
+function change(memory: BundleMemory, bundleId: BundleId, fields: Partial<StoredBundle>): void {
+  memory.bundles = memory.bundles.map((bundle) => (bundle.bundleId === bundleId ? { ...bundle, ...fields } : bundle));
+}

@@ -1,0 +1,78 @@
+import type { Database, Statement } from 'better-sqlite3';
+import type { Signers } from '../../../domain/adoption/signers.ts';
+import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
+import type { BundleId } from '../../../domain/model/digest.ts';
+import type { RuleCode } from '../../../domain/model/rule-code.ts';
+import type { BadBlob } from '../../../domain/state/bad-blob.ts';
+import type { Soak } from '../../../domain/state/soak-record.ts';
+import type { BundleMark } from '../../../ports/state.ts';
+
+/**
+ * The writers of the table of bundles; `loadBundles` reads it. They are to be called within a
+ * transaction, which they do not open. Times are milliseconds since the epoch.
+ */
+export interface BundleRows {
+  /** One that is there stays as it is. `claimedAt`: null when its pins were not here before. */
+  insert(bundle: VerifiedBundle, adoptedAt: number, claimedAt: number | null): void;
+  setSigners(bundleId: BundleId, signers: Signers): void;
+  setRequest(bundleId: BundleId, at: number, overrides: readonly RuleCode[]): void;
+  setMark(bundleId: BundleId, what: BundleMark, at: number): void;
+  setSoak(bundleId: BundleId, soak: Soak): void;
+  setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
+  setRetired(bundleId: BundleId, at: number, removeImages: boolean): void;
+  setRolledBack(bundleId: BundleId, at: number, reason: string): void;
+}
+
+/** Prepares the statements that write the table `bundle`. */
+export function createBundleRows(database: Database): BundleRows {
+  const insert = database.prepare(
+    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, adopted_at, claimed_at)
+     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @adoptedAt, @claimedAt)
+     ON CONFLICT (bundle_id) DO NOTHING`,
+  );
+  const signers = prepareUpdate(database, 'signed_by', 'signer_key_ids');
+  const request = prepareUpdate(database, 'activation_requested_at', 'activation_overrides');
+  const marks: Readonly<Record<BundleMark, Statement>> = {
+    readyAt: prepareUpdate(database, 'ready_at'),
+    activationRequestedAt: prepareUpdate(database, 'activation_requested_at'),
+    activatedAt: prepareUpdate(database, 'activated_at'),
+    activeAt: prepareUpdate(database, 'active_at'),
+    provenAt: prepareUpdate(database, 'proven_at'),
+  };
+  const soaks = prepareUpdate(database, 'soak');
+  const bad = prepareUpdate(database, 'bad_blobs');
+  const retired = prepareUpdate(database, 'retired_at', 'remove_images');
+  const rolledBack = prepareUpdate(database, 'rolled_back_at', 'rolled_back_reason');
+  return {
+    insert: (bundle, adoptedAt, claimedAt) => void insert.run({ ...columnsOf(bundle), adoptedAt, claimedAt }),
+    setSigners: (bundleId, { signedBy, signerKeyIds }) =>
+      void signers.run(JSON.stringify(signedBy), JSON.stringify(signerKeyIds), bundleId),
+    setRequest: (bundleId, at, overrides) => void request.run(at, JSON.stringify(overrides), bundleId),
+    setMark: (bundleId, what, at) => void marks[what].run(at, bundleId),
+    setSoak: (bundleId, soak) => void soaks.run(JSON.stringify(soak), bundleId),
+    setBadBlobs: (bundleId, badBlobs) =>
+      void bad.run(badBlobs.length === 0 ? null : JSON.stringify(badBlobs), bundleId),
+    setRetired: (bundleId, at, removeImages) => void retired.run(at, Number(removeImages), bundleId),
+    setRolledBack: (bundleId, at, reason) => void rolledBack.run(at, reason, bundleId),
+  };
+}
+
+/** Takes the values in the order of `columns`, then the bundle. */
+function prepareUpdate(database: Database, ...columns: readonly string[]): Statement {
+  const values = columns.map((column) => `${column} = ?`).join(', ');
+  return database.prepare(`UPDATE bundle SET ${values} WHERE bundle_id = ?`);
+}
+
+function columnsOf(bundle: VerifiedBundle): Record<string, string | number | null> {
+  const { name, version, sequence } = bundle.payload;
+  return {
+    bundleId: bundle.bundleId,
+    name,
+    version,
+    sequence,
+    payload: JSON.stringify(bundle.payload),
+    contents: JSON.stringify(bundle.contents),
+    signedBy: JSON.stringify(bundle.signedBy),
+    signerKeyIds: bundle.signerKeyIds === undefined ? null : JSON.stringify(bundle.signerKeyIds),
+  };
+}

@@ -1,0 +1,61 @@
+import type { Database } from 'better-sqlite3';
+import type { BundleId } from '../../../domain/model/digest.ts';
+import type { EventRow } from '../../../ports/state.ts';
+
+/**
+ * The table of the history. Its writer is to be called within a transaction, which it does not
+ * open.
+ */
+export interface EventRows {
+  /** Number of the newest event; 0 when there is none. */
+  newest(): number;
+  /** Adds an event, drops the oldest ones, and returns the number of the new one. */
+  append(event: EventRow): number;
+  /** As `EventLog.events`. */
+  list(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
+}
+
+interface HistoryRow {
+  readonly at: number;
+  readonly kind: string;
+  readonly bundle_id: string | null;
+  readonly medium: string | null;
+  readonly message: string;
+}
+
+/** Prepares the statements over the table `event`, of which the newest `keptEvents` rows stay. */
+export function createEventRows(database: Database, keptEvents: number): EventRows {
+  const insert = database.prepare(
+    'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
+  );
+  const prune = database.prepare('DELETE FROM event WHERE event_id <= ?');
+  const newest = database.prepare<[], number | null>('SELECT max(event_id) FROM event').pluck();
+  const select = database.prepare<[string | null, string | null, number], HistoryRow>(
+    `SELECT at, kind, bundle_id, medium, message FROM event
+     WHERE ? IS NULL OR bundle_id = ? ORDER BY event_id DESC LIMIT ?`,
+  );
+  return {
+    newest: () => newest.get() ?? 0,
+    append: (event) => {
+      const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
+      const eventId = Number(insert.run(row).lastInsertRowid);
+      prune.run(eventId - keptEvents);
+      return eventId;
+    },
+    list: (bundleId, limit) =>
+      select
+        .all(bundleId ?? null, bundleId ?? null, limit)
+        .reverse()
+        .map(eventOf),
+  };
+}
+
+function eventOf(row: HistoryRow): EventRow {
+  return {
+    at: row.at,
+    kind: row.kind,
+    message: row.message,
+    ...(row.bundle_id !== null && { bundleId: row.bundle_id as BundleId }),
+    ...(row.medium !== null && { medium: row.medium }),
+  };
+}
