@@ -1,6 +1,9 @@
 import type { Reason } from '../model/medium.ts';
 
-/** Whether the runtime's storage, or our own files, can't be written since a filesystem is full or read-only. */
+/**
+ * Whether the runtime's storage, or our own files, can't be written since a filesystem is full or
+ * read-only.
+ */
 export function isAnyDiskTrouble(reason: Pick<Reason, 'code'>): boolean {
   return isDiskTrouble(reason) || isStorageTrouble(reason);
 }
@@ -10,7 +13,23 @@ export function isStorageTrouble({ code }: Pick<Reason, 'code'>): boolean {
   return code === 'runtime/no-space' || code === 'runtime/read-only';
 }
 
-/** Whether stickpin's own files can't be written since their filesystem is full or read-only: a person has to act, and all goes on by itself then. */
+/**
+ * Whether stickpin's own files can't be written since their filesystem is full or read-only: a
+ * person has to act, and all goes on by itself then.
+ */
 export function isDiskTrouble({ code }: Pick<Reason, 'code'>): boolean {
   return code === 'store/no-space' || code === 'store/read-only';
+}
+
+/**
+ * Whether nothing can be recorded: {@link isDiskTrouble}, or the state database is damaged, which
+ * lasts until a restart.
+ */
+export function isRecordingTrouble(reason: Pick<Reason, 'code'>): boolean {
+  return isDiskTrouble(reason) || isStateDamage(reason);
+}
+
+/** Whether the state database was found damaged while stickpin runs. */
+export function isStateDamage({ code }: Pick<Reason, 'code'>): boolean {
+  return code === 'store/damaged';
 }

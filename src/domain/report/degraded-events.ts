@@ -9,6 +9,7 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/read-only',
   'store/no-space',
   'store/read-only',
+  'store/damaged',
   'runtime/config',
   'media/blob-damaged',
   'bundle/blob-missing',

@@ -6,7 +6,7 @@ import type { Advisory, VerifiedBundle } from '../model/bundle.ts';
 import type { Condition } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
-import { isDiskTrouble } from '../preload/disk-trouble.ts';
+import { isRecordingTrouble } from '../preload/disk-trouble.ts';
 import { sourcesOf } from '../preload/supply.ts';
 import { currentIds } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
@@ -274,7 +274,7 @@ function isPulling({ phase, pullableImages }: BundleAssessment): boolean {
 
 /** Bundles that are trusted and can't be taken up while nothing can be recorded, with the labels of all media that carry them. */
 function detectedReports({ adoptions }: Assessment, { media }: Observed, { obstacle }: Memory): BundleReport[] {
-  if (obstacle === undefined || !isDiskTrouble(obstacle)) return [];
+  if (obstacle === undefined || !isRecordingTrouble(obstacle)) return [];
   const isOn = ({ state }: Medium, { bundleId }: VerifiedBundle) =>
     state.kind === 'read' && state.bundles.some((one) => one.kind === 'verified' && one.bundle.bundleId === bundleId);
   return adoptions.map(({ found: { bundle } }) => ({

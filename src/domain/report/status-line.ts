@@ -8,7 +8,7 @@ import { bundleInWork } from '../decide/activation.ts';
 import { holdReason } from '../gates/unenforced-rules.ts';
 import { bundleTitle, trustedBy } from '../model/bundle.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
-import { isDiskTrouble } from '../preload/disk-trouble.ts';
+import { isRecordingTrouble, isStateDamage } from '../preload/disk-trouble.ts';
 import { sourcesOf } from '../preload/supply.ts';
 import type { LifeAssessment } from '../release/lifecycle.ts';
 import { flawedAmong } from '../state/bad-blob.ts';
@@ -162,11 +162,12 @@ function blockedLine({ observed, memory, assessment }: Snapshot): string | undef
   const tooOld = unsupportedReason(runtime);
   if (tooOld !== undefined) return `${tooOld.message}${waits}`;
   if (obstacle === undefined) return undefined;
-  if (!isDiskTrouble(obstacle)) return `${sentence(obstacle.message)} It is tried again by itself.`;
+  if (!isRecordingTrouble(obstacle)) return `${sentence(obstacle.message)} It is tried again by itself.`;
   const [awaited] = adoptions;
   const what =
     awaited === undefined ? '' : ` ${bundleTitle(awaited.found.bundle.payload)} on ${awaited.label} waits for it.`;
-  return `${sentence(obstacle.message)}${what} stickpin goes on by itself.`;
+  const next = isStateDamage(obstacle) ? '' : ' stickpin goes on by itself.';
+  return `${sentence(obstacle.message)}${what}${next}`;
 }
 
 /** About the medium that was plugged in last and has something to tell. */

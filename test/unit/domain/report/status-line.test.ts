@@ -327,6 +327,11 @@ describe('statusLine: the wording of the design', () => {
       },
       reads: '/var/lib/stickpin is read-only. Remount it. ocp 4.13.7 on sdb1 waits for it. stickpin goes on by itself.',
     },
+    {
+      when: 'a bundle waits for a restart, since the state database is damaged',
+      over: { media: [stick], obstacle: { code: 'store/damaged', message: 'state.db is damaged. Restart stickpin' } },
+      reads: 'state.db is damaged. Restart stickpin. ocp 4.13.7 on sdb1 waits for it.',
+    },
   ])('$when', ({ over, bundles, progress, reads }) => {
     expect(line(over, bundles, progress)).toBe(reads);
     expect(reads.length).toBeLessThanOrEqual(300);

@@ -1,0 +1,76 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { renderList, renderStatus } from '../../../../src/cli/output/render-status.ts';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type DamagedPart, damageDatabase } from '../../../support/damage-database.ts';
+
+const DAMAGED = /state\.db is damaged .*all pins stay\. Run 'systemctl restart stickpin'/;
+const TRIED_AGAIN = /tried again|goes on by itself/;
+
+describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are damaged under the daemon', (part) => {
+  let factory: string;
+  let harness: DaemonHarness;
+  let bundle: SampleBundle;
+
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    harness = await createDaemonHarness();
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    harness.unplug();
+    await harness.until(({ media }) => media.every(({ bundles }) => bundles === 0));
+    await harness.daemon().engine.settled();
+    damageDatabase(statePath('state.db'), part);
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    rmSync(factory, { recursive: true, force: true });
+  });
+  const statePath = (name: string) => join(harness.settings.paths.state_dir, name);
+  const pinned = async () => (await harness.images()).filter((image) => image.pinned).length;
+
+  it('is told by a command, by STATUS, by status and by the journal; what is known stays in force', async () => {
+    expect(() => harness.daemon().engine.verdicts.reject(bundle.bundleId)).toThrow(
+      expect.objectContaining({ code: 'store/damaged', message: expect.stringMatching(DAMAGED) }),
+    );
+    harness.daemon().engine.kick();
+    const report = await harness.until(({ status }) => DAMAGED.test(status));
+    expect(report.status).toContain(statePath('state.db'));
+    expect(report.status).not.toMatch(TRIED_AGAIN);
+    expect(report.bundles.map(({ phase }) => phase)).toEqual(['activated']);
+    expect(renderStatus(report)).toMatch(DAMAGED);
+    expect(await pinned()).toBe(2);
+    expect(harness.log.lines.filter(({ level, message }) => level === 'error' && DAMAGED.test(message))).toHaveLength(
+      1,
+    );
+  });
+
+  it('has a new bundle wait, which list shows with the reason', async () => {
+    const later = await makeSampleBundle({ dir: factory, version: '4.13.8', sequence: 9, keys: [harness.key] });
+    harness.plug(later.path);
+    const report = await harness.until(({ status }) => DAMAGED.test(status));
+    expect(report.status).toMatch(/ocp 4\.13\.8 on \S+ waits for it\.$/);
+    const listed = await harness.until(({ bundles }) => bundles.some(({ phase }) => phase === 'detected'));
+    expect(renderList(listed)).toMatch(/ocp@4\.13\.8 +detected/);
+    expect(renderList(listed)).toMatch(DAMAGED);
+    expect(await pinned()).toBe(2);
+  });
+
+  it('is renamed by the next start, and its release claims its pins when its stick is seen again', async () => {
+    await harness.stop();
+    await harness.start();
+    const lost = await harness.until(({ unclaimed }) => unclaimed.length > 0);
+    expect(lost.unclaimed[0]).toMatchObject({ bundleId: bundle.bundleId, name: 'ocp', version: '4.13.7' });
+    expect(readdirSync(statePath('')).filter((name) => /^state\.db\.damaged-\w+$/.test(name))).toHaveLength(1);
+    expect(await pinned()).toBe(2);
+    harness.plugAgain();
+    const mended = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
+    expect(mended.unclaimed).toEqual([]);
+    expect(mended.status).not.toMatch(DAMAGED);
+  });
+});

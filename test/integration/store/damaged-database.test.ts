@@ -1,0 +1,101 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseContents, parsePayload } from '../../../src/bundle/format/schema.ts';
+import { messageIds } from '../../../src/platform/message-ids.ts';
+import { type OpenState, openState } from '../../../src/store/database/open-state.ts';
+import { NOON, verified } from '../../support/daemon/scenario.ts';
+import { type DamagedPart, damageDatabase } from '../../support/damage-database.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+
+const bundle = verified();
+const event = (kind: string) => ({ at: NOON, kind, message: kind });
+
+let folder: string;
+let path: string;
+let opened: OpenState[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-store-'));
+  path = join(folder, 'state.db');
+  opened = [];
+});
+afterEach(() => {
+  for (const state of opened) state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function open() {
+  const log = createRecordingLog();
+  const state = openState({
+    path,
+    standbyDirectory: join(folder, 'standby'),
+    revive: ({ payload, contents }) => ({
+      payload: parsePayload(Buffer.from(payload)),
+      contents: parseContents(Buffer.from(contents)),
+    }),
+    log,
+    now: NOON,
+  });
+  opened.push(state);
+  return { ...state, log };
+}
+
+describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are damaged while it is in use', (part) => {
+  const damaged = () => ({
+    code: 'store/damaged',
+    disposition: 'wait',
+    message: expect.stringMatching(/state\.db is damaged .*all pins stay.*'systemctl restart stickpin'/),
+  });
+
+  it('refuses each change as damaged, and says so in trouble() and in the log, once', () => {
+    const { store, log } = open();
+    store.adopt(bundle, event('bundleVerified'));
+    expect(store.trouble()).toBeUndefined();
+    damageDatabase(path, part);
+    for (let count = 0; count < 2; count += 1) {
+      expect(() => store.append(event('later'))).toThrow(expect.objectContaining(damaged()));
+    }
+    expect(() => store.mark(bundle.bundleId, 'readyAt', event('bundleReady'))).toThrow(
+      expect.objectContaining(damaged()),
+    );
+    const { code, message } = damaged();
+    expect(store.trouble()).toEqual({ code, message });
+    expect(store.trouble()?.message).toContain(path);
+    const told = log.lines.filter(({ fields }) => fields.messageId === messageIds.stateLost);
+    expect(told).toEqual([{ level: 'error', message, fields: expect.anything() }]);
+  });
+
+  it('keeps what is in memory in force', async () => {
+    const { store } = open();
+    store.adopt(bundle, event('bundleVerified'));
+    damageDatabase(path, part);
+    expect(() => store.mark(bundle.bundleId, 'readyAt', event('bundleReady'))).toThrow();
+    expect(store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
+    await store.settled();
+  });
+
+  it('says so as well when the history is read', () => {
+    const { store } = open();
+    store.append(event('first'));
+    damageDatabase(path, part);
+    expect(() => store.events(undefined, 10)).toThrow(expect.objectContaining(damaged()));
+    expect(store.trouble()?.code).toBe('store/damaged');
+  });
+
+  it('is kept under another name by the next start, which begins a new one', () => {
+    const before = open();
+    before.store.adopt(bundle, event('bundleVerified'));
+    damageDatabase(path, part);
+    expect(() => before.store.append(event('later'))).toThrow(expect.objectContaining(damaged()));
+    before.close();
+    opened = [];
+    const after = open();
+    expect(after.loss).toMatch(/state\.db could not be used: .*all pins stay/);
+    expect(readdirSync(folder).filter((name) => /^state\.db\.damaged-\w+$/.test(name))).toHaveLength(1);
+    after.store.adopt(bundle, event('bundleVerified'));
+    expect(after.store.trouble()).toBeUndefined();
+    expect(after.store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
+  });
+});
