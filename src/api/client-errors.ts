@@ -1,15 +1,16 @@
 import { BusErrorReply } from '../dbus/message-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import { codeOfErrorName } from './names.ts';
+import { codeOfErrorName } from './error-names.ts';
 
 /** Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them. */
-export type ApiErrorCode = 'api/unreachable' | 'api/denied' | 'api/failed';
+export type ApiErrorCode = 'api/unreachable' | 'api/starting' | 'api/denied' | 'api/failed';
 
 const DBUS_ERROR = 'org.freedesktop.DBus.Error.';
 const JOURNAL = "'journalctl -u stickpin' says what it does";
 
 /** What a command says of a call that failed, in words that need no knowledge of D-Bus. */
 export function asApiError(error: unknown): AppError {
+  if (error instanceof AppError && error.code === 'api/unreadable') return otherVersion(error);
   if (!(error instanceof BusErrorReply)) return busUnreachable(error);
   const code = codeOfErrorName(error.errorName);
   if (code !== undefined) return new AppError({ code, message: error.message, disposition: 'reject', cause: error });
@@ -39,11 +40,8 @@ export function asApiError(error: unknown): AppError {
     case 'UnknownInterface':
     case 'UnknownObject':
     case 'InvalidArgs':
-      return apiError(
-        'api/failed',
-        "The daemon that runs is of another version than this command. Restart it with 'systemctl restart stickpin'",
-        error,
-      );
+    case 'UnknownProperty':
+      return otherVersion(error);
     default:
       return apiError(
         'api/failed',
@@ -68,6 +66,24 @@ export function daemonTimeout(cause: unknown): AppError<ApiErrorCode> {
   return apiError(
     'api/unreachable',
     `The stickpin daemon does not answer. Try again in a moment; if that does not help, restart it with 'systemctl restart stickpin'. ${JOURNAL}`,
+    cause,
+  );
+}
+
+/** The daemon has not seen the node yet. */
+export function daemonStarting(): AppError<ApiErrorCode> {
+  return new AppError({
+    code: 'api/starting',
+    message: 'The daemon is still starting; try again in a moment',
+    disposition: 'retry',
+  });
+}
+
+/** It answers in another way than the contract of this command has it. */
+function otherVersion(cause: unknown): AppError<ApiErrorCode> {
+  return apiError(
+    'api/failed',
+    "The daemon that runs is of another version than this command. Restart it with 'systemctl restart stickpin'",
     cause,
   );
 }

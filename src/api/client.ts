@@ -1,39 +1,29 @@
-import { type BusCall, busCall, connectMessageBus, type MessageBus } from '../dbus/message-bus.ts';
+import { type BusCall, type BusSignal, busCall, connectMessageBus, type MessageBus } from '../dbus/message-bus.ts';
+import type { StatusReport } from '../domain/report/report.ts';
 import { AppError } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
-import { asApiError, busUnreachable, daemonTimeout } from './client-errors.ts';
-import { INTERFACE, OBJECT_PATH, SERVICE } from './names.ts';
+import { OBJECT_MANAGER, PROPERTIES } from './api-bus.ts';
+import type { AnswerOf, ArgsOf, MethodName } from './backend.ts';
+import { busNameOf } from './bus-name.ts';
+import { asApiError, busUnreachable, daemonStarting, daemonTimeout } from './client-errors.ts';
+import { MANAGER, METHODS, type MethodContract, OBJECT_PATH, SERVICE } from './contract.ts';
+import { reportOfObjects } from './objects.ts';
+import { decodeObjects } from './properties.ts';
+import { fieldsOf } from './wire-types.ts';
 
-/** The daemon, as the command line sees it. Every method throws AppError `api/unreachable` (`wait`) when no daemon answers. */
-export interface ApiClient {
-  /** The document of `stickpin status --json`. */
-  status(signal: AbortSignal): Promise<unknown>;
-  /** The document of `stickpin list --json`. */
-  list(signal: AbortSignal): Promise<unknown>;
-  /** `override`: even if rules of the release hold its activation. @throws AppError `engine/activation-held` where they do without it */
-  activate(bundle: string, signal: AbortSignal, options?: { readonly override: boolean }): Promise<void>;
-  /** Asks for the activation of the fallback; resolves to its `name@version`. `stream`: empty for the only one. */
-  rollback(stream: string, signal: AbortSignal): Promise<string>;
-  unpin(
-    bundle: string,
-    options: { readonly removeImages: boolean; readonly force: boolean },
-    signal: AbortSignal,
-  ): Promise<void>;
-  /** Gives up all pins that belong to no known release; resolves to what was done, in a sentence. */
-  unpinUnclaimed(force: boolean, signal: AbortSignal): Promise<string>;
-  cancel(signal: AbortSignal): Promise<void>;
-  /** Lines of the history, oldest first; of all bundles when `bundle` is empty. */
-  history(bundle: string, signal: AbortSignal): Promise<unknown>;
-  /** Approves a bundle. @returns what that does, in a sentence. */
-  approve(bundle: string, signal: AbortSignal): Promise<string>;
-  /** Rejects a bundle. @returns what that does, in a sentence. */
-  reject(bundle: string, signal: AbortSignal): Promise<string>;
-  /** Lifts the stored revocation of a key. @returns what that does, in a sentence. */
-  restoreKey(keyId: string, signal: AbortSignal): Promise<string>;
-  rescan(signal: AbortSignal): Promise<void>;
-  /** Takes the medium at an absolute path; resolves to what it is called. */
-  load(path: string, signal: AbortSignal): Promise<string>;
-  /** Calls `listener` whenever the daemon announces changed properties, until `signal` aborts. Resolves when it listens. */
+/** The methods of the contract, as calls to the daemon. */
+type ClientMethods = {
+  readonly [M in MethodName]: (args: ArgsOf<M>, signal: AbortSignal) => AnswerOf<M>;
+};
+
+/**
+ * The daemon, as the command line sees it. Every method throws AppError `api/unreachable` (`wait`)
+ * when no daemon answers, and the daemon's own AppError where it refuses.
+ */
+export interface ApiClient extends ClientMethods {
+  /** The state, from the properties of all objects. @throws AppError `api/starting` (`retry`) before there is one */
+  report(signal: AbortSignal): Promise<StatusReport>;
+  /** Calls `listener` whenever the daemon announces changes, until `signal` aborts. Resolves when it listens. */
   watch(listener: () => void, signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -42,12 +32,21 @@ export interface ApiClient {
 const ANSWER_MS = 10_000;
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
-const PROPERTIES = 'org.freedesktop.DBus.Properties';
+
+/** How often the state is read again when a bundle came or went between its two answers. */
+const READS = 5;
+
+/** A connection with the daemon behind it. */
+interface Connection {
+  readonly bus: MessageBus;
+  /** How long a question may take, in milliseconds. */
+  readonly answerMs: number;
+}
 
 /**
  * Connects to the system bus, at `DBUS_SYSTEM_BUS_ADDRESS` if that is set.
  *
- * @param answerMs how long a question may take, activation aside; default 10 s.
+ * @param answerMs how long a question may take, long methods aside; default 10 s.
  * @throws AppError `api/unreachable` (`wait`) when there is no bus, or one that does not answer.
  */
 export async function connectApi(
@@ -61,67 +60,94 @@ export async function connectApi(
     signal.throwIfAborted();
     throw busUnreachable(error);
   });
-  const call = (member: string, on: AbortSignal, ...args: readonly (string | boolean)[]) =>
-    callDaemon(
-      bus,
-      {
-        destination: SERVICE,
-        path: OBJECT_PATH,
-        interface: INTERFACE,
-        member,
-        signature: args.map((arg) => (typeof arg === 'string' ? 's' : 'b')).join(''),
-        body: args,
-      },
-      on,
-    );
-  const ask = (member: string, parent: AbortSignal, ...args: readonly string[]) =>
-    withDeadline('The daemon', answerMs, parent, (on) => call(member, on, ...args)).catch((error: unknown) => {
-      parent.throwIfAborted();
-      throw error instanceof AppError && error.code === 'platform/deadline' ? daemonTimeout(error) : error;
-    });
+  const connection = { bus, answerMs };
   return {
-    status: async (on) => parse(await ask('GetStatus', on)),
-    list: async (on) => parse(await ask('ListBundles', on)),
-    activate: async (bundle, on, options) => {
-      await call(options?.override ? 'ActivateOverride' : 'Activate', on, bundle);
-    },
-    rollback: async (stream, on) => String((await call('Rollback', on, stream))[0]),
-    unpin: async (bundle, { removeImages, force }, on) => {
-      await call('Unpin', on, bundle, removeImages, force);
-    },
-    unpinUnclaimed: async (force, on) => String((await call('UnpinUnclaimed', on, force))[0]),
-    cancel: async (on) => {
-      await ask('Cancel', on);
-    },
-    history: async (bundle, on) => parse(await ask('GetHistory', on, bundle)),
-    approve: async (bundle, on) => String((await ask('Approve', on, bundle))[0]),
-    reject: async (bundle, on) => String((await ask('Reject', on, bundle))[0]),
-    restoreKey: async (keyId, on) => String((await ask('RestoreKey', on, keyId))[0]),
-    rescan: async (on) => {
-      await ask('Rescan', on);
-    },
-    load: async (path, on) => String((await call('Load', on, path))[0]),
-    watch: async (listener, until) => {
-      const off = bus.onSignal((received) => {
-        if (received.path === OBJECT_PATH && received.member === 'PropertiesChanged') listener();
-      });
-      until.addEventListener('abort', off, { once: true });
-      const rule = `type='signal',sender='${SERVICE}',path='${OBJECT_PATH}',interface='${PROPERTIES}'`;
-      await callDaemon(bus, busCall('AddMatch', 's', [rule]), until);
-    },
+    ...methodsOn(connection),
+    report: (on) => readReport(connection, on),
+    watch: (listener, until) => watch(bus, listener, until),
     close: () => bus.close(),
   };
 }
 
-function parse([text]: readonly unknown[]): unknown {
-  return JSON.parse(String(text));
+/** Its members are those of {@link METHODS}, each by its own arguments and result. */
+function methodsOn(connection: Connection): ClientMethods {
+  const methods = Object.entries<MethodContract>(METHODS).map(([key, method]) => [
+    key,
+    (args: object, signal: AbortSignal) => callMethod(key, method, args, connection, signal),
+  ]);
+  return Object.fromEntries(methods) as ClientMethods;
 }
 
-async function callDaemon(bus: MessageBus, call: BusCall, signal: AbortSignal): Promise<readonly unknown[]> {
+async function callMethod(
+  key: string,
+  { args, result, isLong = false }: MethodContract,
+  values: object,
+  connection: Connection,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const parameters = fieldsOf(args);
+  const call = ofDaemon(
+    MANAGER,
+    busNameOf(key),
+    parameters.map(([, type]) => type.signature).join(''),
+    parameters.map(([name, type]) => type.encode(Reflect.get(values, name))),
+  );
+  const [returned] = Object.values(result);
+  const [answer] = isLong ? await callBus(connection.bus, call, signal) : await ask(connection, call, signal);
+  return returned === undefined ? undefined : decoded(() => returned.decode(answer));
+}
+
+async function readReport(connection: Connection, signal: AbortSignal): Promise<StatusReport> {
+  for (let reads = 0; reads < READS; reads += 1) {
+    const [[manager], [managed]] = await Promise.all([
+      ask(connection, ofDaemon(PROPERTIES, 'GetAll', 's', [MANAGER]), signal),
+      ask(connection, ofDaemon(OBJECT_MANAGER, 'GetManagedObjects', '', []), signal),
+    ]);
+    const objects = decoded(() => decodeObjects(manager, managed));
+    if (!objects.manager.started) throw daemonStarting();
+    const report = reportOfObjects(objects);
+    if (report !== undefined) return report;
+  }
+  throw daemonTimeout(undefined);
+}
+
+async function watch(bus: MessageBus, listener: () => void, until: AbortSignal): Promise<void> {
+  const isOurs = ({ path, interface: iface }: Omit<BusSignal, 'body'>) =>
+    (path === OBJECT_PATH || path.startsWith(`${OBJECT_PATH}/`)) && (iface === PROPERTIES || iface === OBJECT_MANAGER);
+  const off = bus.onSignal(() => listener(), isOurs);
+  until.addEventListener('abort', off, { once: true });
+  const rule = `type='signal',sender='${SERVICE}',path_namespace='${OBJECT_PATH}'`;
+  await callBus(bus, busCall('AddMatch', 's', [rule]), until);
+}
+
+function ofDaemon(iface: string, member: string, signature: string, body: readonly unknown[]): BusCall {
+  return { destination: SERVICE, path: OBJECT_PATH, interface: iface, member, signature, body };
+}
+
+/** A call that is answered within the time for a question. */
+async function ask({ bus, answerMs }: Connection, call: BusCall, parent: AbortSignal): Promise<readonly unknown[]> {
+  try {
+    return await withDeadline('The daemon', answerMs, parent, (on) => callBus(bus, call, on));
+  } catch (error) {
+    parent.throwIfAborted();
+    throw error instanceof AppError && error.code === 'platform/deadline' ? daemonTimeout(error) : error;
+  }
+}
+
+async function callBus(bus: MessageBus, call: BusCall, signal: AbortSignal): Promise<readonly unknown[]> {
   try {
     return await bus.call(call, signal);
   } catch (error) {
     signal.throwIfAborted();
+    throw asApiError(error);
+  }
+}
+
+/** What the daemon answered, read by the contract. @throws AppError `api/failed` (`reject`) */
+function decoded<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
     throw asApiError(error);
   }
 }

@@ -1,43 +1,95 @@
-import { INTERFACE } from './names.ts';
+import { busNameOf } from './bus-name.ts';
+import { BUNDLES_PATH, METHODS, type MethodContract, OBJECT_PATH, SIGNALS } from './contract.ts';
+import { bundleTable, managerTable, type PropertyTable } from './properties.ts';
+import { type Fields, fieldsOf } from './wire-types.ts';
 
-/** What `busctl introspect io.stickpin1 /io/stickpin1` shows (D-Bus specification, "Introspection Data Format"). */
-export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
+const DOCTYPE = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
-<node>
-  <interface name="${INTERFACE}">
-    <property name="Status" type="s" access="read"/>
-    <property name="Operation" type="s" access="read"/>
-    <property name="Progress" type="(isi)" access="read"/>
-    <property name="LastError" type="s" access="read"/>
-    <property name="Version" type="s" access="read">
-      <annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="const"/>
-    </property>
-    <method name="GetStatus"><arg name="json" type="s" direction="out"/></method>
-    <method name="ListBundles"><arg name="json" type="s" direction="out"/></method>
-    <method name="Activate"><arg name="bundle" type="s" direction="in"/></method>
-    <method name="ActivateOverride"><arg name="bundle" type="s" direction="in"/></method>
-    <method name="Rollback"><arg name="stream" type="s" direction="in"/><arg name="bundle" type="s" direction="out"/></method>
-    <method name="Unpin">
-      <arg name="bundle" type="s" direction="in"/>
-      <arg name="removeImages" type="b" direction="in"/>
-      <arg name="force" type="b" direction="in"/>
+`;
+
+/** What `busctl introspect` shows of the manager (D-Bus specification, "Introspection Data Format"). */
+export function introspectManager(): string {
+  const members = [
+    ...Object.entries<MethodContract>(METHODS).map(([key, method]) => methodXml(busNameOf(key), method)),
+    ...propertiesXml(managerTable),
+    ...Object.entries(SIGNALS).map(([key, { args }]) => signalXml(busNameOf(key), args)),
+  ];
+  const child = BUNDLES_PATH.slice(OBJECT_PATH.length + 1);
+  return document([interfaceXml(managerTable.interface, members), OBJECT_MANAGER, STANDARD], [child]);
+}
+
+/** The same of a bundle. */
+export function introspectBundle(): string {
+  return document([interfaceXml(bundleTable.interface, propertiesXml(bundleTable)), STANDARD], []);
+}
+
+/** A node that has nothing but children: it leads tools that walk the tree from `/`. */
+export function introspectParent(children: readonly string[]): string {
+  return `<node>${children.map(childXml).join('')}</node>`;
+}
+
+function document(interfaces: readonly string[], children: readonly string[]): string {
+  return `${DOCTYPE}<node>\n${interfaces.join('')}${children.map((child) => `  ${childXml(child)}\n`).join('')}</node>\n`;
+}
+
+function childXml(name: string): string {
+  return `<node name="${name}"/>`;
+}
+
+function interfaceXml(name: string, members: readonly string[]): string {
+  return `  <interface name="${name}">\n${members.join('')}  </interface>\n`;
+}
+
+function methodXml(name: string, { args, result, access }: MethodContract): string {
+  // systemd's own annotation for what an ordinary user may not call.
+  const privileged = access === 'root' ? annotationXml('org.freedesktop.systemd1.Privileged', 'true') : [];
+  return element('method', `name="${name}"`, [...argsXml(args, 'in'), ...argsXml(result, 'out'), ...privileged]);
+}
+
+function signalXml(name: string, args: Fields): string {
+  return element('signal', `name="${name}"`, argsXml(args));
+}
+
+function propertiesXml({ fields, announcements }: PropertyTable): readonly string[] {
+  return fields.map(([key, { signature }]) => {
+    const announced = announcements.get(key);
+    const annotation =
+      announced === undefined ? [] : annotationXml('org.freedesktop.DBus.Property.EmitsChangedSignal', announced);
+    return element('property', `name="${busNameOf(key)}" type="${signature}" access="read"`, annotation);
+  });
+}
+
+function argsXml(args: Fields, direction?: 'in' | 'out'): readonly string[] {
+  const suffix = direction === undefined ? '' : ` direction="${direction}"`;
+  return fieldsOf(args).map(([name, { signature }]) => `<arg name="${name}" type="${signature}"${suffix}/>`);
+}
+
+function annotationXml(name: string, value: string): readonly string[] {
+  return [`<annotation name="${name}" value="${value}"/>`];
+}
+
+function element(tag: string, attributes: string, children: readonly string[]): string {
+  if (children.length === 0) return `    <${tag} ${attributes}/>\n`;
+  return `    <${tag} ${attributes}>\n${children.map((child) => `      ${child}\n`).join('')}    </${tag}>\n`;
+}
+
+/** D-Bus specification, "Standard Interfaces". */
+const OBJECT_MANAGER = `  <interface name="org.freedesktop.DBus.ObjectManager">
+    <method name="GetManagedObjects">
+      <arg name="objects" type="a{oa{sa{sv}}}" direction="out"/>
     </method>
-    <method name="UnpinUnclaimed">
-      <arg name="force" type="b" direction="in"/>
-      <arg name="consequence" type="s" direction="out"/>
-    </method>
-    <method name="Cancel"/>
-    <method name="GetHistory"><arg name="bundle" type="s" direction="in"/><arg name="json" type="s" direction="out"/></method>
-    <method name="Approve"><arg name="bundle" type="s" direction="in"/><arg name="consequence" type="s" direction="out"/></method>
-    <method name="Reject"><arg name="bundle" type="s" direction="in"/><arg name="consequence" type="s" direction="out"/></method>
-    <method name="RestoreKey"><arg name="keyId" type="s" direction="in"/><arg name="consequence" type="s" direction="out"/></method>
-    <method name="Rescan"/>
-    <method name="Load">
-      <arg name="path" type="s" direction="in"/>
-      <arg name="medium" type="s" direction="out"/>
-    </method>
+    <signal name="InterfacesAdded">
+      <arg name="object" type="o"/>
+      <arg name="interfaces" type="a{sa{sv}}"/>
+    </signal>
+    <signal name="InterfacesRemoved">
+      <arg name="object" type="o"/>
+      <arg name="interfaces" type="as"/>
+    </signal>
   </interface>
-  <interface name="org.freedesktop.DBus.Properties">
+`;
+
+const STANDARD = `  <interface name="org.freedesktop.DBus.Properties">
     <method name="Get">
       <arg name="interface" type="s" direction="in"/>
       <arg name="name" type="s" direction="in"/>
@@ -59,5 +111,4 @@ export const introspectionXml = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BU
   <interface name="org.freedesktop.DBus.Peer">
     <method name="Ping"/>
   </interface>
-</node>
 `;

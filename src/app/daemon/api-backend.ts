@@ -1,7 +1,6 @@
-import type { ApiBackend, ApiProperties } from '../../api/backend.ts';
+import type { ApiBackend, ApiMethods } from '../../api/backend.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { VERSION } from '../../platform/version.ts';
 import type { Daemon } from './daemon.ts';
 
 /** The D-Bus service's view of the daemon; `published` is to be called with each new report. */
@@ -12,90 +11,72 @@ export interface PublishingBackend extends ApiBackend {
 /** Lines of history that are answered at most. */
 const SHOWN_EVENTS = 1_000;
 
-/** A backend over a daemon that may still be on its way. */
+/** What a back end remembers. */
+interface Published {
+  readonly listeners: Set<(report: StatusReport) => void>;
+  latest: StatusReport | undefined;
+}
+
+/** A back end over a daemon that may not have started yet. */
 export function createApiBackend(daemon: () => Daemon | undefined): PublishingBackend {
-  const listeners = new Set<() => void>();
-  let latest: StatusReport | undefined;
-  const started = (): Daemon => {
-    const running = daemon();
-    if (running !== undefined) return running;
-    throw new AppError({
-      code: 'api/starting',
-      message: 'The daemon is still starting; try again in a moment',
-      disposition: 'retry',
-    });
-  };
-  const report = async (): Promise<StatusReport> => {
-    const current = started().engine.report() ?? latest;
-    if (current !== undefined) return current;
-    throw new AppError({
-      code: 'api/starting',
-      message: 'The daemon has not looked at anything yet; try again in a moment',
-      disposition: 'retry',
-    });
-  };
-  /** Who is told that something was done may pull the plug. */
-  const settled = async <T>(act: (engine: Daemon['engine']) => T | Promise<T>): Promise<T> => {
-    const { engine } = started();
-    const done = await act(engine);
-    await engine.settled();
-    return done;
-  };
+  const published: Published = { listeners: new Set(), latest: undefined };
   return {
-    published: (next) => {
-      latest = next;
-      for (const listener of listeners) listener();
-    },
-    properties: () => propertiesOf(latest),
-    status: report,
-    list: async () => {
-      const { bundles, notices, rejected, unclaimed } = await report();
-      return { bundles, notices, rejected, unclaimed };
-    },
-    cancel: () => settled((engine) => engine.cancel()),
-    activate: (bundle, _signal, options) => settled((engine) => engine.activate(bundle, options)),
-    rollback: (stream) => settled((engine) => engine.rollback(stream === '' ? undefined : stream)),
-    unpin: (bundle, options, signal) => settled((engine) => engine.unpin(bundle, options, signal)),
-    unpinUnclaimed: (force) => settled((engine) => engine.unpinUnclaimed(force)),
-    history: async (bundle) => started().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
-    approve: (bundle) => settled((engine) => engine.verdicts.approve(bundle)),
-    reject: (bundle) => settled((engine) => engine.verdicts.reject(bundle)),
-    restoreKey: async (keyId, uid) => {
-      const { restoreKey, engine } = started();
-      const message = await restoreKey(keyId, uid);
-      await engine.settled();
-      return message;
-    },
-    rescan: async (signal) => {
-      await started().media.rescan(signal);
-      await settled((engine) => engine.resume());
-    },
-    load: (path, signal) => started().media.load(path, signal),
-    onChange: (listener) => {
-      listeners.add(listener);
+    methods: executors(() => started(daemon())),
+    published: (next) => publish(next, published),
+    report: () => daemon()?.engine.report() ?? published.latest,
+    onReport: (listener) => {
+      published.listeners.add(listener);
       return () => {
-        listeners.delete(listener);
+        published.listeners.delete(listener);
       };
     },
   };
 }
 
-function propertiesOf(report: StatusReport | undefined): ApiProperties {
-  if (report === undefined) {
-    const status = 'Starting';
-    const progress = { percentage: 0, message: status, depth: 0 };
-    return { status, operation: 'idle', progress, lastError: '', version: VERSION };
-  }
-  const { doneBytes, totalBytes } = report.progress;
-  const percentage = totalBytes === 0 ? 100 : Math.min(100, Math.floor((100 * doneBytes) / totalBytes));
-  const faulty = report.bundles.filter((bundle) => bundle.reason);
-  const newest = faulty.findLast(({ reason }) => reason?.code !== 'engine/needs-copy') ?? faulty.at(-1);
-  const fault = report.rejected.at(-1)?.reason ?? newest?.reason;
+/** What carries out each method of the API. @throws AppError `api/starting` (`retry`) from each before the daemon is there */
+function executors(running: () => Daemon): ApiMethods {
   return {
-    status: report.status,
-    operation: report.operation,
-    progress: { percentage, message: report.status, depth: 0 },
-    lastError: fault?.message ?? '',
-    version: VERSION,
+    getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
+    activate: async ({ bundle }) => settled(running(), ({ engine }) => engine.activate(bundle)),
+    activateOverride: async ({ bundle }) =>
+      settled(running(), ({ engine }) => engine.activate(bundle, { override: true })),
+    rollback: async ({ stream }) =>
+      settled(running(), ({ engine }) => engine.rollback(stream === '' ? undefined : stream)),
+    unpin: async ({ bundle, ...options }, { signal }) =>
+      settled(running(), ({ engine }) => engine.unpin(bundle, options, signal)),
+    unpinUnclaimed: async ({ force }) => settled(running(), ({ engine }) => engine.unpinUnclaimed(force)),
+    cancel: async () => settled(running(), ({ engine }) => engine.cancel()),
+    approve: async ({ bundle }) => settled(running(), ({ engine }) => engine.verdicts.approve(bundle)),
+    reject: async ({ bundle }) => settled(running(), ({ engine }) => engine.verdicts.reject(bundle)),
+    restoreKey: async ({ keyId }, { callerUid }) => {
+      const uid = await callerUid();
+      return settled(running(), ({ restoreKey }) => restoreKey(keyId, uid));
+    },
+    rescan: async (_args, { signal }) => {
+      await running().media.rescan(signal);
+      await settled(running(), ({ engine }) => engine.resume());
+    },
+    load: async ({ path }, { signal }) => running().media.load(path, signal),
   };
+}
+
+/** Does something and waits until its record is on the disk: who is told that it was done may cut the power. */
+async function settled<T>(daemon: Daemon, act: (daemon: Daemon) => T | Promise<T>): Promise<T> {
+  const done = await act(daemon);
+  await daemon.engine.settled();
+  return done;
+}
+
+function publish(report: StatusReport, published: Published): void {
+  published.latest = report;
+  for (const listener of published.listeners) listener(report);
+}
+
+function started(daemon: Daemon | undefined): Daemon {
+  if (daemon !== undefined) return daemon;
+  throw new AppError({
+    code: 'api/starting',
+    message: 'The daemon is still starting; try again in a moment',
+    disposition: 'retry',
+  });
 }

@@ -72,7 +72,7 @@ async function serve(
         `${reasonOf(error)}; no stick is detected before it answers`,
       );
     });
-    const api = createApiService({ bus, backend, log });
+    const api = createApiService({ bus, backend, clock: systemClock, log });
     const unwatch = watchSettings({
       settings,
       sources,

@@ -1,5 +1,4 @@
 import { type ApiClient, connectApi } from '../../api/client.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
 import type { CommandContext } from './command-context.ts';
 
 /** Runs `use` with a connection to the daemon, which is closed afterwards. @throws AppError `api/unreachable` */
@@ -10,9 +9,4 @@ export async function withDaemon<T>(context: CommandContext, use: (client: ApiCl
   } finally {
     client.close();
   }
-}
-
-/** The daemon's report. The daemon and this command are of one installation, so its shape is theirs. */
-export async function readReport(client: ApiClient, signal: AbortSignal): Promise<StatusReport> {
-  return (await client.status(signal)) as StatusReport;
 }

@@ -63,7 +63,7 @@ export interface ActivationHoldReport {
   readonly until?: string;
 }
 
-/** The whole state for programs: `stickpin status --json`, D-Bus `GetStatus`. */
+/** The whole state for programs: `stickpin status --json`; the properties of the D-Bus API are made from it. */
 export interface StatusReport {
   readonly status: string;
   readonly operation: 'idle' | 'verifying' | 'preloading' | 'activating';

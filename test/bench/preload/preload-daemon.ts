@@ -50,7 +50,7 @@ async function measure(
   const diskBefore = await runtime.used();
   const before = { ownMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs(), readBytes: readBytesOf(pid) };
   const startedAt = performance.now();
-  await api.load(bundle.path, signal);
+  await api.load({ path: bundle.path }, signal);
   await readyStatus(() => daemon.status(), bundle);
   const wallMs = performance.now() - startedAt;
   const ownCpuMs = cpuMsOf(pid) - before.ownMs;

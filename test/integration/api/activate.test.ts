@@ -23,10 +23,13 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
   beforeAll(async () => {
     node = createFakeNode();
     await node.start();
-    api = await startApiOnBus({
-      status: async () => node.engine.report(),
-      activate: async (bundle, _signal, options) => node.engine.activate(bundle, options),
-    });
+    api = await startApiOnBus(
+      {
+        activate: async ({ bundle }) => node.engine.activate(bundle),
+        activateOverride: async ({ bundle }) => node.engine.activate(bundle, { override: true }),
+      },
+      () => node.engine.report(),
+    );
   });
   afterAll(async () => {
     await node.stop();

@@ -1,81 +1,95 @@
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ApiBackend, ApiProperties } from '../../../src/api/backend.ts';
 import { type ApiClient, connectApi } from '../../../src/api/client.ts';
 import { type ApiService, createApiService } from '../../../src/api/service.ts';
-import { type BusSignal, busCall, connectMessageBus, type MessageBus } from '../../../src/dbus/message-bus.ts';
+import { type BusSignal, busCall, connectMessageBus, type MessageBus, variant } from '../../../src/dbus/message-bus.ts';
 import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import { VERSION } from '../../../src/platform/version.ts';
+import { REPORT_CALLS, reportOfBusctl } from '../../support/bus/busctl-report.ts';
+import { fakeBackend, idleReport, sampleReport } from '../../support/bus/fake-backend.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
-import { have } from '../../support/requirements.ts';
+import { have, program } from '../../support/requirements.ts';
 
 const never = new AbortController().signal;
 const IFACE = 'io.stickpin1.Manager';
+const BUNDLE = 'io.stickpin1.Bundle';
+const PROPERTIES = 'org.freedesktop.DBus.Properties';
 
-describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
+/** The paths of the objects of its bundles. */
+function paths({ bundles }: StatusReport): string[] {
+  return bundles.map(({ bundleId }) => `/io/stickpin1/bundle/${bundleId.slice('sha256:'.length)}`);
+}
+
+describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd')))('D-Bus service', () => {
   let daemon: PrivateBus;
   let bus: SystemBus;
   let service: ApiService;
   let client: ApiClient;
-  let properties: ApiProperties;
-  let changed: () => void = () => undefined;
+  let report: StatusReport;
   let done: string[];
   let refusal: unknown;
   const log = createRecordingLog();
 
-  const backend: ApiBackend = {
-    properties: () => properties,
-    status: async () => ({ status: properties.status, bundles: [] }),
-    list: async () => [{ name: 'ocp', version: '4.13.7' }],
-    activate: async (bundle) => {
-      if (refusal !== undefined) throw refusal;
-      done.push(`activate ${bundle}`);
+  const backend = fakeBackend(
+    {
+      getHistory: async ({ bundle }) => [{ at: 1, kind: 'bundleReady', message: `${bundle} is ready` }],
+      activate: async ({ bundle }) => {
+        if (refusal !== undefined) throw refusal;
+        done.push(`activate ${bundle}`);
+      },
+      activateOverride: async ({ bundle }) => {
+        done.push(`activate ${bundle} all the same`);
+      },
+      rollback: async ({ stream }) => {
+        if (refusal !== undefined) throw refusal;
+        done.push(`rollback ${stream}`);
+        return 'ocp@4.13.6';
+      },
+      unpin: async ({ bundle, ...options }) => {
+        if (refusal !== undefined) throw refusal;
+        done.push(`unpin ${bundle} ${JSON.stringify(options)}`);
+      },
+      unpinUnclaimed: async ({ force }) => {
+        done.push(`unpin unclaimed ${force}`);
+        return '2 unclaimed pins were given up by hand';
+      },
+      cancel: async () => {
+        done.push('cancel');
+      },
+      restoreKey: async ({ keyId }, { callerUid }) => `${keyId} for ${await callerUid()}`,
+      approve: async ({ bundle }) => {
+        done.push(`approve ${bundle}`);
+        return `${bundle} is approved.`;
+      },
+      reject: async ({ bundle }) => {
+        done.push(`reject ${bundle}`);
+        return `${bundle} is rejected.`;
+      },
+      rescan: async () => {
+        done.push('rescan');
+      },
+      load: async ({ path }) => {
+        if (refusal !== undefined) throw refusal;
+        done.push(`load ${path}`);
+        return 'sdb1';
+      },
     },
-    rollback: async (stream) => {
-      if (refusal !== undefined) throw refusal;
-      done.push(`rollback ${stream}`);
-      return 'ocp@4.13.6';
-    },
-    unpin: async (bundle, options) => {
-      if (refusal !== undefined) throw refusal;
-      done.push(`unpin ${bundle} ${JSON.stringify(options)}`);
-    },
-    unpinUnclaimed: async (force) => {
-      done.push(`unpin unclaimed ${force}`);
-      return '2 unclaimed pins were given up by hand';
-    },
-    cancel: async () => {
-      done.push('cancel');
-    },
-    history: async (bundle) => [{ at: 1, kind: 'bundleReady', message: `${bundle} is ready` }],
-    restoreKey: async (keyId, uid) => `${keyId} for ${uid}`,
-    approve: async (bundle) => {
-      done.push(`approve ${bundle}`);
-      return `${bundle} is approved.`;
-    },
-    reject: async (bundle) => {
-      done.push(`reject ${bundle}`);
-      return `${bundle} is rejected.`;
-    },
-    rescan: async () => {
-      done.push('rescan');
-    },
-    load: async (path) => {
-      if (refusal !== undefined) throw refusal;
-      done.push(`load ${path}`);
-      return 'sdb1';
-    },
-    onChange: (listener) => {
-      changed = listener;
-      return () => undefined;
-    },
+    () => report,
+  );
+  const change = (next: Partial<StatusReport>): void => {
+    report = { ...report, ...next };
+    backend.publish(report);
   };
 
   beforeAll(async () => {
@@ -87,18 +101,12 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
   beforeEach(async () => {
     done = [];
     refusal = undefined;
-    properties = {
-      status: 'Idle. Waiting for media.',
-      operation: 'idle',
-      progress: { percentage: 0, message: '', depth: 0 },
-      lastError: '',
-      version: '0.1.0',
-    };
+    report = idleReport({ status: 'Idle. Waiting for media.' });
     bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
-    service = createApiService({ bus, backend, log });
+    service = createApiService({ bus, backend, clock: systemClock, log });
     await bus.start(never);
     client = await connectApi({ DBUS_SYSTEM_BUS_ADDRESS: daemon.address }, never);
-    await eventually(() => client.status(never));
+    await eventually(() => client.report(never));
   });
   afterEach(async () => {
     client.close();
@@ -123,16 +131,18 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     body,
   });
 
-  it('answers the documents as JSON', async () => {
-    expect(await client.status(never)).toEqual({ status: 'Idle. Waiting for media.', bundles: [] });
-    expect(await client.list(never)).toEqual([{ name: 'ocp', version: '4.13.7' }]);
+  it('gives the whole report, as it was made', async () => {
+    report = sampleReport();
+    const read = await client.report(never);
+    expect(read).toEqual(report);
+    expect(JSON.stringify(read)).toBe(JSON.stringify(report));
   });
 
   it('loads a path and says what it is called, or why not', async () => {
-    expect(await client.load('/mnt/share', never)).toBe('sdb1');
+    expect(await client.load({ path: '/mnt/share' }, never)).toBe('sdb1');
     expect(done).toEqual(['load /mnt/share']);
     refusal = new AppError({ code: 'media/load', message: '/mnt/share is a link', disposition: 'reject' });
-    await expect(client.load('/mnt/share', never)).rejects.toMatchObject({
+    await expect(client.load({ path: '/mnt/share' }, never)).rejects.toMatchObject({
       code: 'media/load',
       message: '/mnt/share is a link',
     });
@@ -140,36 +150,39 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
 
   it('answers the history', async () => {
     const line = { at: 1, kind: 'bundleReady', message: 'ocp@4.13.7 is ready' };
-    expect(await client.history('ocp@4.13.7', never)).toEqual([line]);
+    expect(await client.getHistory({ bundle: 'ocp@4.13.7' }, never)).toEqual([line]);
   });
 
   it('approves and rejects, and tells what that does', async () => {
     done = [];
-    expect(await client.approve('ocp@4.13.7', never)).toBe('ocp@4.13.7 is approved.');
-    expect(await client.reject('ocp@4.13.7', never)).toBe('ocp@4.13.7 is rejected.');
+    expect(await client.approve({ bundle: 'ocp@4.13.7' }, never)).toBe('ocp@4.13.7 is approved.');
+    expect(await client.reject({ bundle: 'ocp@4.13.7' }, never)).toBe('ocp@4.13.7 is rejected.');
     expect(done).toEqual(['approve ocp@4.13.7', 'reject ocp@4.13.7']);
   });
 
   it('restores a key for the user whom the bus names', async () => {
-    expect(await client.restoreKey('ab', never)).toBe(`ab for ${process.getuid?.()}`);
+    expect(await client.restoreKey({ keyId: 'ab' }, never)).toBe(`ab for ${process.getuid?.()}`);
   });
 
   it('rolls back and unpins, and tells who refuses', async () => {
-    expect(await client.rollback('ocp', never)).toBe('ocp@4.13.6');
-    await client.unpin('ocp@4.13.5', { removeImages: true, force: false }, never);
+    expect(await client.rollback({ stream: 'ocp' }, never)).toBe('ocp@4.13.6');
+    await client.unpin({ bundle: 'ocp@4.13.5', removeImages: true, force: false }, never);
     expect(done).toEqual(['rollback ocp', 'unpin ocp@4.13.5 {"removeImages":true,"force":false}']);
     refusal = new AppError({ code: 'engine/running', message: 'it may run', disposition: 'reject' });
-    await expect(client.unpin('ocp@4.13.6', { removeImages: false, force: false }, never)).rejects.toMatchObject({
+    await expect(
+      client.unpin({ bundle: 'ocp@4.13.6', removeImages: false, force: false }, never),
+    ).rejects.toMatchObject({
       code: 'engine/running',
       message: 'it may run',
     });
   });
 
   it('activates, cancels and rescans', async () => {
-    await client.activate('ocp@4.13.7', never);
-    await client.cancel(never);
-    await client.rescan(never);
-    expect(done).toEqual(['activate ocp@4.13.7', 'cancel', 'rescan']);
+    await client.activate({ bundle: 'ocp@4.13.7' }, never);
+    await client.activateOverride({ bundle: 'ocp@4.13.7' }, never);
+    await client.cancel({}, never);
+    await client.rescan({}, never);
+    expect(done).toEqual(['activate ocp@4.13.7', 'activate ocp@4.13.7 all the same', 'cancel', 'rescan']);
   });
 
   it('carries the code and the message of an error to the client', async () => {
@@ -178,7 +191,7 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
       message: 'There is no bundle ocp@9',
       disposition: 'reject',
     });
-    await expect(client.activate('ocp@9', never)).rejects.toMatchObject({
+    await expect(client.activate({ bundle: 'ocp@9' }, never)).rejects.toMatchObject({
       code: 'engine/no-such-bundle',
       message: 'There is no bundle ocp@9',
     });
@@ -189,43 +202,117 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
   });
 
   it('gives properties with the types of the interface', async () => {
-    properties = {
-      ...properties,
-      operation: 'preloading',
-      progress: { percentage: 41.6, message: '37/112 images', depth: 1 },
-    };
+    const transfer = { doneBytes: 2 ** 40, totalBytes: 3 * 2 ** 40, bytesPerSecond: 7 };
+    report = { ...report, operation: 'preloading', status: '37/112 images', progress: transfer };
     await raw(async (peer) => {
-      const [all] = await peer.call(to('org.freedesktop.DBus.Properties', 'GetAll', 's', [IFACE]), never);
+      const [all] = await peer.call(to(PROPERTIES, 'GetAll', 's', [IFACE]), never);
       expect(all).toMatchObject({
-        Status: { signature: 's', value: 'Idle. Waiting for media.' },
+        Status: { signature: 's', value: '37/112 images' },
         Operation: { signature: 's', value: 'preloading' },
-        Progress: { signature: '(isi)', value: [42, '37/112 images', 1] },
+        Progress: { signature: '(isi)', value: [33, '37/112 images', 0] },
         LastError: { signature: 's', value: '' },
-        Version: { signature: 's', value: '0.1.0' },
+        Version: { signature: 's', value: VERSION },
+        Transfer: { signature: 'a{sv}', value: { totalBytes: { signature: 't', value: 3n * 2n ** 40n } } },
+        Bundles: { signature: 'ao', value: [] },
       });
-      const [one] = await peer.call(to('org.freedesktop.DBus.Properties', 'Get', 'ss', [IFACE, 'Operation']), never);
+      const [one] = await peer.call(to(PROPERTIES, 'Get', 'ss', [IFACE, 'Operation']), never);
       expect(one).toMatchObject({ signature: 's', value: 'preloading' });
-      await expect(
-        peer.call(to('org.freedesktop.DBus.Properties', 'Get', 'ss', [IFACE, 'Nothing']), never),
-      ).rejects.toMatchObject({ errorName: 'org.freedesktop.DBus.Error.UnknownProperty' });
+      await expect(peer.call(to(PROPERTIES, 'Get', 'ss', [IFACE, 'Nothing']), never)).rejects.toMatchObject({
+        errorName: 'org.freedesktop.DBus.Error.UnknownProperty',
+      });
+      await expect(peer.call(to(PROPERTIES, 'Get', 'ss', ['io.else', 'Status']), never)).rejects.toMatchObject({
+        errorName: 'org.freedesktop.DBus.Error.UnknownProperty',
+      });
+      const set = to(PROPERTIES, 'Set', 'ssv', [IFACE, 'Status', variant('s', 'x')]);
+      await expect(peer.call(set, never)).rejects.toMatchObject({
+        errorName: 'org.freedesktop.DBus.Error.PropertyReadOnly',
+      });
     });
   });
 
-  it('announces what changed, once for many changes, and nothing when nothing did', async () => {
+  it('has an object for each bundle, with the properties that the bundle has', async () => {
+    report = sampleReport();
+    const [path = ''] = paths(report);
     await raw(async (peer) => {
+      const [objects] = await peer.call(to('org.freedesktop.DBus.ObjectManager', 'GetManagedObjects'), never);
+      expect(Object.keys(objects as object)).toEqual(paths(report));
+      const [all] = await peer.call({ ...to(PROPERTIES, 'GetAll', 's', [BUNDLE]), path }, never);
+      expect((objects as Record<string, object>)[path]).toEqual({ [BUNDLE]: all });
+      expect(all).toMatchObject({
+        Name: { signature: 's', value: 'ocp' },
+        Phase: { signature: 's', value: 'ready' },
+        Images: { signature: 'a{sv}', value: { present: { signature: 'u', value: 2 } } },
+        Reason: { signature: 'a{sv}', value: { code: { value: 'rule/from' } } },
+        SizeBytes: { signature: 't', value: 2n ** 33n },
+      });
+      expect(all).not.toHaveProperty('Hold');
+      await expect(peer.call({ ...to(PROPERTIES, 'Get', 'ss', [BUNDLE, 'Hold']), path }, never)).rejects.toMatchObject({
+        errorName: 'org.freedesktop.DBus.Error.UnknownProperty',
+        message: 'Hold has no value now',
+      });
+      const elsewhere = { ...to(PROPERTIES, 'GetAll', 's', [BUNDLE]), path: '/io/stickpin1/bundle/00' };
+      await expect(peer.call(elsewhere, never)).rejects.toMatchObject({
+        errorName: 'org.freedesktop.DBus.Error.UnknownObject',
+      });
+    });
+  });
+
+  it('says that it starts, and gives no report before there is one', async () => {
+    const starting = createApiService({
+      bus,
+      backend: fakeBackend({}, () => undefined),
+      clock: systemClock,
+      log,
+    });
+    await raw(async (peer) => {
+      const [status] = await peer.call(to(PROPERTIES, 'Get', 'ss', [IFACE, 'Status']), never);
+      expect(status).toMatchObject({ value: 'Starting' });
+    });
+    await expect(client.report(never)).rejects.toMatchObject({
+      code: 'api/starting',
+      disposition: 'retry',
+      message: 'The daemon is still starting; try again in a moment',
+    });
+    await starting.dispose();
+  });
+
+  const listening = (work: (heard: readonly BusSignal[]) => Promise<void>): Promise<void> =>
+    raw(async (peer) => {
       const heard: BusSignal[] = [];
       peer.onSignal((signal) => {
-        if (signal.member === 'PropertiesChanged') heard.push(signal);
+        if (signal.path.startsWith('/io/stickpin1')) heard.push(signal);
       });
       await peer.call(busCall('AddMatch', 's', ["type='signal',sender='io.stickpin1'"]), never);
-      changed();
-      properties = { ...properties, status: 'one' };
-      changed();
-      properties = { ...properties, status: 'two', lastError: 'x' };
-      changed();
+      await work(heard);
+    });
+
+  it('announces what changed, once for many changes, and nothing when nothing did', async () => {
+    await listening(async (heard) => {
+      change({});
+      change({ status: 'one' });
+      change({ status: 'two', rejected: sampleReport().rejected });
       await eventually(() => expect(heard).toHaveLength(1));
-      expect(heard[0]?.body).toMatchObject([IFACE, { Status: { value: 'two' }, LastError: { value: 'x' } }, []]);
-      expect(Object.keys(heard[0]?.body[1] as object)).toEqual(['Status', 'LastError']);
+      expect(heard[0]?.member).toBe('PropertiesChanged');
+      const [iface, changed, invalidated] = heard[0]?.body ?? [];
+      expect(iface).toBe(IFACE);
+      expect(changed).toMatchObject({ Status: { value: 'two' }, LastError: { value: 'signed by nobody' } });
+      expect(Object.keys(changed as object)).toEqual(['Status', 'Progress', 'LastError']);
+      expect(invalidated).toEqual(['Rejected']);
+    });
+  });
+
+  it('announces bundles that come, change and go, and the end of an operation', async () => {
+    const { bundles } = sampleReport();
+    await listening(async (heard) => {
+      const members = () => heard.map(({ member }) => member);
+      change({ bundles, operation: 'preloading' });
+      await eventually(() => expect(members()).toEqual(['InterfacesAdded', 'InterfacesAdded', 'PropertiesChanged']));
+      expect(heard[0]?.body[1]).toMatchObject({ [BUNDLE]: { Name: { value: 'ocp' } } });
+      change({ bundles: bundles.map(({ reason: _, ...bundle }) => bundle).slice(0, 1), operation: 'idle' });
+      await eventually(() => expect(members().slice(3)).toHaveLength(4));
+      expect(members().slice(3)).toEqual(['PropertiesChanged', 'InterfacesRemoved', 'PropertiesChanged', 'Completed']);
+      expect(heard[3]).toMatchObject({ path: paths(sampleReport())[0], body: [BUNDLE, {}, ['Reason']] });
+      expect(heard.at(-1)).toMatchObject({ path: '/io/stickpin1', interface: IFACE, body: [0] });
     });
   });
 
@@ -234,9 +321,35 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     await client.watch(() => {
       seen += 1;
     }, never);
-    properties = { ...properties, status: 'new' };
-    changed();
+    change({ status: 'new' });
     await eventually(() => expect(seen).toBe(1));
+  });
+
+  it('shows all of it to busctl', async () => {
+    report = sampleReport();
+    const busctl = (...args: readonly string[]) =>
+      promisify(execFile)('busctl', [`--address=${daemon.address}`, ...args]).then(({ stdout }) => stdout);
+    const manager = await busctl('introspect', 'io.stickpin1', '/io/stickpin1');
+    for (const name of ['Activate', 'GetHistory', 'UnpinUnclaimed']) {
+      expect(manager).toMatch(new RegExp(`^\\.${name} +method`, 'm'));
+    }
+    expect(manager).toMatch(/^\.Progress +property +\(isi\) /m);
+    expect(await busctl('get-property', 'io.stickpin1', '/io/stickpin1', IFACE, 'Progress')).toBe(
+      '(isi) 100 "Idle." 0\n',
+    );
+    expect(manager).toMatch(/^\.Runtime +property +a\{sv\} +2 "reachable" b true "name" s "cri-o 1\.31\.0" /m);
+    expect(manager).toMatch(/^\.Completed +signal +i /m);
+    expect(manager).toMatch(/^\.GetManagedObjects +method/m);
+    const [path = ''] = paths(report);
+    const bundle = await busctl('introspect', 'io.stickpin1', path);
+    expect(bundle).toMatch(/^\.Images +property +a\{sv\} +3 "total" u 2 "present" u 2 "pinned" u 2 /m);
+    expect(bundle).toMatch(/^\.Hold +property +s +- /m);
+    const printed = await Promise.all(REPORT_CALLS.map((args) => busctl(...args)));
+    expect(reportOfBusctl(printed[0] ?? '', printed[1] ?? '')).toEqual(report);
+    const tree = await busctl('tree', '--list', 'io.stickpin1');
+    expect(tree.trim().split('\n')).toEqual(
+      expect.arrayContaining(['/io/stickpin1', '/io/stickpin1/bundle', ...paths(report)]),
+    );
   });
 
   it('tells tools what it is', async () => {
@@ -258,13 +371,13 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     await daemon.restart();
     client.close();
     client = await eventually(() => connectApi({ DBUS_SYSTEM_BUS_ADDRESS: daemon.address }, never));
-    expect(await eventually(() => client.status(never), 10_000)).toMatchObject({ bundles: [] });
+    expect(await eventually(() => client.report(never), 10_000)).toMatchObject({ bundles: [] });
   });
 
   it('says that another daemon runs', async () => {
     const second = createSystemBus({ clock: systemClock, log, address: daemon.address });
     await second.start(never);
-    const other = createApiService({ bus: second, backend, log });
+    const other = createApiService({ bus: second, backend, clock: systemClock, log });
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('another stickpin is running'));
     await other.dispose();
     second.close();
@@ -292,7 +405,7 @@ describe.runIf(have('dbus-daemon'))('D-Bus service', () => {
     bus.close();
     await expect(
       eventually(() =>
-        client.status(never).then(
+        client.report(never).then(
           () => Promise.reject(new Error('alive')),
           (error: unknown) => error,
         ),

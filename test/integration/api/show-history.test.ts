@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { reportOf } from '../../../src/domain/report/report.ts';
+import type { ResultOf } from '../../../src/api/backend.ts';
+import { reportOf, type StatusReport } from '../../../src/domain/report/report.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
+import { idleReport } from '../../support/bus/fake-backend.ts';
 import { judge, keyIdOf, NOON, observation, stored, TRUST, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode } from '../../support/fake-ports.ts';
 import { have } from '../../support/requirements.ts';
@@ -11,19 +13,21 @@ const notice = stored(verified({ version: '2026.3.1', sequence: 5, images: {} })
 
 describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
   let api: ApiOnBus;
-  let document: unknown;
-  let events: readonly object[];
+  let document: StatusReport | undefined;
+  let events: ResultOf<'getHistory'>;
 
   beforeAll(async () => {
+    events = [];
     const none = new AppError({ code: 'engine/no-bundle', message: 'no bundle x@1 is known', disposition: 'reject' });
-    document = {};
-    api = await startApiOnBus({
-      status: async () => document,
-      history: async (name) => {
-        if (name === 'x@1') throw none;
-        return events;
+    api = await startApiOnBus(
+      {
+        getHistory: async ({ bundle: name }) => {
+          if (name === 'x@1') throw none;
+          return events;
+        },
       },
-    });
+      () => document,
+    );
   });
   afterAll(async () => {
     await api[Symbol.asyncDispose]();
@@ -85,7 +89,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
   it('show finds a rejected bundle by what list calls it, with the reason', async () => {
     const reason = { code: 'bundle/signature', message: 'signature by unknown key 5f0c' };
     const rejected = [{ medium: 'sdb1', path: 'stickpin/ocp-4.13.9-amd64', reason }];
-    document = { ...(document as object), rejected };
+    document = idleReport({ ...document, rejected });
     const listed = await run('list');
     expect(listed.stdout).toMatch(/^stickpin\/ocp-4\.13\.9-amd64 +rejected/m);
     const { exitCode, stdout } = await run('show', 'stickpin/ocp-4.13.9-amd64');

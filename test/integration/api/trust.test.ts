@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { TrustReport } from '../../../src/domain/trust/trust-in-force.ts';
 import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
+import { idleReport } from '../../support/bus/fake-backend.ts';
 import { have } from '../../support/requirements.ts';
 
 const [trusted, byFile, byBundle, remembered] = ['aa', 'bb', 'cc', 'dd'].map((byte) => byte.repeat(32));
@@ -22,13 +23,15 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
   let restored: string[];
 
   beforeAll(async () => {
-    api = await startApiOnBus({
-      status: async () => ({ trust: report }),
-      restoreKey: async (keyId, uid) => {
-        restored.push(`${keyId} by ${uid}`);
-        return `Key ${keyId} was restored.`;
+    api = await startApiOnBus(
+      {
+        restoreKey: async ({ keyId }, { callerUid }) => {
+          restored.push(`${keyId} by ${await callerUid()}`);
+          return `Key ${keyId} was restored.`;
+        },
       },
-    });
+      () => idleReport({ trust: report }),
+    );
   });
   afterAll(() => api[Symbol.asyncDispose]());
   beforeEach(() => {

@@ -28,7 +28,9 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     directory = mkdtempSync(join(tmpdir(), 'stickpin-unpin-'));
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
-    api = await startApiOnBus({ unpin: (bundle, options, signal) => node.engine.unpin(bundle, options, signal) });
+    api = await startApiOnBus({
+      unpin: ({ bundle, ...options }, { signal }) => node.engine.unpin(bundle, options, signal),
+    });
   });
   afterAll(async () => {
     await api[Symbol.asyncDispose]();

@@ -1,11 +1,13 @@
 import { expect } from 'vitest';
-import type { ApiBackend } from '../../../src/api/backend.ts';
+import type { ApiMethods } from '../../../src/api/backend.ts';
 import { createApiService } from '../../../src/api/service.ts';
 import { createSystemBus } from '../../../src/dbus/system-bus.ts';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { eventually } from '../eventually.ts';
 import { createRecordingLog } from '../recording-log.ts';
 import { type CommandRun, runCommand } from '../run-command.ts';
+import { fakeBackend } from './fake-backend.ts';
 import { startPrivateBus } from './private-bus.ts';
 
 /** The D-Bus service over a backend of the test's own, on a private bus. */
@@ -17,17 +19,19 @@ export interface ApiOnBus {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Starts it, and waits until it answers. What `methods` leave out is never asked for. Needs `have('dbus-daemon')`. */
-export async function startApiOnBus(methods: Partial<ApiBackend>): Promise<ApiOnBus> {
+/** Starts it, and waits until it answers. What is left out is as in {@link fakeBackend}. Needs `have('dbus-daemon')`. */
+export async function startApiOnBus(
+  methods: Partial<ApiMethods>,
+  report?: () => StatusReport | undefined,
+): Promise<ApiOnBus> {
   const bus = await startPrivateBus();
   const log = createRecordingLog();
   const system = createSystemBus({ clock: systemClock, log, address: bus.address });
-  const backend = { properties: () => IDLE, status: async () => ({}), onChange: () => () => undefined, ...methods };
-  const service = createApiService({ bus: system, backend: backend as ApiBackend, log });
+  const service = createApiService({ bus: system, backend: fakeBackend(methods, report), clock: systemClock, log });
   await system.start(new AbortController().signal);
   const run = (...args: readonly string[]) =>
     runCommand(args, { env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address }, signal: AbortSignal.timeout(30_000) });
-  await eventually(async () => expect((await run('status', '--json')).exitCode).toBe(0));
+  await eventually(async () => expect((await run('history')).exitCode).toBe(0));
   return {
     address: bus.address,
     run,
@@ -38,11 +42,3 @@ export async function startApiOnBus(methods: Partial<ApiBackend>): Promise<ApiOn
     },
   };
 }
-
-const IDLE: ReturnType<ApiBackend['properties']> = {
-  status: 'Idle.',
-  operation: 'idle',
-  progress: { percentage: 100, message: '', depth: 0 },
-  lastError: '',
-  version: '0.1.0',
-};

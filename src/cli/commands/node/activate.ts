@@ -12,7 +12,8 @@ export function registerActivate(program: Command, context: CommandContext): voi
     .option('--force', 'even if its rules hold it (from, a rollout that is not over, end of life), without being asked')
     .action((bundle: string, { force = false }: { readonly force?: boolean }) =>
       withDaemon(context, async (client) => {
-        const go = (override: boolean) => client.activate(bundle, context.signal, { override });
+        const go = (override: boolean) =>
+          override ? client.activateOverride({ bundle }, context.signal) : client.activate({ bundle }, context.signal);
         await confirmOrDecline(go, force, context, {
           code: 'engine/activation-held',
           question: 'Activate it all the same?',

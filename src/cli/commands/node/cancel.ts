@@ -7,5 +7,5 @@ export function registerCancel(program: Command, context: CommandContext): void 
   program
     .command('cancel')
     .description('break off the preload; it goes on when the stick is plugged in again, or after rescan')
-    .action(() => withDaemon(context, (client) => client.cancel(context.signal)));
+    .action(() => withDaemon(context, (client) => client.cancel({}, context.signal)));
 }

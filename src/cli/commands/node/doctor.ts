@@ -6,7 +6,7 @@ import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
 import { formatTable } from '../../output/table.ts';
 
 /** Adds `doctor` to the program. */
@@ -40,7 +40,7 @@ interface Answer {
 
 async function askDaemon(context: CommandContext): Promise<Answer> {
   try {
-    const report = await withDaemon(context, (client) => readReport(client, context.signal));
+    const report = await withDaemon(context, (client) => client.report(context.signal));
     return { findings: findingsOfReport(report), trust: report.trust };
   } catch (error) {
     context.signal.throwIfAborted();

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
-import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
 import { renderList } from '../../output/render-status.ts';
 
 /** Adds `list` to the program. */
@@ -11,8 +11,10 @@ export function registerList(program: Command, context: CommandContext): void {
     .option('--json', 'print as JSON')
     .action((options: { json?: true }) =>
       withDaemon(context, async (client) => {
-        if (options.json) context.stdout(`${JSON.stringify(await client.list(context.signal))}\n`);
-        else context.stdout(renderList(await readReport(client, context.signal)));
+        const report = await client.report(context.signal);
+        const { bundles, notices, rejected, unclaimed } = report;
+        const json = JSON.stringify({ bundles, notices, rejected, unclaimed });
+        context.stdout(options.json ? `${json}\n` : renderList(report));
       }),
     );
 }

@@ -14,7 +14,7 @@ export function registerLoad(program: Command, context: CommandContext): void {
     )
     .action((path: string) =>
       withDaemon(context, async (client) => {
-        const label = await client.load(resolve(path), context.signal);
+        const label = await client.load({ path: resolve(path) }, context.signal);
         context.stdout(
           `${label} is being read; 'stickpin status' shows how it goes. It is forgotten when it is gone, and when the daemon is started anew.\n`,
         );

@@ -7,5 +7,5 @@ export function registerRescan(program: Command, context: CommandContext): void 
   program
     .command('rescan')
     .description('look at all media and the runtime again, and go on with what was cancelled')
-    .action(() => withDaemon(context, (client) => client.rescan(context.signal)));
+    .action(() => withDaemon(context, (client) => client.rescan({}, context.signal)));
 }

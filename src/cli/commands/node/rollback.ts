@@ -10,7 +10,7 @@ export function registerRollback(program: Command, context: CommandContext): voi
     .argument('[name]', 'NAME of the release stream, if there is more than one')
     .action((name: string | undefined) =>
       withDaemon(context, async (client) => {
-        const bundle = await client.rollback(name ?? '', context.signal);
+        const bundle = await client.rollback({ stream: name ?? '' }, context.signal);
         context.stdout(`Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.\n`);
       }),
     );

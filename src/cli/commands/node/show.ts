@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
-import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { renderShow } from '../../output/render-show.ts';
 
@@ -16,7 +16,7 @@ export function registerShow(program: Command, context: CommandContext): void {
     .option('--json', 'print as JSON')
     .action((name: string, options: { readonly json?: true }) =>
       withDaemon(context, async (client) => {
-        const report = await readReport(client, context.signal);
+        const report = await client.report(context.signal);
         const { trust } = report;
         const found = findShown(report, name);
         context.stdout(options.json ? `${JSON.stringify({ ...found, trust })}\n` : renderShow(found, trust));

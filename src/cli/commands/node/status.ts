@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
-import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
 import { renderStatus } from '../../output/render-status.ts';
 
 interface StatusOptions {
@@ -21,7 +21,7 @@ export function registerStatus(program: Command, context: CommandContext): void 
 async function status(options: StatusOptions, context: CommandContext): Promise<void> {
   await withDaemon(context, async (client) => {
     const print = async () => {
-      const report = await readReport(client, context.signal);
+      const report = await client.report(context.signal);
       const text = options.json ? `${JSON.stringify(report)}\n` : renderStatus(report);
       const isRepainted = options.watch && !options.json && context.isTerminal;
       context.stdout(isRepainted ? `\u001b[H\u001b[2J${text}` : text);
@@ -29,8 +29,15 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
     await print();
     if (!options.watch) return;
     let latest = Promise.resolve();
+    let isDue = false;
     const changed = () => {
-      latest = latest.then(print);
+      // One announcement of the daemon is several signals.
+      if (isDue) return;
+      isDue = true;
+      latest = latest.then(() => {
+        isDue = false;
+        return print();
+      });
     };
     await client.watch(changed, context.signal);
     await new Promise<void>((resolve) => {

@@ -3,7 +3,7 @@ import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { readReport, withDaemon } from '../../context/daemon-client.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
 import { formatTable } from '../../output/table.ts';
 
 interface RestoreFlags {
@@ -21,7 +21,7 @@ export function registerTrust(program: Command, context: CommandContext): void {
     .option('--json', 'print as JSON')
     .action((options: { readonly json?: true }) =>
       withDaemon(context, async (client) => {
-        const { trust: report } = await readReport(client, context.signal);
+        const { trust: report } = await client.report(context.signal);
         context.stdout(options.json ? `${JSON.stringify(report)}\n` : asText(report));
       }),
     );
@@ -35,7 +35,7 @@ export function registerTrust(program: Command, context: CommandContext): void {
     .action((keyId: string, flags: RestoreFlags) =>
       withDaemon(context, async (client) => {
         if (flags.force !== true && flags.yes !== true) await confirm(keyId, context);
-        const message = await client.restoreKey(keyId, context.signal);
+        const message = await client.restoreKey({ keyId }, context.signal);
         context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
       }),
     );

@@ -47,7 +47,7 @@ async function unpin(
   if (bundle === undefined) {
     let done = '';
     const go = async (isForced: boolean) => {
-      done = await client.unpinUnclaimed(isForced, context.signal);
+      done = await client.unpinUnclaimed({ force: isForced }, context.signal);
     };
     await confirmOrDecline(go, force, context, {
       code: 'engine/running',
@@ -56,7 +56,7 @@ async function unpin(
     });
     return done;
   }
-  const go = (isForced: boolean) => client.unpin(bundle, { removeImages, force: isForced }, context.signal);
+  const go = (isForced: boolean) => client.unpin({ bundle, removeImages, force: isForced }, context.signal);
   await confirmOrDecline(go, force, context, {
     code: 'engine/running',
     question: 'Unpin it all the same?',

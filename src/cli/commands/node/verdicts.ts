@@ -10,7 +10,7 @@ export function registerVerdicts(program: Command, context: CommandContext): voi
     .argument('<bundle>', 'the digest of the bundle, or NAME@VERSION of one that is plugged in')
     .option('--json', 'print as JSON')
     .action((bundle: string, options: { json?: true }) =>
-      withDaemon(context, async (client) => print(await client.approve(bundle, context.signal), options, context)),
+      withDaemon(context, async (client) => print(await client.approve({ bundle }, context.signal), options, context)),
     );
   program
     .command('reject')
@@ -18,7 +18,7 @@ export function registerVerdicts(program: Command, context: CommandContext): voi
     .argument('<bundle>', 'the digest of the bundle, or NAME@VERSION of one that is known')
     .option('--json', 'print as JSON')
     .action((bundle: string, options: { json?: true }) =>
-      withDaemon(context, async (client) => print(await client.reject(bundle, context.signal), options, context)),
+      withDaemon(context, async (client) => print(await client.reject({ bundle }, context.signal), options, context)),
     );
 }
 

@@ -1,8 +1,6 @@
-import { INTERFACE, OBJECT_PATH, SERVICE } from '../../../../src/api/names.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { REPORT_CALLS, reportOfBusctl } from '../../../support/bus/busctl-report.ts';
 import type { Machine } from '../machine.ts';
-
-const DAEMON = `${SERVICE} ${OBJECT_PATH} ${INTERFACE}`;
 
 /** stickpin on a machine, as its user sees it. */
 export interface StickpinNode {
@@ -19,8 +17,10 @@ export interface StickpinNode {
 /** The service on `machine`, which has been installed there. */
 export function stickpinOn(machine: () => Machine): StickpinNode {
   const report = async (): Promise<StatusReport> => {
-    const answer = JSON.parse(await machine().output(`busctl --json=short call ${DAEMON} GetStatus`));
-    return JSON.parse((answer as { data: [string] }).data[0]) as StatusReport;
+    const [manager = '', managed = ''] = (
+      await machine().output(REPORT_CALLS.map((args) => `busctl ${args.join(' ')}`).join(' && '))
+    ).split('\n');
+    return reportOfBusctl(manager, managed);
   };
   return {
     report,

@@ -1,23 +1,21 @@
 import { describe, expect, it } from 'vitest';
+import type { ApiBackend } from '../../../../src/api/backend.ts';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
 import type { Daemon } from '../../../../src/app/daemon/daemon.ts';
 
-const { signal } = new AbortController();
+const call = { signal: new AbortController().signal, callerUid: async () => 0 };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('the answer to a command', () => {
   it.each([
-    ['activate', (backend: ReturnType<typeof createApiBackend>) => backend.activate('ocp', signal)],
-    ['rollback', (backend: ReturnType<typeof createApiBackend>) => backend.rollback('', signal)],
-    [
-      'unpin',
-      (backend: ReturnType<typeof createApiBackend>) =>
-        backend.unpin('ocp', { removeImages: false, force: true }, signal),
-    ],
-    ['cancel', (backend: ReturnType<typeof createApiBackend>) => backend.cancel(signal)],
-    ['approve', (backend: ReturnType<typeof createApiBackend>) => backend.approve('ocp', signal)],
-    ['reject', (backend: ReturnType<typeof createApiBackend>) => backend.reject('ocp', signal)],
-  ])('%s comes when what it has recorded is on the disk', async (name, call) => {
+    ['activate', ({ methods }: ApiBackend) => methods.activate({ bundle: 'ocp' }, call)],
+    ['activate', ({ methods }: ApiBackend) => methods.activateOverride({ bundle: 'ocp' }, call)],
+    ['rollback', ({ methods }: ApiBackend) => methods.rollback({ stream: '' }, call)],
+    ['unpin', ({ methods }: ApiBackend) => methods.unpin({ bundle: 'ocp', removeImages: false, force: true }, call)],
+    ['cancel', ({ methods }: ApiBackend) => methods.cancel({}, call)],
+    ['approve', ({ methods }: ApiBackend) => methods.approve({ bundle: 'ocp' }, call)],
+    ['reject', ({ methods }: ApiBackend) => methods.reject({ bundle: 'ocp' }, call)],
+  ])('%s comes when what it has recorded is on the disk', async (name, ask) => {
     let toDisk: () => void = () => undefined;
     const done: string[] = [];
     const command = (what: string) => () => void done.push(what);
@@ -32,7 +30,7 @@ describe('the answer to a command', () => {
     };
     const backend = createApiBackend(() => ({ engine }) as unknown as Daemon);
     let isAnswered = false;
-    const answer = Promise.resolve(call(backend)).then(() => {
+    const answer = Promise.resolve(ask(backend)).then(() => {
       isAnswered = true;
     });
     await turn();

@@ -1,14 +1,10 @@
-/** Where the daemon answers on the system bus. */
-export const SERVICE = 'io.stickpin1';
+import { SERVICE } from './contract.ts';
 
-/** Its one object. */
-export const OBJECT_PATH = '/io/stickpin1';
-
-/** Its one interface. */
-export const INTERFACE = 'io.stickpin1.Manager';
-
-/** Prefix of the names of its errors: `io.stickpin1.Error.` and the code of the AppError, `engine/no-such-bundle` as `Engine.NoSuchBundle`. */
-const ERROR_PREFIX = 'io.stickpin1.Error.';
+/**
+ * Prefix of the names of our errors; behind it stands the code of the AppError:
+ * `engine/no-such-bundle` as `Engine.NoSuchBundle`.
+ */
+const ERROR_PREFIX = `${SERVICE}.Error.`;
 
 /** The D-Bus error name of an AppError's code. */
 export function errorNameOf(code: string): string {
@@ -25,7 +21,10 @@ export function errorNameOf(code: string): string {
   return `${ERROR_PREFIX}${elements.length === 0 ? 'Failed' : elements.join('.')}`;
 }
 
-/** The code of the AppError behind a D-Bus error name of ours: the inverse of {@link errorNameOf}; undefined for others' errors. */
+/**
+ * The code of the AppError behind a D-Bus error name of ours: the inverse of {@link errorNameOf}.
+ * Undefined for errors of others.
+ */
 export function codeOfErrorName(errorName: string): string | undefined {
   if (!errorName.startsWith(ERROR_PREFIX)) return undefined;
   return errorName

@@ -1,0 +1,17 @@
+import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../dbus/message-bus.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
+
+/** The bus, as far as the service needs it; `SystemBus` is one. */
+export interface ApiBus {
+  call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
+  serve(handler: CallHandler, check: CallCheck): void;
+  emit(signal: OutgoingSignal): void;
+  /** Calls `listener` after each connection, since a name is lost with the connection that owned it. */
+  onConnected(listener: () => void): Unsubscribe;
+}
+
+/** Interfaces of the D-Bus specification ("Standard Interfaces"). */
+export const PROPERTIES = 'org.freedesktop.DBus.Properties';
+export const OBJECT_MANAGER = 'org.freedesktop.DBus.ObjectManager';
+export const INTROSPECTABLE = 'org.freedesktop.DBus.Introspectable';
+export const PEER = 'org.freedesktop.DBus.Peer';

@@ -1,0 +1,166 @@
+import { BusErrorReply, type BusReply, busCall, type CallHeader, type IncomingCall } from '../dbus/message-bus.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import { oneLine } from '../platform/plain-text.ts';
+import { type ApiBus, INTROSPECTABLE, OBJECT_MANAGER, PEER, PROPERTIES } from './api-bus.ts';
+import type { ApiBackend, ApiCall } from './backend.ts';
+import { busNameOf } from './bus-name.ts';
+import { BUNDLES_PATH, MANAGER, METHODS, type MethodContract, OBJECT_PATH } from './contract.ts';
+import { errorNameOf } from './error-names.ts';
+import { introspectBundle, introspectManager, introspectParent } from './introspection.ts';
+import { objectsOf } from './objects.ts';
+import { bundleTable, encodeManagedObjects, encodeProperties, managerTable, type PropertyTable } from './properties.ts';
+import { fieldsOf } from './wire-types.ts';
+
+/** What calls are answered from. */
+export interface Dispatch {
+  readonly bus: ApiBus;
+  readonly backend: ApiBackend;
+  /** Aborts when the service stops. */
+  readonly signal: AbortSignal;
+}
+
+type Method = (call: IncomingCall, dispatch: Dispatch) => Promise<BusReply> | BusReply;
+
+const nothing: BusReply = { signature: '', body: [] };
+/** The path of a bundle's object. */
+const BUNDLE_PATH = new RegExp(`^${BUNDLES_PATH}/[0-9A-Za-z_]+$`);
+
+/** What every object of ours answers, by interface, name and signature. */
+const ofAnyObject = [
+  [`${PROPERTIES}.Get(ss)`, getProperty],
+  [`${PROPERTIES}.GetAll(s)`, getAllProperties],
+  [`${PEER}.Ping()`, () => nothing],
+] as const;
+
+const ofManager: ReadonlyMap<string, Method> = new Map<string, Method>([
+  ...Object.entries<MethodContract>(METHODS).map(contractMethod),
+  ...ofAnyObject,
+  [`${OBJECT_MANAGER}.GetManagedObjects()`, getManagedObjects],
+  [`${INTROSPECTABLE}.Introspect()`, () => xml(introspectManager())],
+]);
+
+const ofBundle: ReadonlyMap<string, Method> = new Map<string, Method>([
+  ...ofAnyObject,
+  [`${INTROSPECTABLE}.Introspect()`, introspectOneBundle],
+]);
+
+/** The error for a call that is not answered, whatever its arguments: undefined when there is such a method. */
+export function refusalOf(call: CallHeader): BusErrorReply | undefined {
+  if (methodOf(call) !== undefined) return undefined;
+  if (methodsAt(call.path) !== undefined && keyOf(call) === `${PROPERTIES}.Set(ssv)`) {
+    return new BusErrorReply('org.freedesktop.DBus.Error.PropertyReadOnly', 'No property here can be set');
+  }
+  return new BusErrorReply(
+    'org.freedesktop.DBus.Error.UnknownMethod',
+    `There is no method ${call.member}(${call.signature}) at ${call.path}`,
+  );
+}
+
+/** Answers a call. @throws BusErrorReply */
+export async function answer(call: IncomingCall, dispatch: Dispatch): Promise<BusReply> {
+  const method = methodOf(call);
+  if (method === undefined) throw refusalOf(call);
+  try {
+    return await method(call, dispatch);
+  } catch (error) {
+    if (error instanceof BusErrorReply) throw error;
+    throw new BusErrorReply(errorNameOf(error instanceof AppError ? error.code : ''), oneLine(reasonOf(error)));
+  }
+}
+
+function keyOf({ interface: iface, member, signature }: CallHeader): string {
+  return `${iface}.${member}(${signature})`;
+}
+
+function methodsAt(path: string): ReadonlyMap<string, Method> | undefined {
+  if (path === OBJECT_PATH) return ofManager;
+  return BUNDLE_PATH.test(path) ? ofBundle : undefined;
+}
+
+/** A call of any other method is refused before its arguments are read. */
+function methodOf(call: CallHeader): Method | undefined {
+  const methods = methodsAt(call.path);
+  if (methods !== undefined) return methods.get(keyOf(call));
+  return keyOf(call) === `${INTROSPECTABLE}.Introspect()` ? introspectionOfParent(call.path) : undefined;
+}
+
+/** A method of the contract, which the back end carries out. */
+function contractMethod([key, { args, result }]: [string, MethodContract]): [string, Method] {
+  const parameters = fieldsOf(args);
+  const [returned] = Object.values(result);
+  const signature = parameters.map(([, type]) => type.signature).join('');
+  const method: Method = async ({ sender, body }, dispatch) => {
+    const values = parameters.map(([name, type], at) => [name, type.decode(body[at])] as const);
+    const executor: unknown = Reflect.get(dispatch.backend.methods, key);
+    if (typeof executor !== 'function') throw new TypeError(`${key} has no executor`);
+    const answered: unknown = await executor(Object.fromEntries(values), callOf(sender, dispatch));
+    return returned === undefined ? nothing : { signature: returned.signature, body: [returned.encode(answered)] };
+  };
+  return [`${MANAGER}.${busNameOf(key)}(${signature})`, method];
+}
+
+function callOf(sender: string, { bus, signal }: Dispatch): ApiCall {
+  return { signal, callerUid: () => uidOf(sender, bus, signal) };
+}
+
+async function uidOf(sender: string, bus: ApiBus, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    const [uid] = await bus.call(busCall('GetConnectionUnixUser', 's', [sender]), signal);
+    return typeof uid === 'number' ? uid : undefined;
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
+}
+
+/** The properties of the object at a path. @throws BusErrorReply `UnknownObject` for a bundle that is not there */
+function propertiesAt(path: string, { backend }: Dispatch): { table: PropertyTable; values: Record<string, unknown> } {
+  const { manager, bundles } = objectsOf(backend.report());
+  if (path === OBJECT_PATH) return { table: managerTable, values: encodeProperties(managerTable, manager) };
+  const bundle = bundles.get(path);
+  if (bundle !== undefined) return { table: bundleTable, values: encodeProperties(bundleTable, bundle) };
+  throw new BusErrorReply('org.freedesktop.DBus.Error.UnknownObject', `There is no object ${path}`);
+}
+
+function getProperty({ path, body: [iface, name] }: IncomingCall, dispatch: Dispatch): BusReply {
+  const { table, values } = propertiesAt(path, dispatch);
+  const property = String(name);
+  if (iface === table.interface && Object.hasOwn(values, property)) return { signature: 'v', body: [values[property]] };
+  const isKnown = iface === table.interface && table.fields.some(([key]) => busNameOf(key) === property);
+  throw new BusErrorReply(
+    'org.freedesktop.DBus.Error.UnknownProperty',
+    isKnown ? `${property} has no value now` : `There is no property ${iface}.${property}`,
+  );
+}
+
+function getAllProperties({ path, body: [iface] }: IncomingCall, dispatch: Dispatch): BusReply {
+  const { table, values } = propertiesAt(path, dispatch);
+  return { signature: 'a{sv}', body: [iface === table.interface || iface === '' ? values : {}] };
+}
+
+function getManagedObjects(_call: IncomingCall, { backend }: Dispatch): BusReply {
+  return { signature: 'a{oa{sa{sv}}}', body: [encodeManagedObjects(objectsOf(backend.report()))] };
+}
+
+function introspectOneBundle({ path }: IncomingCall, dispatch: Dispatch): BusReply {
+  propertiesAt(path, dispatch);
+  return xml(introspectBundle());
+}
+
+/** Tells tools that walk the tree from `/` where the objects are; undefined for a path that does not lead to one. */
+function introspectionOfParent(path: string): Method | undefined {
+  if (path === BUNDLES_PATH) {
+    return (_call, { backend }) => {
+      const paths = [...objectsOf(backend.report()).bundles.keys()];
+      return xml(introspectParent(paths.map((each) => each.slice(BUNDLES_PATH.length + 1))));
+    };
+  }
+  const prefix = path === '/' ? '/' : `${path}/`;
+  if (!OBJECT_PATH.startsWith(prefix)) return undefined;
+  const [child = ''] = OBJECT_PATH.slice(prefix.length).split('/');
+  return () => xml(introspectParent([child]));
+}
+
+function xml(document: string): BusReply {
+  return { signature: 's', body: [document] };
+}

@@ -1,0 +1,187 @@
+import { unwrapVariant, variant } from '../dbus/message-bus.ts';
+import { AppError } from '../platform/app-error.ts';
+import { plainLines, plainText } from '../platform/plain-text.ts';
+
+/**
+ * A type of the API: its D-Bus signature, and how a value goes to the bus and comes from it
+ * (D-Bus specification, "Type System").
+ */
+export interface WireType<T> {
+  readonly signature: string;
+  /** `value` as the marshaller takes it. */
+  encode(value: T): unknown;
+  /** What came over the bus, checked. @throws AppError `api/unreadable` (`reject`) when it is not of this type. */
+  decode(value: unknown): T;
+}
+
+/** A member that may be absent. An absent property is left out of every answer. */
+export interface OptionalType<T> extends WireType<T> {
+  readonly isOptional: true;
+}
+
+/** The types of the members of `T`: none may be left out, and optional ones must be marked. */
+export type FieldTypes<T> = {
+  readonly [K in keyof T]-?: Record<never, never> extends Pick<T, K>
+    ? OptionalType<Exclude<T[K], undefined>>
+    : WireType<T[K]>;
+};
+
+/** Types by the names of members; what {@link FieldTypes} is for any `T`. */
+export type Fields = Readonly<Record<string, WireType<unknown>>>;
+
+/** Text of one line. Control characters and line ends become blanks on the way to the bus. */
+export const text = textType(plainText);
+
+/** Text of several lines. */
+export const lines = textType(plainLines);
+
+export const flag: WireType<boolean> = basic('b', (value) => (typeof value === 'boolean' ? value : undefined));
+
+/** The path of an object (`o`). */
+export const objectPath: WireType<string> = basic('o', (value) => (typeof value === 'string' ? value : undefined));
+
+/** A whole number of 32 bits. */
+export const integer: WireType<number> = basic('i', wholeNumber);
+
+/** A whole number from 0, of 32 bits. */
+export const count: WireType<number> = basic('u', naturalNumber);
+
+/** A whole number from 0, of 64 bits: bytes, sequences, milliseconds since the epoch. */
+export const large: WireType<number> = {
+  signature: 't',
+  encode: (value) => BigInt(value),
+  decode: (value) => naturalNumber(typeof value === 'bigint' ? Number(value) : value) ?? unreadable('t', value),
+};
+
+/** One of some words. */
+export function oneOf<const T extends string>(...words: readonly T[]): WireType<T> {
+  return basic('s', (value) => words.find((word) => word === value));
+}
+
+/** A flag that is set wherever it is present. */
+export const set: WireType<true> = basic('b', (value) => (value === true ? value : undefined));
+
+/** Marks a member that may be absent. */
+export function optional<T>(type: WireType<T>): OptionalType<T> {
+  return { signature: type.signature, encode: type.encode, decode: type.decode, isOptional: true };
+}
+
+/** An array. */
+export function list<T>(element: WireType<T>): WireType<readonly T[]> {
+  const signature = `a${element.signature}`;
+  return {
+    signature,
+    encode: (values) => values.map((value) => element.encode(value)),
+    decode: (value) =>
+      Array.isArray(value) ? value.map((each) => element.decode(each)) : unreadable(signature, value),
+  };
+}
+
+/** A structure, whose members follow each other in the order of `fields`; none may be absent. */
+export function struct<T extends object>(fields: FieldTypes<T>): WireType<T> {
+  const members = fieldsOf(fields);
+  const signature = `(${members.map(([, type]) => type.signature).join('')})`;
+  return {
+    signature,
+    encode: (value) => members.map(([name, type]) => type.encode(memberOf(value, name))),
+    decode: (value) => {
+      if (!Array.isArray(value) || value.length !== members.length) return unreadable(signature, value);
+      return built<T>(members.map(([name, type], at) => [name, decodeMember(name, type, value[at])]));
+    },
+  };
+}
+
+/** A dictionary of named members (`a{sv}`). Members that the contract does not know are passed over. */
+export function dictionary<T extends object>(fields: FieldTypes<T>): WireType<T> {
+  return {
+    signature: 'a{sv}',
+    encode: (value) => encodeFields(fieldsOf(fields), value, (name) => name),
+    decode: (value) => decodeFields<T>(fieldsOf(fields), value, (name) => name),
+  };
+}
+
+/** Members as variants by their names on the bus; absent ones are left out. */
+export function encodeFields(
+  fields: readonly (readonly [string, WireType<unknown>])[],
+  value: object,
+  nameOf: (field: string) => string,
+): Record<string, unknown> {
+  const present = fields.filter(([name]) => memberOf(value, name) !== undefined);
+  return Object.fromEntries(
+    present.map(([name, type]) => [nameOf(name), variant(type.signature, type.encode(memberOf(value, name)))]),
+  );
+}
+
+/** The inverse of {@link encodeFields}. @throws AppError `api/unreadable` (`reject`) */
+export function decodeFields<T extends object>(
+  fields: readonly (readonly [string, WireType<unknown>])[],
+  value: unknown,
+  nameOf: (field: string) => string,
+): T {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return unreadable('a{sv}', value);
+  const members = new Map<string, unknown>(Object.entries(value));
+  const present = fields.filter(([name, type]) => !isOptional(type) || members.has(nameOf(name)));
+  return built<T>(
+    present.map(([name, type]) => [name, decodeMember(nameOf(name), type, unwrapVariant(members.get(nameOf(name))))]),
+  );
+}
+
+/** The members of a table of types, in its order. */
+export function fieldsOf(fields: object): readonly (readonly [string, WireType<unknown>])[] {
+  return Object.entries(fields);
+}
+
+/** Whether a member of this type may be absent. */
+function isOptional(type: WireType<unknown>): boolean {
+  return 'isOptional' in type;
+}
+
+function textType(clean: (value: string) => string): WireType<string> {
+  return basic('s', (value) => (typeof value === 'string' ? value : undefined), clean);
+}
+
+/** @param parse undefined when the value is not of the type */
+function basic<T>(
+  signature: string,
+  parse: (value: unknown) => T | undefined,
+  encode: (value: T) => unknown = (value) => value,
+): WireType<T> {
+  return { signature, encode, decode: (value) => parse(value) ?? unreadable(signature, value) };
+}
+
+function wholeNumber(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) ? Number(value) : undefined;
+}
+
+function naturalNumber(value: unknown): number | undefined {
+  const number = wholeNumber(value);
+  return number !== undefined && number >= 0 ? number : undefined;
+}
+
+function memberOf(value: object, name: string): unknown {
+  return Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined;
+}
+
+function decodeMember(name: string, type: WireType<unknown>, value: unknown): unknown {
+  try {
+    return type.decode(value);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const { code, disposition, message } = error;
+    throw new AppError({ code, disposition, message: `${name}: ${message}`, cause: error });
+  }
+}
+
+/** Its members were decoded one by one, each by the type that {@link FieldTypes} demands for it. */
+function built<T extends object>(members: readonly (readonly [string, unknown])[]): T {
+  return Object.fromEntries(members) as T;
+}
+
+function unreadable(signature: string, value: unknown): never {
+  const what = value === undefined ? 'nothing' : `a ${typeof value}`;
+  throw new AppError({
+    code: 'api/unreadable',
+    message: `a value of D-Bus type ${signature} was expected, and ${what} came`,
+    disposition: 'reject',
+  });
+}

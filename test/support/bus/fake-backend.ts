@@ -1,0 +1,177 @@
+import type { ApiBackend, ApiMethods } from '../../../src/api/backend.ts';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
+
+/** The report of a daemon that has nothing to do; `over` is what differs. */
+export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
+  return {
+    status: 'Idle.',
+    operation: 'idle',
+    runtime: { reachable: true, name: 'cri-o 1.31.0' },
+    media: [],
+    bundles: [],
+    notices: [],
+    rejected: [],
+    unclaimed: [],
+    stateProblems: [],
+    trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
+    protected: [],
+    progress: { doneBytes: 0, totalBytes: 0 },
+    ...over,
+  };
+}
+
+/** A back end of plain functions; `report` is by default that of an idle daemon, and methods do nothing. */
+export function fakeBackend(
+  methods: Partial<ApiMethods> = {},
+  report: () => StatusReport | undefined = () => idleReport(),
+): ApiBackend & { publish(report: StatusReport): void } {
+  const listeners = new Set<(report: StatusReport) => void>();
+  return {
+    methods: { ...IDLE, ...methods },
+    report,
+    publish: (next) => {
+      for (const listener of listeners) listener(next);
+    },
+    onReport: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+  };
+}
+
+const nothing = async (): Promise<void> => undefined;
+const text = async (): Promise<string> => '';
+const IDLE: ApiMethods = {
+  getHistory: async () => [],
+  activate: nothing,
+  activateOverride: nothing,
+  rollback: text,
+  unpin: nothing,
+  unpinUnclaimed: text,
+  cancel: nothing,
+  approve: text,
+  reject: text,
+  restoreKey: text,
+  rescan: nothing,
+  load: text,
+};
+
+/** A report in which every member is present somewhere, in the order in which the daemon writes them. */
+export function sampleReport(): StatusReport {
+  const reason = { code: 'rule/from', message: 'Its activation is held' };
+  return idleReport({
+    media: [
+      { medium: 'sdb1', state: 'read', bundles: 2 },
+      { medium: 'sdc1', state: 'failed', bundles: 0, reason: { code: 'media/mount', message: 'no filesystem' } },
+    ],
+    bundles: [adopted(reason), awaiting()],
+    notices: [
+      {
+        bundleId: digest('c'),
+        name: 'ocp',
+        version: '2026.3.1',
+        sequence: 5,
+        signedBy: ['factory-2026'],
+        signerKeyIds: [],
+        adoptedAt: '2026-03-10T12:00:00.000Z',
+        advisories: [{ version: '4.13.7', deadend: true, barrier: false, reason: 'etcd may lose writes' }],
+        reason: { code: 'trust/key-revoked', message: 'its key is revoked' },
+      },
+    ],
+    rejected: [
+      { medium: 'sdb1', path: 'stickpin/a', reason: { code: 'bundle/signature', message: 'no signature' } },
+      {
+        medium: 'sdb1',
+        path: 'stickpin/b',
+        reason: { code: 'bundle/signature', message: 'signed by nobody' },
+        name: 'b@1',
+        bundleId: digest('d'),
+      },
+    ],
+    unclaimed: [
+      { references: ['quay.io/a'] },
+      { bundleId: digest('e'), name: 'e', version: '1', references: ['quay.io/e', 'quay.io/f'] },
+    ],
+    stateProblems: [{ code: 'store/damaged', message: 'state.db was damaged' }],
+    trust: {
+      require: 'both',
+      threshold: 2,
+      keys: [
+        { name: 'factory-2026', keyId: 'ab' },
+        { name: 'rotated', keyId: 'cd', broughtBy: 'ocp@2026.3.1' },
+      ],
+      revoked: [{ keyId: 'ef', file: 'stolen.revoked' }, { keyId: '01', revokedBy: 'ocp@5' }, { keyId: '23' }],
+      problems: ['notes.txt is ignored'],
+      revocationsUnreadable: true,
+      cause: 'the folder is gone',
+    },
+    protected: [{ name: 'ocp', version: '4.13.5', ownBytes: 2 ** 41 }],
+    progress: { doneBytes: 2 ** 33, totalBytes: 2 ** 33, bytesPerSecond: 41_000_000, isUnpacking: true },
+  });
+}
+
+function adopted(reason: { readonly code: string; readonly message: string }): StatusReport['bundles'][number] {
+  return {
+    bundleId: digest('a'),
+    name: 'ocp',
+    version: '4.13.7',
+    sequence: 7,
+    phase: 'ready',
+    reason,
+    degraded: { code: 'engine/needs-copy', message: 'a blob is bad' },
+    conditions: [
+      {
+        type: 'Verified',
+        status: 'True',
+        reason: 'SignedByTrustedKeys',
+        message: 'signed by factory-2026',
+        lastTransitionTime: '2026-03-10T12:00:00.000Z',
+      },
+    ],
+    signedBy: ['factory-2026'],
+    signerKeyIds: ['ab'],
+    media: ['sdb1'],
+    sources: [],
+    images: { total: 2, present: 2, pinned: 2 },
+    sizeBytes: 2 ** 33,
+    adoptedAt: '2026-03-10T12:00:00.000Z',
+    readyAt: '2026-03-10T12:01:00.000Z',
+    activatedAt: '2026-03-10T12:02:00.000Z',
+    activationHolds: [
+      { code: 'rule/from', message: 'only from 4.12', releasedBy: 'person' },
+      { code: 'rule/rollout', message: 'a rollout', releasedBy: 'time', until: '2030-01-01T00:00:00.000Z' },
+    ],
+    rules: [{ rule: 'from', value: '>=4.12.0', effect: 'holds-activation' }],
+    current: false,
+    advisory: {
+      version: '4.13.7',
+      deadend: true,
+      barrier: false,
+      reason: 'etcd may lose writes',
+      from: 'ocp@4.13.9',
+      effect: 'not-enforced-yet',
+    },
+  };
+}
+
+/** One that waits for approval and was not read: nothing is known of it. */
+function awaiting(): StatusReport['bundles'][number] {
+  return {
+    bundleId: digest('b'),
+    name: '',
+    version: '',
+    sequence: 0,
+    phase: 'held',
+    hold: 'approval',
+    signedBy: [],
+    media: ['sdb1'],
+    images: { total: 0, present: 0, pinned: 0 },
+    sizeBytes: 0,
+  };
+}
+
+function digest(digit: string): string {
+  return `sha256:${digit.repeat(64)}`;
+}
