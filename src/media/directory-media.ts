@@ -45,111 +45,144 @@ export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
   const watches: DirectoryWatch[] = [];
   return {
     start: async (sink) => {
-      const { watch: openWatcher } = await import('chokidar');
+      const { watch: open } = await import('chokidar');
       for (const directory of deps.directories) {
-        const watch = createDirectoryWatch(directory, deps, sink, stop.signal);
+        const watch = directoryWatch(directory, deps, { sink, open, signal: stop.signal });
         watches.push(watch);
-        await watch.start(openWatcher);
+        await startWatch(watch);
       }
     },
     rescan: async () => {
-      for (const watch of watches) watch.look();
+      for (const watch of watches) look(watch);
     },
     dispose: async () => {
       stop.abort();
-      for (const watch of watches) await watch.close();
+      for (const watch of watches) await closeWatch(watch);
     },
   };
 }
 
 type OpenWatcher = typeof import('chokidar').watch;
 
+/** One directory that is watched. */
 interface DirectoryWatch {
-  start(open: OpenWatcher): Promise<void>;
-  /** Looks at the directory, now or after the look that is under way. */
-  look(): void;
-  close(): Promise<void>;
+  readonly path: string;
+  readonly layout: BundleLayout;
+  readonly mediumId: MediumId;
+  readonly clock: Clock;
+  readonly settleMs: number;
+  readonly sink: MediaSink;
+  readonly open: OpenWatcher;
+  readonly signal: AbortSignal;
+  /** The fingerprint of what was reported last; undefined while nothing is plugged in. */
+  seen: string | undefined;
+  /** Watches the folder around the directory, and the directory itself as one of its entries. */
+  above: FSWatcher | undefined;
+  /** Watches what lies below the directory. */
+  below: FSWatcher | undefined;
+  /** Which directory {@link below} watches, as {@link inodeOf} tells. */
+  watched: string | undefined;
+  timer: NodeJS.Timeout | undefined;
+  /** Ends when {@link below} watches the directory that is there now. */
+  following: Promise<void>;
+  /** The look that is under way. */
+  looking: Promise<void> | undefined;
+  /** Whether another look is to follow. */
+  again: boolean;
 }
 
-function createDirectoryWatch(
+function directoryWatch(
   { path, layout }: DirectoryMedium,
   { clock, settleMs = DEFAULT_SETTLE_MS }: DirectoryMediaDeps,
-  sink: MediaSink,
-  signal: AbortSignal,
+  around: Pick<DirectoryWatch, 'sink' | 'open' | 'signal'>,
 ): DirectoryWatch {
-  const mediumId: MediumId = `dir:${path}`;
-  let seen: string | undefined;
-  let above: FSWatcher | undefined;
-  let below: FSWatcher | undefined;
-  let watched: string | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let following: Promise<void> = Promise.resolve();
-  let looking: Promise<void> | undefined;
-  let again = false;
-
-  const report = (fingerprint: string | undefined): void => {
-    if (fingerprint === seen) return;
-    const before = seen;
-    seen = fingerprint;
-    if (fingerprint === undefined) sink.left(mediumId);
-    else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
-    else sink.changed(mediumId);
-  };
-  const settle = async (): Promise<void> => {
-    let last = await fingerprintOf(path);
-    if (last === undefined || last === seen) return report(last);
-    for (;;) {
-      await clock.sleep(settleMs, signal);
-      const next = await fingerprintOf(path);
-      if (next === last || next === undefined) return report(next);
-      last = next;
-    }
-  };
-  const lookUntilDone = async (): Promise<void> => {
-    while (again && !signal.aborted) {
-      again = false;
-      await settle().catch(() => undefined); // only an abort ends up here
-    }
-    looking = undefined;
-  };
-  const look = (): void => {
-    again = true;
-    looking ??= lookUntilDone();
-  };
-
-  /** Opens the watch on what lies below anew when another directory stands at the path: a watch follows the inode, not the name. */
-  const follow = async (open: OpenWatcher): Promise<void> => {
-    const inode = await inodeOf(path);
-    if (inode === watched) return;
-    watched = inode;
-    await below?.close();
-    below = inode === undefined || signal.aborted ? undefined : open(path, BELOW).on('raw', look).on('error', look);
-    look();
-  };
-
   return {
-    start: async (open) => {
-      // What is there at the start stood still before; nobody has to wait for it.
-      report(await fingerprintOf(path));
-      const check = (): void => {
-        following = following.then(() => follow(open)).catch(look);
-      };
-      const parent = dirname(path);
-      const ignored = (one: string): boolean => one !== parent && one !== path;
-      above = open(parent, { depth: 0, ignored, ignoreInitial: true, followSymlinks: false });
-      above.on('all', check).on('error', check);
-      timer = setInterval(check, PRESENCE_MS).unref();
-      check();
-      await following;
-    },
-    look,
-    close: async () => {
-      clearInterval(timer);
-      await following;
-      await Promise.all([above?.close(), below?.close()]);
-      await looking;
-    },
+    path,
+    layout,
+    mediumId: `dir:${path}`,
+    clock,
+    settleMs,
+    ...around,
+    seen: undefined,
+    above: undefined,
+    below: undefined,
+    watched: undefined,
+    timer: undefined,
+    following: Promise.resolve(),
+    looking: undefined,
+    again: false,
   };
+}
+
+async function startWatch(watch: DirectoryWatch): Promise<void> {
+  const { path, open } = watch;
+  // What is there at the start stood still before; nobody has to wait for it.
+  report(watch, await fingerprintOf(path));
+  const check = (): void => {
+    watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
+  };
+  const parent = dirname(path);
+  const ignored = (one: string): boolean => one !== parent && one !== path;
+  watch.above = open(parent, { depth: 0, ignored, ignoreInitial: true, followSymlinks: false });
+  watch.above.on('all', check).on('error', check);
+  watch.timer = setInterval(check, PRESENCE_MS).unref();
+  check();
+  await watch.following;
+}
+
+async function closeWatch(watch: DirectoryWatch): Promise<void> {
+  clearInterval(watch.timer);
+  await watch.following;
+  await Promise.all([watch.above?.close(), watch.below?.close()]);
+  await watch.looking;
+}
+
+/** Opens the watch on what lies below anew when another directory stands at the path: a watch follows the inode, not the name. */
+async function followDirectory(watch: DirectoryWatch): Promise<void> {
+  const inode = await inodeOf(watch.path);
+  if (inode === watch.watched) return;
+  watch.watched = inode;
+  await watch.below?.close();
+  const onChange = () => look(watch);
+  const isThere = inode !== undefined && !watch.signal.aborted;
+  watch.below = isThere ? watch.open(watch.path, BELOW).on('raw', onChange).on('error', onChange) : undefined;
+  look(watch);
+}
+
+/** Looks at the directory, now or after the look that is under way. */
+function look(watch: DirectoryWatch): void {
+  watch.again = true;
+  watch.looking ??= lookUntilDone(watch);
+}
+
+async function lookUntilDone(watch: DirectoryWatch): Promise<void> {
+  while (watch.again && !watch.signal.aborted) {
+    watch.again = false;
+    await settle(watch).catch(() => undefined); // only an abort ends up here
+  }
+  watch.looking = undefined;
+}
+
+/** Waits until nothing below the directory changes any more, and reports it then. */
+async function settle(watch: DirectoryWatch): Promise<void> {
+  const { path, clock, settleMs, signal } = watch;
+  let last = await fingerprintOf(path);
+  if (last === undefined || last === watch.seen) return report(watch, last);
+  for (;;) {
+    await clock.sleep(settleMs, signal);
+    const next = await fingerprintOf(path);
+    if (next === last || next === undefined) return report(watch, next);
+    last = next;
+  }
+}
+
+function report(watch: DirectoryWatch, fingerprint: string | undefined): void {
+  const { seen: before, sink, mediumId, path, layout } = watch;
+  if (fingerprint === before) return;
+  watch.seen = fingerprint;
+  if (fingerprint === undefined) sink.left(mediumId);
+  else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
+  else sink.changed(mediumId);
 }
 
 async function inodeOf(path: string): Promise<string | undefined> {

@@ -43,147 +43,190 @@ interface Known {
   readonly filesystemUuid: string;
 }
 
+/** What the functions of this file work on. */
+interface DeviceWatch {
+  readonly deps: DeviceMediaDeps & Required<Pick<DeviceMediaDeps, 'query' | 'paths' | 'retryMs'>>;
+  readonly stop: AbortController;
+  /** The media that were reported, by their units. */
+  readonly known: Map<string, Known>;
+  /** Devices that are left alone, by their units, and why. */
+  readonly refused: Map<string, string>;
+  /** Units that are to be looked at. */
+  readonly pending: Set<string>;
+  /** Units that could not be asked about, and how often they were tried. */
+  readonly unanswered: Map<string, number>;
+  /** Units that somebody named; they need no mark of our rule. */
+  readonly named: Set<string>;
+  sink: MediaSink | undefined;
+  unsubscribe: Unsubscribe | undefined;
+  /** The look at all {@link pending} that is under way. */
+  working: Promise<void> | undefined;
+  hasLooked: boolean;
+  nextWithoutSeq: number;
+}
+
 /**
- * Sticks, cards and discs, as systemd tells of them (docs/runtime-facts.md, fact 25) and our udev
- * rule marks them.
+ * Sticks, cards and discs, as systemd tells of them (fact 25) and our udev rule marks them.
  *
- * Events only say which unit to look at; what is true is then asked for, one unit after the other,
- * so that neither their order nor a lost one matters.
+ * Events only say which unit to look at; what is true is then asked for, one unit after the other, so that neither their order nor a lost
+ * one matters.
  */
 export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
-  const { units, log, query = queryUdev, paths = machinePaths, retryMs = 5_000 } = deps;
-  const known = new Map<string, Known>();
-  const refused = new Map<string, string>();
-  const pending = new Set<string>();
-  /** Units that could not be asked about, and how often they were tried. */
-  const unanswered = new Map<string, number>();
-  let hasLooked = false;
-  /** Units that somebody named; they need no mark of our rule. */
-  const named = new Set<string>();
-  const stop = new AbortController();
-  let sink: MediaSink | undefined;
-  let unsubscribe: Unsubscribe | undefined;
-  let working: Promise<void> | undefined;
-  let nextWithoutSeq = 1;
-
-  const forget = (unit: string): void => {
-    const medium = known.get(unit);
-    refused.delete(unit);
-    if (medium === undefined) return;
-    known.delete(unit);
-    sink?.left(medium.mediumId);
+  const { query = queryUdev, paths = machinePaths, retryMs = 5_000 } = deps;
+  const watch: DeviceWatch = {
+    deps: { ...deps, query, paths, retryMs },
+    stop: new AbortController(),
+    known: new Map(),
+    refused: new Map(),
+    pending: new Set(),
+    unanswered: new Map(),
+    named: new Set(),
+    sink: undefined,
+    unsubscribe: undefined,
+    working: undefined,
+    hasLooked: false,
+    nextWithoutSeq: 1,
   };
-  const adopt = (unit: string, device: Device): void => {
-    const before = known.get(unit);
-    const seq = device.diskSeq ?? `u${nextWithoutSeq}`;
-    const mediumId = `${seq}-${device.name}`;
-    const isSame = device.diskSeq === undefined || before?.mediumId === mediumId;
-    if (before !== undefined && isSame && before.filesystemUuid === device.filesystemUuid) return;
-    if (device.diskSeq === undefined) nextWithoutSeq += 1;
-    forget(unit);
-    known.set(unit, { mediumId, filesystemUuid: device.filesystemUuid });
-    sink?.arrived(createPluggedDevice(mediumId, device, { ...deps, paths }));
-  };
-  const refuse = (unit: string, name: string, reason: string): void => {
-    if (refused.get(unit) === reason) return;
-    forget(unit);
-    refused.set(unit, reason);
-    log.info({ medium: name, messageId: messageIds.mediumRefused }, `${name} is left alone: ${reason}`);
-  };
-  const examine = async (unit: string, signal: AbortSignal): Promise<void> => {
-    const sysfsPath = await activeBlockDevice(units, unit, signal);
-    if (sysfsPath === undefined) {
-      named.delete(unit);
-      return forget(unit);
-    }
-    const verdict = await judgeDevice(sysfsPath, query, paths, signal, named.has(unit));
-    if (verdict.kind === 'medium') adopt(unit, verdict.device);
-    else if (verdict.kind === 'refused') refuse(unit, verdict.name, verdict.reason);
-    else forget(unit);
-  };
-  const work = async (): Promise<void> => {
-    for (const unit of pending) {
-      if (stop.signal.aborted) break;
-      pending.delete(unit);
-      try {
-        await examine(unit, AbortSignal.any([stop.signal, AbortSignal.timeout(QUESTION_TIMEOUT_MS)]));
-        unanswered.delete(unit);
-      } catch (err) {
-        if (stop.signal.aborted) break;
-        if (!unanswered.has(unit))
-          log.warn({ unit, err }, `${unit} could not be looked at; it is tried again by itself`);
-        unanswered.set(unit, (unanswered.get(unit) ?? 0) + 1);
-        setTimeout(() => lookAt(unit), retryMs).unref();
-      }
-    }
-    // Here and not when the promise settles: a unit that is added in between would be left lying.
-    working = undefined;
-  };
-  const lookAt = (unit: string): void => {
-    if (stop.signal.aborted) return;
-    pending.add(unit);
-    working ??= work();
-  };
-  const lookAtAll = async (signal: AbortSignal): Promise<void> => {
-    const found = (await units.listUnits(['dev-*.device'], signal)).filter(mayBeDisk);
-    for (const unit of new Set([...found, ...known.keys()])) lookAt(unit);
-    await working;
-    if (hasLooked) return;
-    hasLooked = true;
-    sink?.lookedAt?.();
-  };
-  const onEvent = (event: DeviceUnitEvent): void => {
-    if (event.kind === 'resync') {
-      lookAtAll(stop.signal).catch(() => undefined); // the connection is gone again; the next resync follows
-      return;
-    }
-    const unit = event.unit.replace(ALIAS, 'dev-');
-    if (!mayBeDisk(unit)) return;
-    // Streams end now; the second look undoes what a look under way may still adopt.
-    if (event.kind === 'removed') {
-      named.delete(unit);
-      forget(unit);
-    }
-    lookAt(unit);
-  };
-
   return {
-    start: async (to) => {
-      sink = to;
-      // An earlier version may have made it for everybody to enter.
-      await makePrivateFolder(deps.mountDirectory).catch((err: unknown) => {
-        log.warn({ err }, `${deps.mountDirectory} can't be made: ${reasonOf(err)}; no medium is mounted without it`);
-      });
-      unsubscribe = units.onDeviceUnit(onEvent);
-    },
-    isLookedAt: () => hasLooked && [...unanswered.values()].every((tries) => tries >= TRIES_OF_FIRST_LOOK),
-    rescan: lookAtAll,
-    load: async (path, signal) => {
-      if (!path.startsWith('/dev/')) return undefined;
-      const unit = unitNameOfPath(path, 'device');
-      const sysfsPath = await activeBlockDevice(units, unit, signal);
-      if (sysfsPath === undefined) {
-        throw loadError(
-          `${path} is no block device that systemd knows; 'lsblk' shows those that are there, as /dev/sdb1`,
-        );
-      }
-      const verdict = await judgeDevice(sysfsPath, query, paths, signal, true);
-      if (verdict.kind === 'refused') throw loadError(`${path} is left alone: ${verdict.reason}`);
-      if (verdict.kind === 'other') throw loadError(`${path} has no filesystem; its partition may, see 'lsblk -f'`);
-      named.add(unit);
-      refused.delete(unit);
-      const before = known.get(unit);
-      adopt(unit, verdict.device);
-      // One that is known already is mounted, if it was unmounted, and read again.
-      if (before !== undefined && known.get(unit) === before) sink?.changed(before.mediumId);
-      return verdict.device.name;
-    },
+    start: (sink) => startWatch(watch, sink),
+    isLookedAt: () => watch.hasLooked && [...watch.unanswered.values()].every((tries) => tries >= TRIES_OF_FIRST_LOOK),
+    rescan: (signal) => lookAtAll(watch, signal),
+    load: (path, signal) => loadDevice(watch, path, signal),
     dispose: async () => {
-      unsubscribe?.();
-      stop.abort();
-      await working;
+      watch.unsubscribe?.();
+      watch.stop.abort();
+      await watch.working;
     },
   };
+}
+
+async function startWatch(watch: DeviceWatch, sink: MediaSink): Promise<void> {
+  const { mountDirectory, units, log } = watch.deps;
+  watch.sink = sink;
+  // An earlier version may have made it for everybody to enter.
+  await makePrivateFolder(mountDirectory).catch((err: unknown) => {
+    log.warn({ err }, `${mountDirectory} can't be made: ${reasonOf(err)}; no medium is mounted without it`);
+  });
+  watch.unsubscribe = units.onDeviceUnit((event) => onEvent(watch, event));
+}
+
+function onEvent(watch: DeviceWatch, event: DeviceUnitEvent): void {
+  if (event.kind === 'resync') {
+    lookAtAll(watch, watch.stop.signal).catch(() => undefined); // the connection is gone again; the next resync follows
+    return;
+  }
+  const unit = event.unit.replace(ALIAS, 'dev-');
+  if (!mayBeDisk(unit)) return;
+  // Streams end now; the second look undoes what a look under way may still adopt.
+  if (event.kind === 'removed') {
+    watch.named.delete(unit);
+    forget(watch, unit);
+  }
+  lookAt(watch, unit);
+}
+
+async function lookAtAll(watch: DeviceWatch, signal: AbortSignal): Promise<void> {
+  const found = (await watch.deps.units.listUnits(['dev-*.device'], signal)).filter(mayBeDisk);
+  for (const unit of new Set([...found, ...watch.known.keys()])) lookAt(watch, unit);
+  await watch.working;
+  if (watch.hasLooked) return;
+  watch.hasLooked = true;
+  watch.sink?.lookedAt?.();
+}
+
+function lookAt(watch: DeviceWatch, unit: string): void {
+  if (watch.stop.signal.aborted) return;
+  watch.pending.add(unit);
+  watch.working ??= lookAtPending(watch);
+}
+
+async function lookAtPending(watch: DeviceWatch): Promise<void> {
+  const { pending, unanswered, stop } = watch;
+  for (const unit of pending) {
+    if (stop.signal.aborted) break;
+    pending.delete(unit);
+    try {
+      await examine(watch, unit, AbortSignal.any([stop.signal, AbortSignal.timeout(QUESTION_TIMEOUT_MS)]));
+      unanswered.delete(unit);
+    } catch (error) {
+      if (stop.signal.aborted) break;
+      tryAgainLater(watch, unit, error);
+    }
+  }
+  // Here and not when the promise settles: a unit that is added in between would be left lying.
+  watch.working = undefined;
+}
+
+function tryAgainLater(watch: DeviceWatch, unit: string, err: unknown): void {
+  const { unanswered, deps } = watch;
+  if (!unanswered.has(unit))
+    deps.log.warn({ unit, err }, `${unit} could not be looked at; it is tried again by itself`);
+  unanswered.set(unit, (unanswered.get(unit) ?? 0) + 1);
+  setTimeout(() => lookAt(watch, unit), deps.retryMs).unref();
+}
+
+async function examine(watch: DeviceWatch, unit: string, signal: AbortSignal): Promise<void> {
+  const { named, deps } = watch;
+  const sysfsPath = await activeBlockDevice(deps.units, unit, signal);
+  if (sysfsPath === undefined) {
+    named.delete(unit);
+    return forget(watch, unit);
+  }
+  const verdict = await judgeDevice(sysfsPath, deps.query, deps.paths, signal, named.has(unit));
+  if (verdict.kind === 'medium') adopt(watch, unit, verdict.device);
+  else if (verdict.kind === 'refused') refuse(watch, unit, verdict.name, verdict.reason);
+  else forget(watch, unit);
+}
+
+/** Reports a device as a medium, unless it is the one that was reported before. */
+function adopt(watch: DeviceWatch, unit: string, device: Device): void {
+  const { known, deps } = watch;
+  const before = known.get(unit);
+  const seq = device.diskSeq ?? `u${watch.nextWithoutSeq}`;
+  const mediumId = `${seq}-${device.name}`;
+  const isSame = device.diskSeq === undefined || before?.mediumId === mediumId;
+  if (before !== undefined && isSame && before.filesystemUuid === device.filesystemUuid) return;
+  if (device.diskSeq === undefined) watch.nextWithoutSeq += 1;
+  forget(watch, unit);
+  known.set(unit, { mediumId, filesystemUuid: device.filesystemUuid });
+  watch.sink?.arrived(createPluggedDevice(mediumId, device, deps));
+}
+
+function refuse(watch: DeviceWatch, unit: string, name: string, reason: string): void {
+  const { refused, deps } = watch;
+  if (refused.get(unit) === reason) return;
+  forget(watch, unit);
+  refused.set(unit, reason);
+  deps.log.info({ medium: name, messageId: messageIds.mediumRefused }, `${name} is left alone: ${reason}`);
+}
+
+function forget({ known, refused, sink }: DeviceWatch, unit: string): void {
+  const medium = known.get(unit);
+  refused.delete(unit);
+  if (medium === undefined) return;
+  known.delete(unit);
+  sink?.left(medium.mediumId);
+}
+
+/** As {@link MediaProvider.load}, for a path below `/dev`. */
+async function loadDevice(watch: DeviceWatch, path: string, signal: AbortSignal): Promise<string | undefined> {
+  if (!path.startsWith('/dev/')) return undefined;
+  const { units, query, paths } = watch.deps;
+  const unit = unitNameOfPath(path, 'device');
+  const sysfsPath = await activeBlockDevice(units, unit, signal);
+  if (sysfsPath === undefined) {
+    throw loadError(`${path} is no block device that systemd knows; 'lsblk' shows those that are there, as /dev/sdb1`);
+  }
+  const verdict = await judgeDevice(sysfsPath, query, paths, signal, true);
+  if (verdict.kind === 'refused') throw loadError(`${path} is left alone: ${verdict.reason}`);
+  if (verdict.kind === 'other') throw loadError(`${path} has no filesystem; its partition may, see 'lsblk -f'`);
+  watch.named.add(unit);
+  watch.refused.delete(unit);
+  const before = watch.known.get(unit);
+  adopt(watch, unit, verdict.device);
+  // One that is known already is mounted, if it was unmounted, and read again.
+  if (before !== undefined && watch.known.get(unit) === before) watch.sink?.changed(before.mediumId);
+  return verdict.device.name;
 }
 
 function mayBeDisk(unit: string): boolean {
