@@ -26,15 +26,50 @@ const MAX_EXTENDED_BYTES = 1024 * 1024;
 /** Extended headers that are of no use here: pax's global one, GNU's long link name, Solaris' own. */
 const SKIPPED = new Set(['g', 'K', 'X']);
 
+/** Where a walk stands between two blocks of an archive. */
+interface Walk {
+  readonly visit: TarVisitor;
+  /** Bytes of a member's data that are still to come, without and with padding. */
+  dataLeft: number;
+  paddedLeft: number;
+  /** Takes the data of the current member. */
+  sink: ReturnType<TarVisitor>;
+  /** The extended header that is being read. */
+  extended: ExtendedHeader | undefined;
+  /** What extended headers say about the next member. */
+  pax: ReadonlyMap<string, string> | undefined;
+  longName: string | undefined;
+  /** The member whose sparse map is being read. */
+  sparse: TarHeader | undefined;
+  /** Whether the end of the archive was reached. What follows it is ignored. */
+  ended: boolean;
+}
+
+interface ExtendedHeader {
+  readonly type: string;
+  readonly body: Buffer[];
+  left: number;
+}
+
 /** A {@link TarWalker}: ustar, pax and GNU archives, sparse files included. */
 export function createTarWalker(visit: TarVisitor): TarWalker {
-  const machine = createMachine(visit);
+  const walk: Walk = {
+    visit,
+    dataLeft: 0,
+    paddedLeft: 0,
+    sink: undefined,
+    extended: undefined,
+    pax: undefined,
+    longName: undefined,
+    sparse: undefined,
+    ended: false,
+  };
   const block = Buffer.alloc(TAR_BLOCK_BYTES);
   let filled = 0;
   return {
     write: (chunk) => {
       for (let at = 0; at < chunk.length; ) {
-        const taken = filled === 0 ? machine.takeData(chunk.subarray(at)) : 0;
+        const taken = filled === 0 ? takeData(walk, chunk.subarray(at)) : 0;
         at += taken;
         if (taken > 0) continue;
         const part = chunk.subarray(at, at + TAR_BLOCK_BYTES - filled);
@@ -43,84 +78,77 @@ export function createTarWalker(visit: TarVisitor): TarWalker {
         at += part.length;
         if (filled < TAR_BLOCK_BYTES) break;
         filled = 0;
-        machine.block(block);
+        takeBlock(walk, block);
       }
     },
     end: () => {
-      if (filled > 0 && !machine.hasEnded()) throw notTar('it is cut off');
-      machine.end();
+      if (!walk.ended && (filled > 0 || isInMember(walk))) throw notTar('it is cut off');
     },
   };
 }
 
-function createMachine(visit: TarVisitor) {
-  /** Bytes of data, and of data with padding, that are still to come. */
-  let dataLeft = 0;
-  let paddedLeft = 0;
-  let sink: ReturnType<TarVisitor>;
-  let extended: { readonly type: string; readonly body: Buffer[]; left: number } | undefined;
-  let pax: Map<string, string> | undefined;
-  let longName: string | undefined;
-  let sparse: TarHeader | undefined;
-  let ended = false;
-
-  const data = (header: TarHeader, to?: ReturnType<TarVisitor>) => {
-    dataLeft = header.storedBytes;
-    paddedLeft = paddedTarBytes(header.storedBytes);
-    sink = to;
-  };
-  const member = (header: TarHeader) => {
-    const sized = withPax(header, pax, longName);
-    pax = undefined;
-    longName = undefined;
-    const to = visit(sized);
-    if (!sized.hasSparseMap) return data(sized, to);
-    sparse = sized;
-    sink = to;
-  };
-  const header = (block: Buffer) => {
-    const found = parseTarHeader(block);
-    if (found === undefined) ended = true;
-    else if ((found.type === 'x' || found.type === 'L') && found.storedBytes > 0) extended = startExtended(found);
-    else if (SKIPPED.has(found.type) || found.type === 'x' || found.type === 'L') data(found);
-    else member(found);
-  };
-  const extend = (part: Buffer, into: NonNullable<typeof extended>) => {
-    into.body.push(Buffer.from(part.subarray(0, into.left)));
-    into.left = Math.max(0, into.left - part.length);
-    if (into.left > 0) return;
-    const body = Buffer.concat(into.body);
-    if (into.type === 'x') pax = parsePaxRecords(body);
-    else longName = body.toString('utf8').replace(/\0.*$/s, '');
-    extended = undefined;
-  };
-  return {
-    takeData: (chunk: Uint8Array): number => {
-      const taken = ended ? chunk.length : Math.min(chunk.length, paddedLeft);
-      if (ended) return taken;
-      const content = Math.min(taken, dataLeft);
-      if (content > 0) sink?.(chunk.subarray(0, content));
-      dataLeft -= content;
-      paddedLeft -= taken;
-      return taken;
-    },
-    block: (block: Buffer) => {
-      if (extended !== undefined) extend(block, extended);
-      else if (sparse !== undefined) {
-        if (hasMoreSparseMap(block)) return;
-        data(sparse, sink);
-        sparse = undefined;
-      } else header(block);
-    },
-    hasEnded: () => ended,
-    end: () => {
-      const isOpen = paddedLeft > 0 || [sparse, extended, pax, longName].some((part) => part !== undefined);
-      if (!ended && isOpen) throw notTar('it is cut off');
-    },
-  };
+/** Hands on what belongs to the current member. @returns how many bytes of the chunk were used up */
+function takeData(walk: Walk, chunk: Uint8Array): number {
+  if (walk.ended) return chunk.length;
+  const taken = Math.min(chunk.length, walk.paddedLeft);
+  const content = Math.min(taken, walk.dataLeft);
+  if (content > 0) walk.sink?.(chunk.subarray(0, content));
+  walk.dataLeft -= content;
+  walk.paddedLeft -= taken;
+  return taken;
 }
 
-function startExtended({ type, storedBytes }: TarHeader) {
+/** Takes a block that is no member's data: a part of an extended header or of a sparse map, or a header. */
+function takeBlock(walk: Walk, block: Buffer): void {
+  if (walk.extended !== undefined) extend(walk, walk.extended, block);
+  else if (walk.sparse === undefined) takeHeader(walk, block);
+  else if (!hasMoreSparseMap(block)) {
+    expectData(walk, walk.sparse, walk.sink);
+    walk.sparse = undefined;
+  }
+}
+
+function takeHeader(walk: Walk, block: Buffer): void {
+  const found = parseTarHeader(block);
+  if (found === undefined) walk.ended = true;
+  else if ((found.type === 'x' || found.type === 'L') && found.storedBytes > 0) walk.extended = startExtended(found);
+  else if (SKIPPED.has(found.type) || found.type === 'x' || found.type === 'L') expectData(walk, found, undefined);
+  else takeMember(walk, found);
+}
+
+function takeMember(walk: Walk, header: TarHeader): void {
+  const member = withPax(header, walk.pax, walk.longName);
+  walk.pax = undefined;
+  walk.longName = undefined;
+  const sink = walk.visit(member);
+  if (member.hasSparseMap) {
+    walk.sparse = member;
+    walk.sink = sink;
+  } else expectData(walk, member, sink);
+}
+
+function expectData(walk: Walk, { storedBytes }: TarHeader, sink: ReturnType<TarVisitor>): void {
+  walk.dataLeft = storedBytes;
+  walk.paddedLeft = paddedTarBytes(storedBytes);
+  walk.sink = sink;
+}
+
+function extend(walk: Walk, extended: ExtendedHeader, part: Buffer): void {
+  extended.body.push(Buffer.from(part.subarray(0, extended.left)));
+  extended.left = Math.max(0, extended.left - part.length);
+  if (extended.left > 0) return;
+  const body = Buffer.concat(extended.body);
+  if (extended.type === 'x') walk.pax = parsePaxRecords(body);
+  else walk.longName = body.toString('utf8').replace(/\0.*$/s, '');
+  walk.extended = undefined;
+}
+
+/** Whether something is still to come: data, a rest of a header, or the member that an extended header is about. */
+function isInMember({ paddedLeft, sparse, extended, pax, longName }: Walk): boolean {
+  return paddedLeft > 0 || [sparse, extended, pax, longName].some((part) => part !== undefined);
+}
+
+function startExtended({ type, storedBytes }: TarHeader): ExtendedHeader {
   if (storedBytes > MAX_EXTENDED_BYTES) throw notTar(`an extended header is larger than ${MAX_EXTENDED_BYTES} bytes`);
   return { type, body: [], left: storedBytes };
 }
