@@ -32,9 +32,9 @@ import { createLayerStore } from '../../store/files/layer-store.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
 import { openNodeState } from './node-state.ts';
 import { createPublishedFiles } from './published-files.ts';
-import type { KeyRestorer } from './restore-key.ts';
 import { createRuntime, type RuntimeChoice } from './runtime.ts';
-import { createTrustKeeper, type TrustKeeper } from './trust-keeper.ts';
+import type { KeyRestorer } from './trust/restore-key.ts';
+import { createTrustKeeper, type TrustKeeper } from './trust/trust-keeper.ts';
 
 /** What the daemon is given by whoever starts it: the service on a node, the demo, a test. */
 export interface DaemonOptions {

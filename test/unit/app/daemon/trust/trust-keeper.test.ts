@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createTrustKeeper, type TrustKeeper } from '../../../../src/app/daemon/trust-keeper.ts';
-import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
-import { storedState } from '../../../support/daemon/scenario.ts';
-import { eventually } from '../../../support/eventually.ts';
-import { createRevocationStore, createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
-import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
+import { createTrustKeeper, type TrustKeeper } from '../../../../../src/app/daemon/trust/trust-keeper.ts';
+import { installKeys, sampleKey } from '../../../../support/bundles/sample-bundle.ts';
+import { storedState } from '../../../../support/daemon/scenario.ts';
+import { eventually } from '../../../../support/eventually.ts';
+import { createRevocationStore, createVirtualClock, type VirtualClock } from '../../../../support/fake-ports.ts';
+import { createRecordingLog, type RecordingLog } from '../../../../support/recording-log.ts';
 
 const key = sampleKey('factory-2026');
 const other = 'ab'.repeat(32);

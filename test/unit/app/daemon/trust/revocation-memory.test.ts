@@ -2,15 +2,15 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openRevocationMemory } from '../../../../src/app/daemon/revocation-memory.ts';
+import { openRevocationMemory } from '../../../../../src/app/daemon/trust/revocation-memory.ts';
 import {
   EMPTY_RECORD,
   revocationsInForce,
   withRestored,
   withSeen,
-} from '../../../../src/domain/trust/revocation-record.ts';
-import { createRevocationStore, createVirtualClock } from '../../../support/fake-ports.ts';
-import { createRecordingLog } from '../../../support/recording-log.ts';
+} from '../../../../../src/domain/trust/revocation-record.ts';
+import { createRevocationStore, createVirtualClock } from '../../../../support/fake-ports.ts';
+import { createRecordingLog } from '../../../../support/recording-log.ts';
 
 const key = 'aa'.repeat(32);
 const revoked = withSeen(EMPTY_RECORD, [{ keyId: key }], 1);

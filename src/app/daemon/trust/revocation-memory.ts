@@ -1,29 +1,33 @@
 import { rename } from 'node:fs/promises';
-import type { KeyProblem } from '../../bundle/keys/keys-folder.ts';
-import { formatRevocationRecord, readRevocationRecord } from '../../bundle/keys/revocation-record.ts';
-import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../domain/trust/revocation-record.ts';
-import { reasonOf } from '../../platform/app-error.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { Log } from '../../platform/log.ts';
-import { messageIds } from '../../platform/message-ids.ts';
-import type { EventRow, RevocationStore } from '../../ports/state.ts';
-import { writeDurably } from '../../runtime/config/durable-file.ts';
+import type { KeyProblem } from '../../../bundle/keys/keys-folder.ts';
+import { formatRevocationRecord, readRevocationRecord } from '../../../bundle/keys/revocation-record.ts';
+import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../../domain/trust/revocation-record.ts';
+import { reasonOf } from '../../../platform/app-error.ts';
+import type { Clock } from '../../../platform/clock.ts';
+import type { Log } from '../../../platform/log.ts';
+import { messageIds } from '../../../platform/message-ids.ts';
+import type { EventRow, RevocationStore } from '../../../ports/state.ts';
+import { writeDurably } from '../../../runtime/config/durable-file.ts';
 
-/** What the node remembers of revocations: in the state database, and in a file that outlasts it. */
+/**
+ * What the node remembers of revocations: in the state database, and in a file that outlasts it.
+ */
 export interface RevocationMemory {
   /** As it is in force. No I/O. */
   record(): RevocationRecord;
   /** Why it can't be known whether keys were revoked earlier; undefined when it is known. */
   trouble(): KeyProblem | undefined;
   /**
-   * Puts a record in force and writes both copies, unless they have it. Never throws: a copy that can't be written is told once, and is tried again
-   * with the next call.
+   * Puts a record in force and writes both copies, unless they have it. Never throws: a copy that
+   * can't be written is told once, and is tried again with the next call.
    */
   keep(record: RevocationRecord): Promise<void>;
   /**
-   * Puts a record in force that lifts revocations. INVARIANT: it is in force only once both copies have it, since the stricter copy counts after a crash.
+   * Puts a record in force that lifts revocations. INVARIANT: it is in force only once both copies
+   * have it, since the stricter copy counts after a crash.
    *
-   * @throws AppError `runtime/write`, `runtime/no-space`, `store/write` when one of them can't be written; nothing is lifted then
+   * @throws AppError `runtime/write`, `runtime/no-space`, `store/write` when one of them can't be
+   * written; nothing is lifted then
    */
   lift(change: (record: RevocationRecord) => RevocationRecord, event: EventRow): Promise<void>;
 }
@@ -37,7 +41,10 @@ export interface RevocationMemoryDependencies {
   readonly log: Log;
 }
 
-/** Reads both copies. What either has counts; one that is damaged is replaced from the other, and kept under another name. */
+/**
+ * Reads both copies. What either has counts; one that is damaged is replaced from the other, and
+ * kept under another name.
+ */
 export async function openRevocationMemory(deps: RevocationMemoryDependencies): Promise<RevocationMemory> {
   const { path, store, log } = deps;
   const opened = await openCopies(deps);

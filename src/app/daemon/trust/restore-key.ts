@@ -1,18 +1,20 @@
-import { keyProblemLine } from '../../bundle/keys/keys-folder.ts';
-import type { TrustedKeys } from '../../bundle/keys/trust.ts';
-import { withRestored } from '../../domain/trust/revocation-record.ts';
-import { AppError } from '../../platform/app-error.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { Log } from '../../platform/log.ts';
-import { messageIds } from '../../platform/message-ids.ts';
+import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
+import type { TrustedKeys } from '../../../bundle/keys/trust.ts';
+import { withRestored } from '../../../domain/trust/revocation-record.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import type { Clock } from '../../../platform/clock.ts';
+import type { Log } from '../../../platform/log.ts';
+import { messageIds } from '../../../platform/message-ids.ts';
 import type { RevocationMemory } from './revocation-memory.ts';
 
 /**
- * Lifts the stored revocation of a key, named by its id or by the first 12 digits or more of it. The administrator has the last word, also over
- * a bundle that revoked the key. Gives a sentence about what that does.
+ * Lifts the stored revocation of a key, named by its id or by the first 12 digits or more of it.
+ * The administrator has the last word, also over a bundle that revoked the key. Gives a sentence
+ * about what that does.
  *
  * @param uid who asked for it, for the history; undefined when that is not known.
- * @throws AppError `trust/no-key`, `trust/ambiguous`, `trust/file` (`reject`), `trust/unreadable` (`wait`); `runtime/write`, `store/write`
+ * @throws AppError `trust/no-key`, `trust/ambiguous`, `trust/file` (`reject`), `trust/unreadable`
+ * (`wait`); `runtime/write`, `store/write`
  */
 export type KeyRestorer = (name: string, uid: number | undefined) => Promise<string>;
 

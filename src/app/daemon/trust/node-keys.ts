@@ -1,0 +1,102 @@
+import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
+import { loadTrustedKeys, type TrustedKeys, withRotation } from '../../../bundle/keys/trust.ts';
+import type { Settings } from '../../../config/schema.ts';
+import type { KeyRotation } from '../../../domain/trust/key-rotation.ts';
+import {
+  type RevocationRecord,
+  revocationsInForce,
+  withFolder,
+  withSeen,
+} from '../../../domain/trust/revocation-record.ts';
+import type { Clock } from '../../../platform/clock.ts';
+import type { Log } from '../../../platform/log.ts';
+import { messageIds } from '../../../platform/message-ids.ts';
+import type { StateReader } from '../../../ports/state.ts';
+import type { RevocationMemory } from './revocation-memory.ts';
+
+/**
+ * The keys of this node: those of the folder, those that came by rotation, and the revocations that
+ * are remembered.
+ */
+export interface NodeKeys {
+  readonly settings: Settings['trust'];
+  /** The user who, beside root, may own the folder; undefined: anybody may. */
+  readonly ownUid: number | undefined;
+  readonly store: Pick<StateReader, 'load'>;
+  readonly memory: RevocationMemory;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The folder as it was read last. */
+  own: TrustedKeys;
+  /** What {@link keysNow} gave last, and from what. */
+  last?: DerivedKeys;
+}
+
+interface DerivedKeys {
+  readonly own: TrustedKeys;
+  readonly rotation: KeyRotation;
+  readonly record: RevocationRecord;
+  readonly trouble: unknown;
+  readonly keys: TrustedKeys;
+}
+
+/** Reads the folder of keys now. */
+export function readFolder(
+  { settings, ownUid, memory }: Pick<NodeKeys, 'settings' | 'ownUid' | 'memory'>,
+  signal: AbortSignal,
+): Promise<TrustedKeys> {
+  const wasSeen = memory.record().folders.includes(settings.keys_dir);
+  return loadTrustedKeys(settings.keys_dir, signal, { wasSeen, ...(ownUid !== undefined && { ownUid }) });
+}
+
+/**
+ * The keys in force. They are made anew when the folder, the rotation or the record has changed.
+ */
+export function keysNow(node: NodeKeys): TrustedKeys {
+  const { own, store, memory, clock, last } = node;
+  const [{ rotation }, record, trouble] = [store.load(), memory.record(), memory.trouble()];
+  const isSame = last?.own === own && last.rotation === rotation && last.record === record && last.trouble === trouble;
+  if (last !== undefined && isSame) return last.keys;
+  const revoked = revocationsInForce(withSeen(record, rotation.revoked, clock.now()));
+  const problems = trouble === undefined ? [] : [trouble];
+  const keys = withRotation(own, { keys: rotation.keys, revoked, problems });
+  node.last = { own, rotation, record, trouble, keys };
+  return keys;
+}
+
+/** Stores what the folder and bundles revoke now. Never throws. */
+export function rememberRevocations({ settings, own, store, memory, clock }: NodeKeys): Promise<void> {
+  const ofFolder = own.byFile.map(({ keyId, otherIds }) => ({ keyId, ...(otherIds && { otherIds }) }));
+  const seen = withSeen(memory.record(), ofFolder, clock.now());
+  const all = withSeen(seen, store.load().rotation.revoked, clock.now());
+  return memory.keep(own.isListed ? withFolder(all, settings.keys_dir) : all);
+}
+
+/** Puts in force what was read from the folder. Logs the keys when they changed. */
+export function takeFolder(node: NodeKeys, next: TrustedKeys): void {
+  const before = keysNow(node).revision;
+  node.own = next;
+  void rememberRevocations(node);
+  if (keysNow(node).revision !== before) logKeys(node);
+}
+
+/** Logs the trusted keys, and the files that can't be used. */
+export function logKeys(node: NodeKeys): void {
+  const { settings, log } = node;
+  const keys = keysNow(node);
+  for (const problem of keys.problems) {
+    const messageId = problem.hidesRevocations ? messageIds.revocationsUnreadable : messageIds.keysChanged;
+    log.warn({ messageId }, keyProblemLine(problem));
+  }
+  const names = keys.keys.map((key) => key.name).join(', ');
+  if (keys.revocationsUnreadable) {
+    log.warn({ messageId: messageIds.revocationsUnreadable }, "No key is trusted while revocations can't be read");
+  } else if (names === '') {
+    log.warn(
+      { messageId: messageIds.noKeys },
+      `No key is trusted: copy the factory's .pub file to ${settings.keys_dir}`,
+    );
+  } else {
+    log.info({ messageId: messageIds.keysChanged }, `Trusted keys: ${names}`);
+  }
+}

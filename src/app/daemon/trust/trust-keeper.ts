@@ -1,0 +1,66 @@
+import { revocationRecordPath } from '../../../bundle/keys/revocation-record.ts';
+import type { Trust } from '../../../bundle/keys/trust.ts';
+import type { Settings } from '../../../config/schema.ts';
+import type { Clock } from '../../../platform/clock.ts';
+import type { Log } from '../../../platform/log.ts';
+import type { RevocationStore, StateReader } from '../../../ports/state.ts';
+import type { TrustPort } from '../../../ports/trust.ts';
+import { revocationsOf, trustInForce, trustOf, trustRevision } from './judgement.ts';
+import { keysNow, logKeys, type NodeKeys, readFolder, rememberRevocations, takeFolder } from './node-keys.ts';
+import { noReloads, reloadKeys } from './reload-keys.ts';
+import { type KeyRestorer, restoreKey } from './restore-key.ts';
+import { openRevocationMemory } from './revocation-memory.ts';
+
+/** The trusted keys as they are now: those of the folder and those that came by rotation. */
+export interface TrustKeeper extends TrustPort {
+  trust(): Trust;
+  /**
+   * Reads the folder of keys again; `taken` is called when the keys are in force: see {@link
+   * reloadKeys}.
+   */
+  reload(signal: AbortSignal, taken: () => void): Promise<void>;
+  /** Stores revocations that a bundle brought. Never throws. */
+  remember(): Promise<void>;
+  readonly restore: KeyRestorer;
+}
+
+/** What {@link createTrustKeeper} needs. */
+export interface TrustKeeperDependencies {
+  readonly settings: Settings['trust'];
+  readonly stateDirectory: string;
+  /** The user who, beside root, may own `keys_dir`: the daemon's own. Default: anybody may. */
+  readonly ownUid?: number;
+  readonly store: Pick<StateReader, 'load'> & RevocationStore;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Loads the keys of `keys_dir` for the first time, and the revocations that are remembered. */
+export async function createTrustKeeper(
+  { settings, stateDirectory, ownUid, store, clock, log }: TrustKeeperDependencies,
+  signal: AbortSignal,
+): Promise<TrustKeeper> {
+  const memory = await openRevocationMemory({ path: revocationRecordPath(stateDirectory), store, clock, log });
+  const own = await readFolder({ settings, ownUid, memory }, signal);
+  const node: NodeKeys = { settings, ownUid, store, memory, clock, log, own };
+  const reloads = noReloads();
+  await rememberRevocations(node);
+  logKeys(node);
+  return {
+    trust: () => trustOf(node),
+    revision: () => trustRevision(node),
+    revocations: () => revocationsOf(node),
+    inForce: () => trustInForce(node),
+    remember: () => rememberRevocations(node),
+    restore: (name, uid) =>
+      restoreKey(name, uid, {
+        load: () => readFolder(node, signal),
+        take: (next) => takeFolder(node, next),
+        keysNow: () => keysNow(node),
+        memory,
+        clock,
+        log,
+      }),
+    reload: (inner, taken) => reloadKeys(node, reloads, inner, taken),
+  };
+}
