@@ -73,7 +73,8 @@ function guarded(context: CommandContext): CommandContext {
   };
 }
 
-function buildProgram(context: CommandContext, args: readonly string[]): Command {
+/** The whole command line. `args` are named in what it says about wrong usage; default none. */
+export function buildProgram(context: CommandContext, args: readonly string[] = []): Command {
   const program = new Command('stickpin');
   program
     .description('Upgrades Kubernetes nodes from a USB stick, without a registry.')

@@ -6,15 +6,15 @@ const INTRODUCTION = `# Settings
 
 \`npm run docs\` writes this page from \`src/config/settings-table.ts\`. Do not edit it by hand.
 
-A node reads its settings from these places, of the vendor, the main file, the running system and the
-administrator. A later place wins over an earlier one, key by key. Files in a folder are read in the
-order of their names, which must end in \`.toml\`.
+A node reads its settings from the places below: the vendor's, the main file, those of the running
+system, and those of the administrator. A later place wins over an earlier one, key by key. Files in
+a folder are read in the order of their names, which must end in \`.toml\`.
 
 ${NODE_SOURCES.fragments.map(placeOf).join('\n')}
 
 All settings are optional. A key that does not exist, or a value of a wrong type, is an error that
-names the file and the key. The daemon takes up changed settings by itself. When the new settings are
-wrong, it keeps those in force.
+names the file and the key. The daemon applies changed settings automatically. When the new settings
+are wrong, it keeps those in force.
 
 \`stickpin config check\` says whether the settings are valid. \`stickpin config show\` prints all
 settings in force, as they are written, defaults included.
