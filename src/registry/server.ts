@@ -6,9 +6,10 @@ import type { Digest } from '../domain/model/digest.ts';
 import { mirrorPathOf } from '../domain/model/mirror-path.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { TransferMeter } from '../ports/transfers.ts';
+import type { PullApiOptions } from './answers/exchange.ts';
 import { createDoor, type Door, type DoorOptions } from './door.ts';
 import { createMeter } from './meter.ts';
-import { createPullApi, type PullApiOptions } from './pull-api.ts';
+import { createPullApi } from './pull-api.ts';
 import { respondError } from './respond.ts';
 
 /** What the registry is made of. */

@@ -68,31 +68,48 @@ interface WireImage extends RuntimeImage {
   readonly id: string;
 }
 
+/** How one call is made. */
+interface CallOptions {
+  /** Default the image service. */
+  readonly service?: string;
+  /** What an error names; default the method and the socket. */
+  readonly what?: string;
+  /** Default true. */
+  readonly hasDeadline?: boolean;
+}
+
+/** Makes one call. @throws AppError with a `PullErrorCode` */
+type Call = <Response>(
+  method: string,
+  request: object,
+  signal: AbortSignal,
+  options?: CallOptions,
+) => Promise<Response>;
+
 /** A {@link CriClient} on the runtime's Unix socket. Nothing is connected before the first call. */
 export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: CriClientOptions): CriClient {
   const grpc = createGrpcClient({ socketPath, protoFile: 'runtime/v1/api.proto', ...(protoRoot && { protoRoot }) });
-  const call = async <Response>(
+  const call: Call = async <Response>(
     method: string,
     request: object,
     signal: AbortSignal,
-    { service = IMAGE_SERVICE, what = `${method} on ${socketPath}`, deadline = true } = {},
-  ): Promise<Response> => {
+    { service = IMAGE_SERVICE, what = `${method} on ${socketPath}`, hasDeadline = true }: CallOptions = {},
+  ) => {
     try {
-      const options = { signal, ...(deadline && { timeoutMs }) };
+      const options = { signal, ...(hasDeadline && { timeoutMs }) };
       return (await grpc.call(service, method, request, options)) as Response;
     } catch (error) {
       throw toRuntimeError(error, what, signal);
     }
   };
+  return { socketPath, close: grpc.close, ...imageCalls(call), ...statusCalls(call), ...containerCalls(call) };
+}
+
+type ImageCalls = Pick<CriClient, 'listImages' | 'imageStatus' | 'imageFilesystemPath' | 'pullImage' | 'removeImage'>;
+
+function imageCalls(call: Call): ImageCalls {
   const image = (reference: string) => ({ image: { image: reference } });
   return {
-    socketPath,
-    close: grpc.close,
-    version: async (signal) => {
-      const asked = { service: RUNTIME_SERVICE };
-      const found = await call<{ runtimeName: string; runtimeVersion: string }>('Version', {}, signal, asked);
-      return `${found.runtimeName} ${found.runtimeVersion}`;
-    },
     listImages: async (signal) => {
       const { images } = await call<{ images: WireImage[] }>('ListImages', {}, signal);
       return images.map(toRuntimeImage);
@@ -108,29 +125,42 @@ export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: C
       const { imageFilesystems } = await call<{ imageFilesystems: Usage[] }>('ImageFsInfo', {}, signal);
       return imageFilesystems[0]?.fsId?.mountpoint || undefined;
     },
-    status: async (signal) => {
-      await call('Status', {}, signal, { service: RUNTIME_SERVICE });
-    },
-    statusInfo: async (signal) => {
-      const asked = { service: RUNTIME_SERVICE };
-      return (await call<{ info: Record<string, string> }>('Status', { verbose: true }, signal, asked)).info;
-    },
     pullImage: async (reference, signal) => {
-      const how = { what: `Pull of ${reference}`, deadline: false };
+      const how = { what: `Pull of ${reference}`, hasDeadline: false };
       return (await call<{ imageRef: string }>('PullImage', image(reference), signal, how)).imageRef;
     },
-    listContainers: async (signal) => {
-      const asked = { service: RUNTIME_SERVICE };
-      return (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, asked)).containers;
+    removeImage: async (reference, signal) => {
+      await call('RemoveImage', image(reference), signal, { what: `Removal of ${reference}` });
     },
+  };
+}
+
+function statusCalls(call: Call): Pick<CriClient, 'version' | 'status' | 'statusInfo'> {
+  const asked = { service: RUNTIME_SERVICE };
+  return {
+    version: async (signal) => {
+      const found = await call<{ runtimeName: string; runtimeVersion: string }>('Version', {}, signal, asked);
+      return `${found.runtimeName} ${found.runtimeVersion}`;
+    },
+    status: async (signal) => {
+      await call('Status', {}, signal, asked);
+    },
+    statusInfo: async (signal) =>
+      (await call<{ info: Record<string, string> }>('Status', { verbose: true }, signal, asked)).info,
+  };
+}
+
+function containerCalls(call: Call): Pick<CriClient, 'listContainers' | 'containerTimes' | 'removeContainer'> {
+  const asked = { service: RUNTIME_SERVICE };
+  return {
+    listContainers: async (signal) =>
+      (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, asked)).containers,
     containerTimes: async (containerId, signal) => {
+      interface Found {
+        readonly status: { readonly startedAt: number; readonly exitCode: number } | null;
+      }
       try {
-        const { status } = await call<{ status: { startedAt: number; exitCode: number } | null }>(
-          'ContainerStatus',
-          { containerId },
-          signal,
-          { service: RUNTIME_SERVICE },
-        );
+        const { status } = await call<Found>('ContainerStatus', { containerId }, signal, asked);
         if (status === null) return undefined;
         return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode };
       } catch (error) {
@@ -140,12 +170,9 @@ export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: C
     },
     removeContainer: async (containerId, signal) => {
       await call('RemoveContainer', { containerId }, signal, {
-        service: RUNTIME_SERVICE,
+        ...asked,
         what: `Removal of container ${containerId}`,
       });
-    },
-    removeImage: async (reference, signal) => {
-      await call('RemoveImage', image(reference), signal, { what: `Removal of ${reference}` });
     },
   };
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { renderList, renderStatus } from '../../../../src/cli/output/render-status.ts';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { type DamagedPart, damageDatabase } from '../../../support/damage-database.ts';
@@ -45,9 +46,8 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     expect(report.bundles.map(({ phase }) => phase)).toEqual(['activated']);
     expect(renderStatus(report)).toMatch(DAMAGED);
     expect(await pinned()).toBe(2);
-    expect(harness.log.lines.filter(({ level, message }) => level === 'error' && DAMAGED.test(message))).toHaveLength(
-      1,
-    );
+    const told = harness.log.lines.filter(({ fields }) => fields.messageId === messageIds.stateLost);
+    expect(told).toEqual([{ level: 'error', message: expect.stringMatching(DAMAGED), fields: expect.anything() }]);
   });
 
   it('has a new bundle wait, which list shows with the reason', async () => {
