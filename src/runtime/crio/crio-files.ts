@@ -14,21 +14,32 @@ import type { CrioPaths } from './crio-paths.ts';
 import { parsePinsDropIn, recoverPins, renderPinsDropIn } from './pins-drop-in.ts';
 import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
 import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
-import { createSignatureLookup } from './signature-lookup.ts';
+import { createSignatureLookup, type SignatureLookup } from './signature-lookup.ts';
+
+/** What came of writing: whether bytes changed, and files of others that take ours away. */
+interface Written {
+  readonly changed: boolean;
+  readonly shadowing: readonly string[];
+}
+
+/** As {@link CrioFiles.inspectPins} tells it. */
+interface InspectedPins {
+  readonly rendered: string[];
+  readonly fault: Reason | undefined;
+}
 
 /** The drop-ins on disk. Writing is idempotent; nothing here talks to CRI-O. */
 export interface CrioFiles {
   /**
-   * Renders the pins beside those of others, to the persistent copy first. A broken registries configuration doesn't keep them from being written,
-   * though they take effect only with the next start of CRI-O then: see {@link CrioFiles.refuseHalfReload}.
+   * Renders the pins beside those of others, to the persistent copy first. A broken registries
+   * configuration doesn't keep them from being written, though they take effect only with the next
+   * start of CRI-O then: see {@link CrioFiles.refuseHalfReload}.
    *
    * @returns whether bytes changed, and files of others that take our pins away.
-   * @throws AppError `runtime/config` when a file of others is broken: ours is withheld, since any reload would fail.
+   * @throws AppError `runtime/config` when a file of others is broken: ours is withheld, since any
+   * reload would fail.
    */
-  writePins(
-    references: readonly string[],
-    signal: AbortSignal,
-  ): Promise<{ changed: boolean; shadowing: readonly string[] }>;
+  writePins(references: readonly string[], signal: AbortSignal): Promise<Written>;
   /**
    * Makes known that a reload stops half-way, so that pins don't hold (docs/runtime-facts.md, fact
    * 5).
@@ -36,101 +47,137 @@ export interface CrioFiles {
    * @throws AppError `runtime/config` that names the broken file of the registries configuration.
    */
   refuseHalfReload(signal: AbortSignal): Promise<void>;
-  /** As {@link CrioFiles.writePins}, for mirrors. An empty list is written whatever others configured. */
-  writeMirrors(
-    repositories: readonly string[],
-    signal: AbortSignal,
-  ): Promise<{ changed: boolean; shadowing: readonly string[] }>;
   /**
-   * `rendered`: the references of ours that both copies hold; none when a copy isn't what would be rendered now (lost, changed, not linked, or
-   * others changed their pins), so that it is rendered again. `fault`: what in the files of others takes pins of ours away, whether CRI-O has read it
+   * As {@link CrioFiles.writePins}, for mirrors. An empty list is written whatever others
+   * configured.
+   */
+  writeMirrors(repositories: readonly string[], signal: AbortSignal): Promise<Written>;
+  /**
+   * `rendered`: the references of ours that both copies hold; none when a copy isn't what would be
+   * rendered now (lost, changed, not linked, or others changed their pins), so that it is rendered
+   * again. `fault`: what in the files of others takes pins of ours away, whether CRI-O has read it
    * already or only will, with the file's name; undefined also when nothing of ours is rendered.
    */
-  inspectPins(signal: AbortSignal): Promise<{ readonly rendered: string[]; readonly fault: Reason | undefined }>;
-  /** Every reference of ours that either copy shows, sorted, whether or not it is damaged. @throws system errors as they are */
+  inspectPins(signal: AbortSignal): Promise<InspectedPins>;
+  /**
+   * Every reference of ours that either copy shows, sorted, whether or not it is damaged. @throws
+   * system errors as they are
+   */
   foundPins(): Promise<readonly string[]>;
   /** Repositories that the drop-in mirrors to our registry now. */
   renderedMirrors(): Promise<string[]>;
 }
 
+/** What the functions below work on. The readers remember what they made of the last text. */
+interface DropIns {
+  readonly paths: CrioPaths;
+  readonly address: MirrorAddress;
+  readonly signatures: SignatureLookup;
+  /** Undefined for text that is not what we write. */
+  readonly mirrorsIn: (text: string) => readonly string[] | undefined;
+  readonly pinsIn: typeof parsePinsDropIn;
+  readonly pinsFoundIn: typeof recoverPins;
+}
+
 /** {@link CrioFiles} below the given paths. */
 export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioFiles {
+  const dropIns: DropIns = {
+    paths,
+    address,
+    signatures: createSignatureLookup(paths, address),
+    mirrorsIn: rememberLast((text): readonly string[] | undefined => parseRegistriesDropIn(text, address)),
+    pinsIn: rememberLast(parsePinsDropIn),
+    pinsFoundIn: rememberLast(recoverPins),
+  };
+  return {
+    writePins: (ours, signal) => writePins(paths, ours, signal),
+    refuseHalfReload: async (signal) => {
+      const { faults } = await foreignRegistries(paths, signal);
+      refuseFaults(faults, HALF_RELOAD);
+    },
+    writeMirrors: (repositories, signal) => writeMirrors(dropIns, repositories, signal),
+    inspectPins: (signal) => inspectPins(dropIns, signal),
+    foundPins: async () => {
+      const texts = await readBothPins(paths);
+      return [...new Set(texts.flatMap((text) => dropIns.pinsFoundIn(text ?? '')))].sort();
+    },
+    renderedMirrors: () => renderedMirrors(dropIns),
+  };
+}
+
+/** The pins that others configured. */
+async function foreignPins(paths: CrioPaths, signal: AbortSignal) {
   const pinsPaths = { ...paths, linkPath: paths.pinsLink };
+  return effectivePins(await readCrioConfig(pinsPaths, signal), pinsPaths);
+}
+
+/** The registries that others configured. */
+async function foreignRegistries(paths: CrioPaths, signal: AbortSignal) {
   const registriesPaths = {
     configPath: paths.registriesPath,
     configDirectory: paths.registriesDirectory,
     linkPath: paths.mirrorsLink,
   };
-  const foreignPins = async (signal: AbortSignal) => effectivePins(await readCrioConfig(pinsPaths, signal), pinsPaths);
-  const registries = async (signal: AbortSignal) =>
-    mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
-  const signatures = createSignatureLookup(paths, address);
-  const mirrorsIn = rememberLast((text): readonly string[] | undefined => parseRegistriesDropIn(text, address));
-  const pinsIn = rememberLast(parsePinsDropIn);
-  const pinsFoundIn = rememberLast(recoverPins);
-  const renderedMirrors = async (): Promise<string[]> => {
-    const text = await readIfPresent(paths.mirrorsFile);
-    const rendered = text === undefined ? [] : (mirrorsIn(text) ?? [`unreadable ${paths.mirrorsFile}`]);
-    // Another policy since then: rendered again, as if another repository had been mirrored too.
-    const isCurrent = rendered.length === 0 || (await signatures.isCurrent());
-    return isCurrent ? [...rendered] : [...rendered, `outdated ${paths.signatureLookupFile}`];
-  };
-  return {
-    writePins: async (ours, signal) => {
-      if (ours.length === 0 && (await holdsNoPins(paths))) return UNTOUCHED;
-      const { pins: foreign, shadowing, faults } = await foreignPins(signal);
-      refuseFaults(faults, 'CRI-O would fail to reload, so the pins stay as they are');
-      const text = renderPinsDropIn({ ours, foreign });
-      await keepUnreadable(paths);
-      const persistent = await writeDurably({ path: paths.persistentPinsFile }, text);
-      // CRI-O's own directory is staged into from its parent, so that no half-written file ever shows up in it.
-      const running = await writeDurably(
-        { path: paths.pinsFile, stagingDirectory: dirname(dirname(paths.pinsFile)) },
-        text,
-      );
-      const linked = await ensureLink(paths.pinsLink, paths.pinsFile);
-      return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
-    },
-    refuseHalfReload: async (signal) => {
-      const { faults } = await registries(signal);
-      refuseFaults(faults, HALF_RELOAD);
-    },
-    writeMirrors: async (repositories, signal) => {
-      if (repositories.length === 0 && (await renderedMirrors()).length === 0) return UNTOUCHED;
-      const config = await registries(signal);
-      if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
-      const text = renderRegistriesDropIn(repositories, address, config.entries);
-      if (repositories.length > 0) await signatures.write();
-      const written = await writeDurably({ path: paths.mirrorsFile }, text);
-      if (repositories.length === 0) await signatures.remove();
-      const linked = repositories.length > 0 && (await ensureLink(paths.mirrorsLink, paths.mirrorsFile));
-      const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
-      return { changed: written || linked, shadowing: behind.map(({ file }) => file) };
-    },
-    inspectPins: async (signal) => {
-      const [persistent, running] = await Promise.all([
-        readIfPresent(paths.persistentPinsFile),
-        readIfPresent(paths.pinsFile),
-      ]);
-      const content = pinsIn(running ?? '');
-      if (content === undefined || content.ours.length === 0 || running !== persistent) return NOTHING_RENDERED;
-      const { pins: foreign, faults, shadowing } = await foreignPins(signal);
-      const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: content.ours, foreign }) === running;
-      if (!isCurrent || !(await isLinked(paths.pinsLink, paths.pinsFile))) return NOTHING_RENDERED;
-      const fault = pinFault(faults, shadowing, (await registries(signal)).faults);
-      return { rendered: [...content.ours], fault };
-    },
-    foundPins: async () => {
-      const texts = await Promise.all([readIfPresent(paths.persistentPinsFile), readIfPresent(paths.pinsFile)]);
-      return [...new Set(texts.flatMap((text) => pinsFoundIn(text ?? '')))].sort();
-    },
-    renderedMirrors,
-  };
+  return mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
+}
+
+/** The persistent copy and the running one; undefined where there is none. */
+function readBothPins(paths: CrioPaths): Promise<[string | undefined, string | undefined]> {
+  return Promise.all([readIfPresent(paths.persistentPinsFile), readIfPresent(paths.pinsFile)]);
+}
+
+async function writePins(paths: CrioPaths, ours: readonly string[], signal: AbortSignal): Promise<Written> {
+  if (ours.length === 0 && (await holdsNoPins(paths))) return UNTOUCHED;
+  const { pins: foreign, shadowing, faults } = await foreignPins(paths, signal);
+  refuseFaults(faults, 'CRI-O would fail to reload, so the pins stay as they are');
+  const text = renderPinsDropIn({ ours, foreign });
+  await keepUnreadable(paths);
+  const persistent = await writeDurably({ path: paths.persistentPinsFile }, text);
+  // CRI-O's own directory is staged into from its parent, so that no half-written file ever shows
+  // up in it.
+  const stagingDirectory = dirname(dirname(paths.pinsFile));
+  const running = await writeDurably({ path: paths.pinsFile, stagingDirectory }, text);
+  const linked = await ensureLink(paths.pinsLink, paths.pinsFile);
+  return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
+}
+
+async function writeMirrors(dropIns: DropIns, repositories: readonly string[], signal: AbortSignal): Promise<Written> {
+  const { paths, address, signatures } = dropIns;
+  if (repositories.length === 0 && (await renderedMirrors(dropIns)).length === 0) return UNTOUCHED;
+  const config = await foreignRegistries(paths, signal);
+  if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
+  const text = renderRegistriesDropIn(repositories, address, config.entries);
+  if (repositories.length > 0) await signatures.write();
+  const written = await writeDurably({ path: paths.mirrorsFile }, text);
+  if (repositories.length === 0) await signatures.remove();
+  const linked = repositories.length > 0 && (await ensureLink(paths.mirrorsLink, paths.mirrorsFile));
+  const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
+  return { changed: written || linked, shadowing: behind.map(({ file }) => file) };
+}
+
+async function inspectPins({ paths, pinsIn }: DropIns, signal: AbortSignal): Promise<InspectedPins> {
+  const [persistent, running] = await readBothPins(paths);
+  const content = pinsIn(running ?? '');
+  if (content === undefined || content.ours.length === 0 || running !== persistent) return NOTHING_RENDERED;
+  const { pins: foreign, faults, shadowing } = await foreignPins(paths, signal);
+  const isCurrent = faults.length > 0 || renderPinsDropIn({ ours: content.ours, foreign }) === running;
+  if (!isCurrent || !(await isLinked(paths.pinsLink, paths.pinsFile))) return NOTHING_RENDERED;
+  const fault = pinFault(faults, shadowing, (await foreignRegistries(paths, signal)).faults);
+  return { rendered: [...content.ours], fault };
+}
+
+async function renderedMirrors({ paths, signatures, mirrorsIn }: DropIns): Promise<string[]> {
+  const text = await readIfPresent(paths.mirrorsFile);
+  const rendered = text === undefined ? [] : (mirrorsIn(text) ?? [`unreadable ${paths.mirrorsFile}`]);
+  // Another policy since then: rendered again, as if another repository had been mirrored too.
+  const isCurrent = rendered.length === 0 || (await signatures.isCurrent());
+  return isCurrent ? [...rendered] : [...rendered, `outdated ${paths.signatureLookupFile}`];
 }
 
 /**
- * Keeps a copy of pins that can't be taken apart before they are overwritten: what is missing in them may be known to a person. It lies beside the
- * persistent copy, where CRI-O reads nothing; there is one at most of each content.
+ * Keeps a copy of pins that can't be taken apart before they are overwritten: what is missing in
+ * them may be known to a person. It lies beside the persistent copy, where CRI-O reads nothing;
+ * there is one at most of each content.
  */
 async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Promise<void> {
   for (const path of [persistentPinsFile, pinsFile]) {
@@ -144,8 +191,8 @@ async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Prom
 /** A node that has had no bundle yet, or none any more, is left as it is. */
 const UNTOUCHED = { changed: false, shadowing: [] } as const;
 
-async function holdsNoPins({ pinsFile, persistentPinsFile }: CrioPaths): Promise<boolean> {
-  const texts = await Promise.all([readIfPresent(pinsFile), readIfPresent(persistentPinsFile)]);
+async function holdsNoPins(paths: CrioPaths): Promise<boolean> {
+  const texts = await readBothPins(paths);
   return texts.every((text) => parsePinsDropIn(text ?? '')?.ours.length === 0);
 }
 

@@ -3,11 +3,12 @@ import { withDeadline } from '../../platform/async/abort.ts';
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { UnitControl } from '../../ports/node.ts';
+import type { MirrorsPort, PinsPort } from '../../ports/runtime.ts';
 import { watchConfig } from '../config/config-watch.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import { createContainers } from '../cri/containers.ts';
 import { type CriClient, createCriClient } from '../cri/cri-client.ts';
-import { createCriObserver, type RuntimeTraits } from '../cri/observe.ts';
+import { createCriObserver, type Rendered, type RuntimeTraits } from '../cri/observe.ts';
 import { createUnitStop, type UnitStop } from '../cri/unit-stop.ts';
 import { createListeners } from '../listeners.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
@@ -28,7 +29,10 @@ export interface CrioRuntimeOptions {
   readonly paths?: Partial<CrioPaths>;
   /** Deadline of an observation, default 15 s. */
   readonly observeTimeoutMs?: number;
-  /** Deadline of a reload's job, default 30 s. It waits behind a start that is under way, and that may take for ever. */
+  /**
+   * Deadline of a reload's job, default 30 s. It waits behind a start that is under way, and that
+   * may take for ever.
+   */
   readonly reloadTimeoutMs?: number;
   readonly protoRoot?: string;
   /** Default: the machine's own. */
@@ -54,63 +58,28 @@ const TRAITS: RuntimeTraits = {
  * pins, only `observe` does (docs/runtime-facts.md, fact 5).
  */
 export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
-  const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, log, protoRoot } = options;
-  const { reloadTimeoutMs = 30_000 } = options;
+  const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, protoRoot } = options;
+  const { reloadTimeoutMs = 30_000, clock = systemClock } = options;
   const paths = { ...CRIO_PATHS, ...options.paths };
   const cri: CriClient = createCriClient({ socketPath, ...(protoRoot && { protoRoot }) });
   const files = createCrioFiles(paths, options.mirror);
-  const clock = options.clock ?? systemClock;
   const stop = createUnitStop([unit], { units, clock });
   const reload = createReload(stop, (signal) =>
     withDeadline(`The reload of ${unit}`, reloadTimeoutMs, signal, (inner) => units.reloadUnit(unit, inner)),
   );
-  const listeners = createListeners((notify) => {
-    const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
-    const stops = [
-      stop.watch(notify),
-      watchConfig(watched, { ownPaths: [paths.pinsLink, paths.mirrorsLink], log }, notify),
-    ];
-    return () => {
-      for (const stop of stops) stop();
-    };
-  });
   return {
     ...createContainers(cri),
+    ...createDropInPorts(files, reload),
     close: cri.close,
-    onChange: listeners.add,
+    onChange: listenersOf(paths, stop, options.log).add,
     observe: createCriObserver({
       cri,
       stop,
       traits: TRAITS,
       timeoutMs: options.observeTimeoutMs ?? 15_000,
       clock,
-      rendered: async (signal) => {
-        const { rendered, fault } = await inspectPins(files, paths, signal);
-        const found = await files.foundPins().catch(() => undefined); // what can't be read is told as a fault
-        const renderedMirrors = await files.renderedMirrors();
-        return {
-          renderedPins: rendered,
-          foundPins: found ?? [],
-          arePinsUnread: found === undefined,
-          pinFault: fault,
-          renderedMirrors,
-        };
-      },
+      rendered: (signal) => renderedBy(files, paths, signal),
     }),
-    applyPins: async (references, { force }, signal) => {
-      const { changed, shadowing } = await files.writePins(references, signal);
-      await reload.run(changed || force, references.length > 0, signal);
-      if (references.length > 0) await files.refuseHalfReload(signal);
-      refuseShadowing(shadowing, SHADOWED_PINS);
-    },
-    applyMirrors: async (mirrors, signal) => {
-      const { changed, shadowing } = await files.writeMirrors(
-        mirrors.map(({ repository }) => repository),
-        signal,
-      );
-      await reload.run(changed, mirrors.length > 0, signal);
-      refuseShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
-    },
     pull: async (reference, signal) => {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);
     },
@@ -119,7 +88,57 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   };
 }
 
-/** Files that can't be read say nothing about the runtime itself: it is told which, and the pins count as not rendered. */
+/**
+ * Told when the unit changes its state, and when a file of its configuration changes that is not
+ * ours.
+ */
+function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
+  const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
+  const ownPaths = [paths.pinsLink, paths.mirrorsLink];
+  return createListeners((notify) => {
+    const stops = [stop.watch(notify), watchConfig(watched, { ownPaths, log }, notify)];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  });
+}
+
+/** Pins and mirrors: a drop-in each, then a reload. */
+function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & MirrorsPort {
+  return {
+    applyPins: async (references, { force }, signal) => {
+      const { changed, shadowing } = await files.writePins(references, signal);
+      await reload.run(changed || force, references.length > 0, signal);
+      if (references.length > 0) await files.refuseHalfReload(signal);
+      refuseShadowing(shadowing, SHADOWED_PINS);
+    },
+    applyMirrors: async (mirrors, signal) => {
+      const repositories = mirrors.map(({ repository }) => repository);
+      const { changed, shadowing } = await files.writeMirrors(repositories, signal);
+      await reload.run(changed, mirrors.length > 0, signal);
+      refuseShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
+    },
+  };
+}
+
+/** What the drop-ins have now. */
+async function renderedBy(files: CrioFiles, paths: CrioPaths, signal: AbortSignal): Promise<Rendered> {
+  const { rendered, fault } = await inspectPins(files, paths, signal);
+  const found = await files.foundPins().catch(() => undefined); // what can't be read is reported as a fault
+  const renderedMirrors = await files.renderedMirrors();
+  return {
+    renderedPins: rendered,
+    foundPins: found ?? [],
+    arePinsUnread: found === undefined,
+    pinFault: fault,
+    renderedMirrors,
+  };
+}
+
+/**
+ * Files that can't be read say nothing about the runtime itself: it is told which, and the pins
+ * count as not rendered.
+ */
 async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: AbortSignal) {
   try {
     return await files.inspectPins(signal);
@@ -131,13 +150,21 @@ async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: Ab
 }
 
 /**
- * Reloads when something changed, and when an earlier one failed or may never have been asked for (the daemon died in between). While the unit is being
- * stopped a job would take the place of the stop; the configuration is read with the next start anyway.
+ * A reload that may be owed. `wanted`: something changed; `hasContent`: what is on disk matters.
  */
-function createReload(stop: Pick<UnitStop, 'unit'>, ask: (signal: AbortSignal) => Promise<void>) {
+interface Reload {
+  run(wanted: boolean, hasContent: boolean, signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Reloads when something changed, and when an earlier one failed or may never have been asked for
+ * (the daemon died in between). While the unit is being stopped a job would take the place of the
+ * stop; the configuration is read with the next start anyway.
+ */
+function createReload(stop: Pick<UnitStop, 'unit'>, ask: (signal: AbortSignal) => Promise<void>): Reload {
   let owed: 'no' | 'yes' | 'unknown' = 'unknown';
   return {
-    run: async (wanted: boolean, hasContent: boolean, signal: AbortSignal): Promise<void> => {
+    run: async (wanted, hasContent, signal) => {
       if (!wanted && owed !== 'yes' && !(owed === 'unknown' && hasContent)) return;
       owed = 'yes';
       if (stop.unit() !== undefined) return;
