@@ -67,6 +67,8 @@ describeMachine('releases over their life', {}, (machine) => {
   async function setSoak(soak: string): Promise<void> {
     await machine().putFile(SETTINGS, soakOf(soak));
     await machine().output('systemctl restart stickpin');
+    // Until the runtime has answered, nothing counts as ready.
+    await node.until('the runtime to answer', ({ runtime }) => runtime.reachable);
   }
 
   const imageNames = async () => (await machine().output('ctr --namespace k8s.io images ls -q')).split('\n');

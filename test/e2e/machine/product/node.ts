@@ -1,6 +1,7 @@
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { REPORT_CALLS, reportOfBusctl } from '../../../support/bus/busctl-report.ts';
 import type { Machine } from '../machine.ts';
+import { guestNodePath } from './guest-node.ts';
 
 /** stickpin on a machine, as its user sees it. */
 export interface StickpinNode {
@@ -54,7 +55,7 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
  */
 export function crioConfiguration(machine: Machine): Promise<string> {
   return machine.output(
-    `node -e '
+    `${guestNodePath} -e '
       require("node:http").get({ socketPath: "/var/run/crio/crio.sock", path: "/config" }, (r) => r.pipe(process.stdout))'`,
   );
 }
