@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/product/install.ts';
+import { installUnpacked } from './machine/product/install-archive.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
 /** The whole way on a real machine with real containerd. The stick is there before the daemon starts for the first time. */
-describeMachine('a node with containerd', {}, (machine) => {
+describeMachine('a node with containerd', 'booted', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026', 'ecdsa-p256');
   let directory: string;
@@ -30,7 +30,7 @@ describeMachine('a node with containerd', {}, (machine) => {
       table: 'none',
     });
     await machine().plug(stick);
-    await installStickpin(machine());
+    await installUnpacked(machine(), {});
     const report = await node.until('the rejection', ({ rejected }) => rejected.length > 0);
     expect(report.status).toMatch(/^Rejected bundle on sd[a-z]: .*\/etc\/stickpin\/keys\.d/);
     expect(report.runtime.name).toMatch(/^containerd /);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/product/install.ts';
+import { startInstalled } from './machine/product/install-archive.ts';
 import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
@@ -19,7 +19,7 @@ const PROGRAM =
  * 2). Whatever happens to what is ours on the node, it must start, and with the pins that should be
  * there. Tests lean on the ones before.
  */
-describeMachine('a node whose stickpin is damaged', {}, (machine) => {
+describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
   let directory: string;
@@ -48,7 +48,7 @@ describeMachine('a node whose stickpin is damaged', {}, (machine) => {
   const restartCrio = () => machine().output('systemctl restart crio.service');
 
   test('starts for the first time, with the link in place and nothing to pin', async () => {
-    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem } });
+    await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem } });
     await machine().output('systemctl enable --now crio.service');
     expect(await machine().output(`readlink ${LINK}`)).toBe(PINS);
     await expectStarted(false);

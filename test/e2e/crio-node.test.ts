@@ -6,7 +6,7 @@ import { messageIds } from '../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/product/install.ts';
+import { startInstalled } from './machine/product/install-archive.ts';
 import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
 
@@ -18,7 +18,7 @@ const MIRRORS = '/etc/containers/registries.conf.d/99-stickpin.conf';
 const configuration = '[media]\ngrace = "30 min"\n';
 
 /** The whole way on a real machine: systemd, udev, D-Bus, a USB stick, and CRI-O by its double. Tests lean on the ones before. */
-describeMachine('a node with CRI-O', {}, (machine) => {
+describeMachine('a node with CRI-O', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
   let directory: string;
@@ -54,7 +54,7 @@ describeMachine('a node with CRI-O', {}, (machine) => {
 
   test('is installed from the archive, starts, and says that it waits', async () => {
     await machine().output('systemctl enable --now crio.service');
-    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
+    await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
     expect(await machine().output('systemctl is-active stickpin')).toBe('active');
     await machine().untilOutput('the status', 'stickpin status');
     await expect.poll(node.statusText, { timeout: 120_000 }).toBe('Idle. No bundle yet. Waiting for media.');

@@ -5,13 +5,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { StatusReport } from '../../src/domain/report/report.ts';
 import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/product/install.ts';
+import { startInstalled } from './machine/product/install-archive.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { askForPanic, type Damage, damageStick } from './machine/qemu/damage.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
 
 /** Filesystems that lie: the kernel finds errors in them, and a stick may ask it to panic then. */
-describeMachine('a node and damaged sticks', {}, (machine) => {
+describeMachine('a node and damaged sticks', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
   let directory: string;
@@ -23,7 +23,7 @@ describeMachine('a node and damaged sticks', {}, (machine) => {
     folder = join(directory, 'medium');
     await makeSampleBundle({ dir: join(folder, 'stickpin'), keys: [key] });
     await machine().output('systemctl enable --now containerd.service');
-    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem } });
+    await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem } });
     bootId = await machine().output('cat /proc/sys/kernel/random/boot_id');
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));

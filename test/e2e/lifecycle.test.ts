@@ -7,7 +7,7 @@ import { programLayer, sandboxImage } from '../support/bundles/program-image.ts'
 import { sampleKey } from '../support/bundles/sample-bundle.ts';
 import { makeRunningRelease, type RunningRelease } from '../support/daemon/running-release.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/product/install.ts';
+import { startInstalled } from './machine/product/install-archive.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { type MachinePods, startContainerdWithPods } from './machine/product/pods.ts';
 import { makeStick } from './machine/qemu/stick.ts';
@@ -18,7 +18,7 @@ const KNOWN_GOOD = ['/run/stickpin/images.env', '/var/lib/stickpin/images.env'];
 const soakOf = (soak: string) => `[lifecycle]\nsoak = "${soak}"\n`;
 
 /** Three releases over their whole life, with real containers of containerd and a boot in between. Tests lean on the ones before. */
-describeMachine('releases over their life', {}, (machine) => {
+describeMachine('releases over their life', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
   let directory: string;
@@ -99,7 +99,7 @@ describeMachine('releases over their life', {}, (machine) => {
 
   test('the first release is proven by its containers', async () => {
     pods = await startContainerdWithPods(machine());
-    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem }, configuration: soakOf('5 s') });
+    await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration: soakOf('5 s') });
     await bring('a', 'activation', { '1.1.0': 'activated' });
     await run(a);
     await become('the first release to be proven', { '1.1.0': 'proven' });

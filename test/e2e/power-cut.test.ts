@@ -8,7 +8,7 @@ import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundl
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { expectConsistentState, readStateScript, type StateRows } from '../support/daemon/node-consistency.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installStickpin } from './machine/product/install.ts';
+import { startInstalled } from './machine/product/install-archive.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { makeStick, type Stick } from './machine/qemu/stick.ts';
 import type { PluggedStick } from './machine/qemu/usb.ts';
@@ -22,7 +22,7 @@ const MIRRORS = '/etc/containers/registries.conf.d/99-stickpin.conf';
  * after each (docs/runtime-facts.md, fact 11). Then a stick with bad sectors. Tests lean on the
  * ones before.
  */
-describeMachine('a node that loses power', {}, (machine) => {
+describeMachine('a node that loses power', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
   let directory: string;
@@ -85,7 +85,7 @@ describeMachine('a node that loses power', {}, (machine) => {
 
   test('is set up', async () => {
     await machine().output('systemctl enable --now crio.service');
-    await installStickpin(machine(), { keys: { 'factory-2026': key.publicPem } });
+    await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem } });
     expect(await machine().output('systemctl is-active stickpin')).toBe('active');
   });
 

@@ -1,22 +1,25 @@
-import { afterAll, beforeAll, beforeEach, describe } from 'vitest';
-import { have, program } from '../../support/requirements.ts';
-import { type Machine, type MachineOptions, startMachine } from './machine.ts';
+import { afterAll, beforeAll, beforeEach, describe, inject } from 'vitest';
+import { have } from '../../support/requirements.ts';
+import { type Machine, restoreMachine } from './machine.ts';
+import { machineNeeds } from './needs.ts';
+import type { SavedMachines } from './product/saved-machines.ts';
 
 /**
- * A group of tests that share one machine, booted before the first and ended after the last. Tests run in order, and what one
- * leaves behind the next one finds. When a test fails, the console and the journal of the present boot are printed.
+ * A group of tests that share one machine, which goes on from a saved one before the first test and is ended after the last. Tests
+ * run in order, and each finds what the ones before left. When a test fails, the console and the journal of the present boot are printed.
  *
+ * @param from which saved machine; see {@link SavedMachines}.
  * @param body is handed a function that returns the machine; call it inside tests and hooks.
  */
-export function describeMachine(name: string, options: MachineOptions, body: (machine: () => Machine) => void): void {
-  describe.runIf(have('root', 'qemu', 'mmdebstrap', x86, ...imageTools))(name, () => {
+export function describeMachine(name: string, from: keyof SavedMachines, body: (machine: () => Machine) => void): void {
+  describe.runIf(have(...machineNeeds))(name, () => {
     let machine: Machine | undefined;
     const current = (): Machine => {
       if (machine === undefined) throw new Error('the machine runs only inside tests and hooks');
       return machine;
     };
     beforeAll(async () => {
-      machine = await startMachine(options);
+      machine = await restoreMachine(inject('savedMachines')[from]);
     });
     beforeEach(({ onTestFailed }) => {
       onTestFailed(() => printLogs(current()));
@@ -27,22 +30,6 @@ export function describeMachine(name: string, options: MachineOptions, body: (ma
     body(current);
   });
 }
-
-/** The machine is one, and emulating it on another kind would take minutes to boot. */
-const x86 = { name: 'an x86-64 machine', isMet: () => process.arch === 'x64', remedy: 'run on one' };
-
-const imageTools = [
-  program('qemu-img', 'apt-get install qemu-utils'),
-  program('sfdisk', 'apt-get install fdisk'),
-  program('mkfs.ext4', 'apt-get install e2fsprogs'),
-  program('mkfs.vfat', 'apt-get install dosfstools'),
-  program('mkfs.exfat', 'apt-get install exfatprogs'),
-  program('mkudffs', 'apt-get install udftools'),
-  program('mcopy', 'apt-get install mtools'),
-  program('xorriso', 'apt-get install xorriso'),
-  program('mksquashfs', 'apt-get install squashfs-tools'),
-  program('xz', 'apt-get install xz-utils'),
-];
 
 async function printLogs(machine: Machine): Promise<void> {
   const journal = await machine

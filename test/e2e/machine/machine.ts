@@ -1,25 +1,25 @@
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { execute, type Outcome } from '../../support/rootfs/execute.ts';
 import { crioDoubleFiles } from './product/crio-double.ts';
 import { guestNodeFile } from './product/guest-node.ts';
 import { guestSetup, sharedFolder } from './product/guest-setup.ts';
-import { type GuestFile, type MachineImage, machineImage } from './qemu/disk.ts';
+import { type MachineImage, machineImage } from './qemu/disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './qemu/guest-agent.ts';
-import { agentPort, type Qemu, startQemu } from './qemu/qemu.ts';
+import { restoreState, saveState } from './qemu/migration.ts';
+import { agentPort, type Qemu, type QemuOptions, startQemu } from './qemu/qemu.ts';
 import type { QmpEvent } from './qemu/qmp.ts';
 import { partitionOffsetBytes, type Stick } from './qemu/stick.ts';
 import { createUsbPorts, type PluggedStick, type PlugOptions } from './qemu/usb.ts';
 import { type UntilOptions, until } from './until.ts';
 
-/** What a machine is made of. */
-export interface MachineOptions {
-  /** Files that lie on its disk beside the usual ones; they are part of the cached image. */
-  readonly files?: readonly GuestFile[];
-  /** Memory in MiB; default 2048. */
-  readonly memoryMiB?: number;
+/** A machine that was saved while it ran. Its files stay as they are: any number of machines can go on from there. */
+export interface SavedMachine {
+  readonly image: MachineImage;
+  /** The file with its memory and the state of its devices. */
+  readonly memory: string;
 }
 
 /** A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network. Everything runs as root. */
@@ -45,7 +45,9 @@ export interface Machine {
   powerCut(): Promise<void>;
   /** Has the kernel die, which starts again by itself, and waits until systemd has started everything. */
   crash(): Promise<void>;
-  /** What kernel and systemd wrote to the console since the start of the machine. */
+  /** Saves the machine as it runs to files in `directory`, and ends it. No stick may be plugged in. */
+  save(directory: string): Promise<SavedMachine>;
+  /** What kernel and systemd wrote to the console since the start or restoration of the machine. */
   consoleLog(): Promise<string>;
   /** Ends the machine and removes its disk. */
   stop(): Promise<void>;
@@ -56,47 +58,80 @@ const runDirectories = '/var/tmp/stickpin-machine-';
 
 const bootTimeoutMs = 180_000;
 
+/** A folder of this process for large files. When the process dies without removing it, the next one does. */
+export async function makeRunDirectory(): Promise<string> {
+  await removeLeftovers();
+  return mkdtemp(`${runDirectories}${process.pid}-`);
+}
+
 /**
  * Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. A machine that
  * does not boot is thrown away and said to have been; then another one is started, once: it is new, so nothing of ours can be the cause.
  */
-export async function startMachine(options: MachineOptions = {}): Promise<Machine> {
-  const image = await machineImage([
-    ...guestSetup,
-    guestNodeFile,
-    ...(await crioDoubleFiles()),
-    ...(options.files ?? []),
-  ]);
-  await removeLeftovers();
+export async function startMachine(): Promise<Machine> {
+  const image = await machineImage([...guestSetup, guestNodeFile, ...(await crioDoubleFiles())]);
   try {
-    return await bootMachine(image, options);
+    return await bootMachine(image);
   } catch (error) {
     process.stderr.write(`\nanother machine is started, since ${inspect(error)}\n`);
-    return bootMachine(image, options);
+    return bootMachine(image);
   }
 }
 
-async function bootMachine(image: MachineImage, options: MachineOptions): Promise<Machine> {
-  const directory = await mkdtemp(`${runDirectories}${process.pid}-`);
-  const shared = join(directory, 'shared');
-  await mkdir(shared);
-  const qemu = await startQemu(image, directory, { memoryMiB: options.memoryMiB ?? 2048, sharedFolder: shared });
+function bootMachine(image: MachineImage): Promise<Machine> {
+  return beginMachine(image, 'boot', booted);
+}
+
+/** Continues a saved machine on a disk of its own, with its clock set right. */
+export function restoreMachine({ image, memory }: SavedMachine): Promise<Machine> {
+  return beginMachine(image, 'incoming', async ({ qmp }, agent) => {
+    await restoreState(qmp, memory);
+    await agent.synchronise(60_000);
+    const { exitCode, stderr } = await agent.run(`date --set=@${Date.now() / 1000}`);
+    if (exitCode !== 0) throw new Error(`the guest's clock can't be set: ${stderr}`);
+  });
+}
+
+/** Starts QEMU and waits for `ready`; when that fails, nothing is left behind. */
+async function beginMachine(
+  image: MachineImage,
+  start: QemuOptions['start'],
+  ready: (qemu: Qemu, agent: GuestAgent) => Promise<void>,
+): Promise<Machine> {
+  const directory = await makeRunDirectory();
+  const hostFolder = join(directory, 'shared');
+  await mkdir(hostFolder);
+  const qemu = await startQemu(image, { directory, sharedFolder: hostFolder, start });
   const stop = async (): Promise<void> => {
     await qemu.kill();
     await rm(directory, { recursive: true, force: true });
   };
   const agent = createGuestAgent(qemu.agentSocket);
   try {
-    await booted(qemu, agent);
+    await ready(qemu, agent);
   } catch (error) {
     const log = await readFile(qemu.consoleLog, 'utf8').catch(() => '');
     await stop();
-    throw new Error(`the machine did not boot; its console:\n${log.slice(-4000)}`, { cause: error });
+    throw new Error(`the machine did not ${start === 'boot' ? 'boot' : 'go on'}; its console:\n${log.slice(-4000)}`, {
+      cause: error,
+    });
   }
-  return { ...machineOf(qemu, agent, shared), stop };
+  const machine = machineOf(qemu, agent, hostFolder);
+  const save: Machine['save'] = async (target) => {
+    // QEMU saves no machine that has a shared folder mounted.
+    await machine.output(`sync && { ! mountpoint -q ${sharedFolder} || umount ${sharedFolder}; }`);
+    const memory = join(target, 'memory');
+    await saveState(qemu.qmp, memory);
+    await qemu.kill();
+    const disk = join(target, 'disk.qcow2');
+    await rename(qemu.overlay, disk);
+    await rm(directory, { recursive: true, force: true });
+    return { image: { ...image, disk, diskFormat: 'qcow2' }, memory };
+  };
+  return { ...machine, save, stop };
 }
 
-function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine, 'stop'> {
+function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine, 'save' | 'stop'> {
   const usb = createUsbPorts(qemu.qmp);
   const output: Machine['output'] = async (command, options) => {
     const outcome = await agent.run(command, options);

@@ -15,16 +15,34 @@ export interface InstallOptions {
  * is an update. Returns what the script printed.
  */
 export async function installArchive(machine: Machine, archive: string, options: InstallOptions): Promise<string> {
-  for (const [name, pem] of Object.entries(options.keys ?? {})) {
-    await machine.putFile(`/etc/stickpin/keys.d/${name}.pub`, pem);
-  }
-  if (options.configuration !== undefined) {
-    await machine.putFile('/etc/stickpin/stickpin.toml.d/50-test.toml', options.configuration);
-  }
+  await unpackArchive(machine, archive);
+  return installUnpacked(machine, options);
+}
+
+/** The first half of {@link installArchive}. */
+export async function unpackArchive(machine: Machine, archive: string): Promise<void> {
   const shared = await machine.share(archive);
   await machine.output(
     `rm -rf /root/stickpin && mkdir -p /root/stickpin && tar -xf ${shared} -C /root/stickpin --strip-components=1`,
   );
+}
+
+/** The second half of {@link installArchive}. */
+export async function installUnpacked(machine: Machine, options: InstallOptions): Promise<string> {
+  await configure(machine, options);
   const start = options.start === false ? '--no-start' : '';
   return machine.output(`/root/stickpin/install.sh ${start}`);
+}
+
+/** Starts stickpin on a machine where it is installed, and returns when it is ready. */
+export async function startInstalled(machine: Machine, options: Omit<InstallOptions, 'start'>): Promise<void> {
+  await configure(machine, options);
+  await machine.output('systemctl start stickpin-registry.socket stickpin.service');
+}
+
+async function configure(machine: Machine, { keys = {}, configuration }: InstallOptions): Promise<void> {
+  for (const [name, pem] of Object.entries(keys)) await machine.putFile(`/etc/stickpin/keys.d/${name}.pub`, pem);
+  if (configuration !== undefined) {
+    await machine.putFile('/etc/stickpin/stickpin.toml.d/50-test.toml', configuration);
+  }
 }

@@ -13,22 +13,23 @@ export type GuestFile =
   | { readonly path: string; readonly link: string }
   | { readonly path: string; readonly absent: true };
 
-/** What QEMU boots. All three are in the cache and never written to; the disk is 4 GiB, raw, ext4 without a partition table. */
+/** What QEMU boots. The files are never written to; the disk holds 4 GiB of ext4 without a partition table. */
 export interface MachineImage {
   readonly disk: string;
+  readonly diskFormat: 'raw' | 'qcow2';
   readonly kernel: string;
   readonly initrd: string;
 }
 
 const recipeVersion = 1;
 
-/** The image made of trixie's root folder with `files` laid over it; built when the cache lacks it (about 4 s). */
+/** The image in the cache, made of trixie's root folder with `files` laid over it; built when the cache lacks it (about 4 s). */
 export async function machineImage(files: readonly GuestFile[]): Promise<MachineImage> {
   const fingerprints = await Promise.all(files.map(fingerprint));
   const recipe = { version: recipeVersion, root: trixieRecipe, files: fingerprints };
   const directory = await buildOnce('machine', recipe, (partial) => buildImage(partial, files));
   const path = (name: string) => join(directory, name);
-  return { disk: path('disk.img'), kernel: path('vmlinuz'), initrd: path('initrd.img') };
+  return { disk: path('disk.img'), diskFormat: 'raw', kernel: path('vmlinuz'), initrd: path('initrd.img') };
 }
 
 async function buildImage(directory: string, files: readonly GuestFile[]): Promise<void> {

@@ -3,19 +3,24 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { execute } from '../../../support/rootfs/execute.ts';
 import { sharedFolderTag } from '../product/guest-setup.ts';
+import { processorsPerMachine } from '../side-by-side.ts';
 import type { MachineImage } from './disk.ts';
 import { type JsonSocket, listenForJson } from './json-socket.ts';
 import { connectQmp, type Qmp } from './qmp.ts';
 
-/** A QEMU that runs. `directory` holds everything of this run: the disk's overlay, sockets, the console log, the shared folder. */
+/** A QEMU that runs. */
 export interface Qemu {
   readonly qmp: Qmp;
   /** The guest agent's end of the virtio-serial channel. */
   readonly agentSocket: JsonSocket;
   readonly consoleLog: string;
+  /** What was written to the disk, as a qcow2 over the image's disk. */
+  readonly overlay: string;
   /** Ends QEMU at once and waits until it is gone. */
   kill(): Promise<void>;
 }
+
+const memoryMiB = 2048;
 
 /** Identifies the agent's port in QEMU's VSERPORT_CHANGE events. */
 export const agentPort = 'agent';
@@ -44,21 +49,28 @@ const kernelCommandLine = [
   `mitigations=off nowatchdog net.ifnames=0 modprobe.blacklist=${unusedModules.join(',')}`,
 ].join(' ');
 
+/** Where a QEMU keeps what is its own, and how it begins. */
+export interface QemuOptions {
+  /** A folder for the disk's overlay, sockets and the console log. */
+  readonly directory: string;
+  readonly sharedFolder: string;
+  /** `incoming`: it waits for the state of a saved machine instead of booting. */
+  readonly start: 'boot' | 'incoming';
+}
+
 /** Starts QEMU on a fresh overlay of the image's disk, so that the image stays as it is. The machine has no network. */
-export async function startQemu(
-  image: MachineImage,
-  directory: string,
-  options: { memoryMiB: number; sharedFolder: string },
-): Promise<Qemu> {
+export async function startQemu(image: MachineImage, options: QemuOptions): Promise<Qemu> {
+  const { directory } = options;
   const overlay = join(directory, 'disk.qcow2');
-  await execute(['qemu-img', 'create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', image.disk, overlay]);
+  await execute(['qemu-img', 'create', '-q', '-f', 'qcow2', '-F', image.diskFormat, '-b', image.disk, overlay]);
   const consoleLog = join(directory, 'console.log');
   const monitor = await listenForJson(join(directory, 'monitor.sock'));
   const agent = await listenForJson(join(directory, 'agent.sock'));
   const argv = [
-    ...processor(options.memoryMiB),
+    ...processor(),
     ...devices(directory, overlay, consoleLog, options.sharedFolder),
     ...['-kernel', image.kernel, '-initrd', image.initrd, '-append', kernelCommandLine],
+    ...(options.start === 'incoming' ? ['-incoming', 'defer'] : []),
   ];
   // The machine must not outlive the test process, however that ends.
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', 'qemu-system-x86_64', ...argv], {
@@ -76,6 +88,7 @@ export async function startQemu(
     qmp: await Promise.race([connectQmp(monitorSocket), died]),
     agentSocket,
     consoleLog,
+    overlay,
     kill: async () => {
       child.kill('SIGKILL');
       await ended;
@@ -84,10 +97,10 @@ export async function startQemu(
 }
 
 /** Emulated vector instructions cost more than they save: on a processor without AVX, Node hashes twice as fast. */
-function processor(memoryMiB: number): string[] {
+function processor(): string[] {
   const accelerator = process.env.STICKPIN_TEST_ACCEL ?? 'tcg,thread=multi';
   const model = accelerator.startsWith('tcg') ? 'Nehalem' : 'max';
-  return ['-accel', accelerator, '-cpu', model, '-smp', '2', '-m', String(memoryMiB)];
+  return ['-accel', accelerator, '-cpu', model, '-smp', String(processorsPerMachine), '-m', String(memoryMiB)];
 }
 
 function devices(directory: string, overlay: string, consoleLog: string, sharedFolder: string): string[] {

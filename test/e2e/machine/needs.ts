@@ -1,0 +1,22 @@
+import { type Needed, program } from '../../support/requirements.ts';
+
+/** The machine is one, and emulating it on another kind would take minutes to boot. */
+const x86 = { name: 'an x86-64 machine', isMet: () => process.arch === 'x64', remedy: 'run on one' };
+
+/** What the host must have for a machine and its sticks. */
+export const machineNeeds: readonly Needed[] = [
+  'root',
+  'qemu',
+  'mmdebstrap',
+  x86,
+  program('qemu-img', 'apt-get install qemu-utils'),
+  program('sfdisk', 'apt-get install fdisk'),
+  program('mkfs.ext4', 'apt-get install e2fsprogs'),
+  program('mkfs.vfat', 'apt-get install dosfstools'),
+  program('mkfs.exfat', 'apt-get install exfatprogs'),
+  program('mkudffs', 'apt-get install udftools'),
+  program('mcopy', 'apt-get install mtools'),
+  program('xorriso', 'apt-get install xorriso'),
+  program('mksquashfs', 'apt-get install squashfs-tools'),
+  program('xz', 'apt-get install xz-utils'),
+];

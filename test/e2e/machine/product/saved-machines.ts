@@ -1,0 +1,63 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { TestProject } from 'vitest/node';
+import { makeStickpinArchive } from '../../../support/bundles/stickpin-archive.ts';
+import { have } from '../../../support/requirements.ts';
+import { type Machine, makeRunDirectory, restoreMachine, type SavedMachine, startMachine } from '../machine.ts';
+import { machineNeeds } from '../needs.ts';
+import { installUnpacked, unpackArchive } from './install-archive.ts';
+
+/**
+ * The machines that test files go on from. `booted`: systemd has started everything, and the archive lies unpacked in the
+ * guest. `installed`: its `install.sh` has run as well, and stickpin has never been started.
+ */
+export type SavedMachines = Readonly<Record<'booted' | 'installed', SavedMachine>>;
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    savedMachines: SavedMachines;
+  }
+}
+
+const repository = fileURLToPath(new URL('../../../../', import.meta.url));
+
+/** Boots a machine once for all test files of a run and installs the archive of this working tree there. */
+export async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
+  if (!have(...machineNeeds)) return async () => undefined;
+  const directory = await makeRunDirectory();
+  const tidyUp = () => rm(directory, { recursive: true, force: true });
+  try {
+    provide('savedMachines', await saveMachines(directory));
+  } catch (error) {
+    await tidyUp();
+    throw error;
+  }
+  return tidyUp;
+}
+
+async function saveMachines(directory: string): Promise<SavedMachines> {
+  const archive = await makeStickpinArchive(repository, directory);
+  const booted = await savedIn(join(directory, 'booted'), await startMachine(), (machine) =>
+    unpackArchive(machine, archive),
+  );
+  const installed = await savedIn(join(directory, 'installed'), await restoreMachine(booted), (machine) =>
+    installUnpacked(machine, { start: false }),
+  );
+  return { booted, installed };
+}
+
+async function savedIn(
+  directory: string,
+  machine: Machine,
+  prepare: (machine: Machine) => Promise<unknown>,
+): Promise<SavedMachine> {
+  try {
+    await prepare(machine);
+    await mkdir(directory);
+    return await machine.save(directory);
+  } catch (error) {
+    await machine.stop();
+    throw error;
+  }
+}
