@@ -2,8 +2,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /*
- * Adds up the steps of .ci/run: NAME.status holds a step's exit code, NAME.json the results of those that ran tests, as vitest's json
- * reporter writes them. Prints "N passed, N failed" as its last line and ends with 1 when anything failed.
+ * Adds up the steps of .ci/run: NAME.status holds a step's exit code, NAME.json the results of
+ * those that ran tests, as vitest's json reporter writes them. Prints "N passed, N failed" as its
+ * last line and ends with 1 when anything failed.
  */
 
 const directory = process.argv[2];

@@ -1,7 +1,8 @@
 /**
- * Bundles the daemon (`dist/main.js`), the thread in which it parses documents (`dist/document-worker.js`) and the command line
- * (`dist/cli/main.js`) with what they import, so that starting reads a handful of
- * files. Native modules stay in node_modules. `node packaging/build.mjs [OUTDIR]`
+ * Bundles the daemon (`dist/main.js`), the thread in which it parses documents
+ * (`dist/document-worker.js`) and the command line (`dist/cli/main.js`) with what they import, so
+ * that starting reads a handful of files. Native modules stay in node_modules. `node
+ * packaging/build.mjs [OUTDIR]`
  */
 import { rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -31,7 +32,8 @@ const { metafile } = await build({
   platform: 'node',
   target: 'node22.19',
   external,
-  // Names stay, for stack traces; the rest is shortened, since Node keeps the text of what it runs in memory.
+  // Names stay, for stack traces; the rest is shortened, since Node keeps the text of what it runs
+  // in memory.
   minifyWhitespace: true,
   minifySyntax: true,
   keepNames: false,

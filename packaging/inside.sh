@@ -1,7 +1,8 @@
 # Sourced by install.sh and uninstall.sh.
 #
-# inside PATH: prints where PATH of the installed system lies below $root. Links are followed as that system will follow them once it is booted: an
-# absolute one begins at $root, and none leads out of it. Without $root that is what the kernel does anyway.
+# inside PATH: prints where PATH of the installed system lies below $root. Links are followed as
+# that system will follow them once it is booted: an absolute one begins at $root, and none leads
+# out of it. Without $root that is what the kernel does anyway.
 inside() {
   rest=$1 at='' links=0
   while [ -n "$rest" ]; do

@@ -84,7 +84,8 @@ for document in README.md CHANGELOG.md LICENSE LICENSES.third-party.txt; do
   put 0644 "$document" "/usr/share/doc/stickpin/$document"
 done
 
-# /etc/crio tells that CRI-O is installed, to us and to others, so it is not made where there is none.
+# /etc/crio tells that CRI-O is installed, to us and to others, so it is not made where there is
+# none.
 if [ "$crio" = auto ]; then
   crio=no
   for trace in /etc/crio /usr/bin/crio /usr/local/bin/crio /usr/lib/systemd/system/crio.service /etc/systemd/system/crio.service; do

@@ -1,7 +1,7 @@
 /**
  * Makes `dist/stickpin-<version>-linux-<arch>.tar.gz`: Node.js, the bundled program, its native
- * modules, protocol files, units, licences and the two scripts that put them on a node and take them
- * off again. Run by `npm run package` after `npm ci`. `node packaging/package.mjs [OUTDIR]`
+ * modules, protocol files, units, licences and the two scripts that put them on a node and take
+ * them off again. Run by `npm run package` after `npm ci`. `node packaging/package.mjs [OUTDIR]`
  */
 import { execFileSync } from 'node:child_process';
 import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';

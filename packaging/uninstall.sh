@@ -1,6 +1,7 @@
 #!/bin/sh
-# Takes stickpin off this machine, or from below another root. Images stay in the container runtime. In CRI-O they are no longer pinned; in
-# containerd the label io.cri-containerd.pinned stays on them until the images go.
+# Takes stickpin off this machine, or from below another root. Images stay in the container runtime.
+# In CRI-O they are no longer pinned; in containerd the label io.cri-containerd.pinned stays on them
+# until the images go.
 set -eu
 
 usage() {
@@ -46,7 +47,8 @@ drop() {
   done
 }
 
-# clear-mirrors asks inside() where its places are. Below another root the archive's own is run: a script of that root is not to be trusted here.
+# clear-mirrors asks inside() where its places are. Below another root the archive's own is run: a
+# script of that root is not to be trusted here.
 clear=$here/systemd/clear-mirrors
 [ -n "$root" ] || clear=/usr/lib/stickpin/clear-mirrors
 if [ -f "$clear" ]; then (ROOT=$root && . "$clear"); fi

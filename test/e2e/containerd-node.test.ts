@@ -8,7 +8,10 @@ import { installUnpacked } from './machine/product/install-archive.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
-/** The whole way on a real machine with real containerd. The stick is there before the daemon starts for the first time. */
+/**
+ * The whole way on a real machine with real containerd. The stick is there before the daemon starts
+ * for the first time.
+ */
 describeMachine('a node with containerd', 'booted', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026', 'ecdsa-p256');

@@ -10,7 +10,10 @@ import { makeStick } from './machine/qemu/stick.ts';
 
 const LINK = '/etc/crio/crio.conf.d/99-stickpin.conf';
 const PINS = '/run/crio/crio.conf.d/99-stickpin.conf';
-/** Everything that install.sh lays into /usr, as an image of the system or an extension would carry it. */
+/**
+ * Everything that install.sh lays into /usr, as an image of the system or an extension would carry
+ * it.
+ */
 const PROGRAM =
   '/usr/lib/stickpin /usr/bin/stickpin /usr/lib/systemd/system/stickpin*.service /usr/lib/systemd/system/stickpin-registry.socket /usr/lib/tmpfiles.d/stickpin*.conf /usr/lib/udev/rules.d/90-stickpin.rules';
 

@@ -14,10 +14,16 @@ const MIB = 1024 * 1024;
 const PINS = '/run/crio/crio.conf.d/99-stickpin.conf';
 const MIRRORS = '/etc/containers/registries.conf.d/99-stickpin.conf';
 
-/** A transfer waits for its stick as long as these tests may take to plug it in again, whatever else the host has to do. */
+/**
+ * A transfer waits for its stick as long as these tests may take to plug it in again, whatever else
+ * the host has to do.
+ */
 const configuration = '[media]\ngrace = "30 min"\n';
 
-/** The whole way on a real machine: systemd, udev, D-Bus, a USB stick, and CRI-O by its double. Tests lean on the ones before. */
+/**
+ * The whole way on a real machine: systemd, udev, D-Bus, a USB stick, and CRI-O by its double.
+ * Tests lean on the ones before.
+ */
 describeMachine('a node with CRI-O', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
@@ -139,13 +145,15 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
 
   test('CRI-O restarted and a stick pulled in mid-transfer: said so; plugged in again, it goes on from the byte', async () => {
     const stick = await stickWith('second', { folder: join(directory, 'second'), filesystem: 'ext4' });
-    // So slow that the first image of 40 MiB takes more than a minute: however late this test looks, it is under way.
+    // So slow that the first image of 40 MiB takes more than a minute: however late this test
+    // looks, it is under way.
     const plugged = await machine().plug(stick, { bytesPerSecond: MIB / 2 });
     const isMoving = ({ operation, progress }: { operation: string; progress: { doneBytes: number } }) =>
       operation === 'preloading' && progress.doneBytes > 2 * MIB;
     const moving = await node.until('some megabytes to be there', isMoving);
     expect(moving.status).toMatch(/^Preloading ocp 4\.13\.8 from sd[a-z]1: 0\/2 images, [\d.]+ of 56 MiB/);
-    // CRI-O waits for its pulls before it ends; the daemon has broken them off, so that no image is there when it is back.
+    // CRI-O waits for its pulls before it ends; the daemon has broken them off, so that no image is
+    // there when it is back.
     await machine().output('systemctl restart crio.service');
     expect((await node.report()).bundles[1]?.images.present).toBe(0);
     await node.until('the preload to go on', isMoving);
@@ -163,7 +171,8 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
       "ocp 4.13.8 is ready: 2 images present and pinned. 'stickpin activate ocp@4.13.8' when you like.",
     );
     await pinnedByRuntime(second);
-    // On a busy machine CRI-O may take longer to read its mirrors than is waited for; a pull that fails then was no transfer.
+    // On a busy machine CRI-O may take longer to read its mirrors than is waited for; a pull that
+    // fails then was no transfer.
     const lines = await node.journal();
     const removed = lines.findIndex(({ MESSAGE }) => MESSAGE?.includes('was removed while preloading') === true);
     expect(removed).toBeGreaterThan(0);

@@ -17,7 +17,10 @@ const KNOWN_GOOD = ['/run/stickpin/images.env', '/var/lib/stickpin/images.env'];
 
 const soakOf = (soak: string) => `[lifecycle]\nsoak = "${soak}"\n`;
 
-/** Three releases over their whole life, with real containers of containerd and a boot in between. Tests lean on the ones before. */
+/**
+ * Three releases over their whole life, with real containers of containerd and a boot in between.
+ * Tests lean on the ones before.
+ */
 describeMachine('releases over their life', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
@@ -37,7 +40,10 @@ describeMachine('releases over their life', 'installed', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  /** Waits until exactly these releases are known, in these phases, and those that are kept are there and pinned. */
+  /**
+   * Waits until exactly these releases are known, in these phases, and those that are kept are
+   * there and pinned.
+   */
   const become = (what: string, phases: Readonly<Record<string, string>>) => {
     const isSo = ({ runtime, operation, bundles }: StatusReport) => {
       const isKept = bundles.every(
@@ -58,7 +64,10 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await plugged.unplug();
   }
 
-  /** Starts the containers of a release in place of those that run. stickpin looks by itself as well, but within half a minute. */
+  /**
+   * Starts the containers of a release in place of those that run. stickpin looks by itself as
+   * well, but within half a minute.
+   */
   async function run(release: RunningRelease): Promise<void> {
     await pods.run(release.pods);
     await machine().output('stickpin rescan');
@@ -158,7 +167,9 @@ describeMachine('releases over their life', 'installed', (machine) => {
     expect(tasks.match(/ RUNNING/g)).toHaveLength(2 * Object.keys(c.pods).length);
   });
 
-  /** What only it had is gone, down to the layers; what others have and what was never ours is not. */
+  /**
+   * What only it had is gone, down to the layers; what others have and what was never ours is not.
+   */
   async function expectRemoved(release: RunningRelease): Promise<void> {
     const isGone = async () => (await imageNames()).every((name) => !Object.values(release.pods).includes(name));
     await machine().until('the images to go', isGone);

@@ -2,7 +2,10 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { harnessHasPassed } from './machine/harness-mark.ts';
 import { machinesAtATime } from './machine/side-by-side.ts';
 
-/** `STICKPIN_TEST_HARNESS=changed` leaves the harness's own tests out when they have passed on this host as they are. */
+/**
+ * `STICKPIN_TEST_HARNESS=changed` leaves the harness's own tests out when they have passed on this
+ * host as they are.
+ */
 const leavesOutHarness = process.env.STICKPIN_TEST_HARNESS === 'changed' && (await harnessHasPassed());
 if (leavesOutHarness)
   process.stdout.write('test/e2e/machine.test.ts is left out: it has passed here with this harness\n');

@@ -5,8 +5,9 @@ import { machineNeeds } from './needs.ts';
 import type { SavedMachines } from './product/saved-machines.ts';
 
 /**
- * A group of tests that share one machine, which goes on from a saved one before the first test and is ended after the last. Tests
- * run in order, and each finds what the ones before left. When a test fails, the console and the journal of the present boot are printed.
+ * A group of tests that share one machine, which goes on from a saved one before the first test and
+ * is ended after the last. Tests run in order, and each finds what the ones before left. When a
+ * test fails, the console and the journal of the present boot are printed.
  *
  * @param from which saved machine; see {@link SavedMachines}.
  * @param body is handed a function that returns the machine; call it inside tests and hooks.

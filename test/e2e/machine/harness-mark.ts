@@ -11,7 +11,10 @@ const repository = fileURLToPath(new URL('../../../', import.meta.url));
 /** The harness, its own tests, and what builds the guest's root folder. */
 const sources = ['test/e2e/machine', 'test/e2e/machine.test.ts', 'test/support/rootfs'];
 
-/** Whether the harness, with exactly these sources and this QEMU, has passed its own tests on this host before. */
+/**
+ * Whether the harness, with exactly these sources and this QEMU, has passed its own tests on this
+ * host before.
+ */
 export async function harnessHasPassed(): Promise<boolean> {
   return existsSync(cachedPath(kind, await recipe()));
 }

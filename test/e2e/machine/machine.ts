@@ -15,37 +15,66 @@ import { partitionOffsetBytes, type Stick } from './qemu/stick.ts';
 import { createUsbPorts, type PluggedStick, type PlugOptions } from './qemu/usb.ts';
 import { type UntilOptions, until } from './until.ts';
 
-/** A machine that was saved while it ran. Its files stay as they are: any number of machines can go on from there. */
+/**
+ * A machine that was saved while it ran. Its files stay as they are: any number of machines can go
+ * on from there.
+ */
 export interface SavedMachine {
   readonly image: MachineImage;
   /** The file with its memory and the state of its devices. */
   readonly memory: string;
 }
 
-/** A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network. Everything runs as root. */
+/**
+ * A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network. Everything
+ * runs as root.
+ */
 export interface Machine {
   /** Runs a shell command in the guest, whatever its exit code. */
   run(command: string, options?: GuestRunOptions): Promise<Outcome>;
-  /** Runs a shell command that must succeed; returns its trimmed standard output. Throws with what it wrote otherwise. */
+  /**
+   * Runs a shell command that must succeed; returns its trimmed standard output. Throws with what
+   * it wrote otherwise.
+   */
   output(command: string, options?: GuestRunOptions): Promise<string>;
-  /** Tries until the probe returns something other than undefined or false. A probe that throws is tried again. */
+  /**
+   * Tries until the probe returns something other than undefined or false. A probe that throws is
+   * tried again.
+   */
   until<T>(what: string, probe: () => Promise<T | undefined | false>, options?: UntilOptions): Promise<T>;
-  /** Tries the command until it exits with 0; returns its trimmed standard output. The error shows what it wrote last. */
+  /**
+   * Tries the command until it exits with 0; returns its trimmed standard output. The error shows
+   * what it wrote last.
+   */
   untilOutput(what: string, command: string, options?: UntilOptions): Promise<string>;
   putFile(path: string, content: string | Buffer, mode?: number): Promise<void>;
   getFile(path: string): Promise<Buffer>;
-  /** Copies a file of the host into the folder that host and guest share and returns its path in the guest. Fast for large files. */
+  /**
+   * Copies a file of the host into the folder that host and guest share and returns its path in the
+   * guest. Fast for large files.
+   */
   share(hostPath: string): Promise<string>;
   plug(stick: Stick, options?: PlugOptions): Promise<PluggedStick>;
-  /** Writes the folder's contents to a stick that is not plugged in, with the guest's own filesystem driver. */
+  /**
+   * Writes the folder's contents to a stick that is not plugged in, with the guest's own filesystem
+   * driver.
+   */
   fillStick(stick: Stick, folder: string): Promise<void>;
   /** Shuts down in order, starts again, and waits until systemd has started everything. */
   reboot(): Promise<void>;
-  /** Loses everything that was not written to the disk yet, starts again, and waits until systemd has started everything. */
+  /**
+   * Loses everything that was not written to the disk yet, starts again, and waits until systemd
+   * has started everything.
+   */
   powerCut(): Promise<void>;
-  /** Has the kernel die, which starts again by itself, and waits until systemd has started everything. */
+  /**
+   * Has the kernel die, which starts again by itself, and waits until systemd has started
+   * everything.
+   */
   crash(): Promise<void>;
-  /** Saves the machine as it runs to files in `directory`, and ends it. No stick may be plugged in. */
+  /**
+   * Saves the machine as it runs to files in `directory`, and ends it. No stick may be plugged in.
+   */
   save(directory: string): Promise<SavedMachine>;
   /** What kernel and systemd wrote to the console since the start or restoration of the machine. */
   consoleLog(): Promise<string>;
@@ -58,15 +87,19 @@ const runDirectories = '/var/tmp/stickpin-machine-';
 
 const bootTimeoutMs = 180_000;
 
-/** A folder of this process for large files. When the process dies without removing it, the next one does. */
+/**
+ * A folder of this process for large files. When the process dies without removing it, the next one
+ * does.
+ */
 export async function makeRunDirectory(): Promise<string> {
   await removeLeftovers();
   return mkdtemp(`${runDirectories}${process.pid}-`);
 }
 
 /**
- * Boots a machine and waits until systemd has started everything. Builds root folder and disk first when the cache lacks them. A machine that
- * does not boot is thrown away and said to have been; then another one is started, once: it is new, so nothing of ours can be the cause.
+ * Boots a machine and waits until systemd has started everything. Builds root folder and disk first
+ * when the cache lacks them. A machine that does not boot is thrown away and said to have been;
+ * then another one is started, once: it is new, so nothing of ours can be the cause.
  */
 export async function startMachine(): Promise<Machine> {
   const image = await machineImage([...guestSetup, guestNodeFile, ...(await crioDoubleFiles())]);

@@ -9,7 +9,8 @@ export interface UntilOptions {
 /**
  * Tries `probe` until it returns something other than undefined or false, and returns that.
  *
- * @throws Error after the deadline, with `what` was waited for and what the last try threw, if it threw.
+ * @throws Error after the deadline, with `what` was waited for and what the last try threw, if it
+ * threw.
  */
 export async function until<T>(
   what: string,
@@ -36,7 +37,10 @@ export async function until<T>(
   }
 }
 
-/** A try costs an emulated processor up to half a second, which what is waited for lacks: the longer the wait, the fewer of them. */
+/**
+ * A try costs an emulated processor up to half a second, which what is waited for lacks: the longer
+ * the wait, the fewer of them.
+ */
 function pauseMs(waitedMs: number): number {
   return Math.min(1_000, Math.max(150, waitedMs / 20));
 }

@@ -8,12 +8,18 @@ import { join } from 'node:path';
 /** How many results of one kind stay in the cache; the ones that were used longest ago go first. */
 const keptPerKind = 3;
 
-/** Where built things are kept between test runs: `STICKPIN_TEST_CACHE`, else `/var/cache/stickpin-test`. */
+/**
+ * Where built things are kept between test runs: `STICKPIN_TEST_CACHE`, else
+ * `/var/cache/stickpin-test`.
+ */
 function cacheDirectory(): string {
   return process.env.STICKPIN_TEST_CACHE ?? '/var/cache/stickpin-test';
 }
 
-/** The directory in the cache that belongs to a kind of thing and its recipe (any JSON value), built or not. */
+/**
+ * The directory in the cache that belongs to a kind of thing and its recipe (any JSON value), built
+ * or not.
+ */
 export function cachedPath(kind: string, recipe: unknown): string {
   const hash = createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 16);
   return join(cacheDirectory(), `${kind}-${hash}`);
@@ -22,8 +28,9 @@ export function cachedPath(kind: string, recipe: unknown): string {
 /**
  * The directory of a thing that is expensive to build, built by `build` if the cache lacks it.
  *
- * INVARIANTS: a directory under its final name is complete, since it is built beside and renamed; one process builds at a time,
- * since the lock is a flock(2) that the kernel releases when its holder dies.
+ * INVARIANTS: a directory under its final name is complete, since it is built beside and renamed;
+ * one process builds at a time, since the lock is a flock(2) that the kernel releases when its
+ * holder dies.
  */
 export async function buildOnce(
   kind: string,

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { execute } from './execute.ts';
 
 /**
- * The address of the Debian archive that this host's own apt uses for `main`, so that the tests reach the network the way the host does.
- * `STICKPIN_TEST_MIRROR` overrides it.
+ * The address of the Debian archive that this host's own apt uses for `main`, so that the tests
+ * reach the network the way the host does. `STICKPIN_TEST_MIRROR` overrides it.
  *
  * @throws Error when apt has no source of the host's own release.
  */

@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
 
-/** How a program runs: its input, its environment (default: this process's) and when it is killed. */
+/**
+ * How a program runs: its input, its environment (default: this process's) and when it is killed.
+ */
 export interface ExecuteOptions {
   readonly input?: string | Buffer;
   readonly env?: NodeJS.ProcessEnv;
@@ -10,7 +12,10 @@ export interface ExecuteOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What a program left behind. `signal` is set instead of a meaningful `exitCode` (then -1) when it was killed. */
+/**
+ * What a program left behind. `signal` is set instead of a meaningful `exitCode` (then -1) when it
+ * was killed.
+ */
 export interface Outcome {
   readonly exitCode: number;
   readonly signal?: NodeJS.Signals;
@@ -18,7 +23,10 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs a program to its end, whatever its exit code. Rejects when it can't be started or the signal aborts. */
+/**
+ * Runs a program to its end, whatever its exit code. Rejects when it can't be started or the signal
+ * aborts.
+ */
 async function executeAny(argv: readonly string[], options: ExecuteOptions = {}): Promise<Outcome> {
   const [file, ...args] = argv;
   if (file === undefined) throw new TypeError('executeAny() needs a program');

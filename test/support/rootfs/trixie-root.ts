@@ -7,8 +7,8 @@ import { execute } from './execute.ts';
 const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
 
 /**
- * What the root folder is made of; its hash names the folder in the cache. Raise `version` when something else than the list
- * changes how it is built.
+ * What the root folder is made of; its hash names the folder in the cache. Raise `version` when
+ * something else than the list changes how it is built.
  */
 const recipe = {
   version: 2,
@@ -31,8 +31,9 @@ const recipe = {
 };
 
 /**
- * The path of a Debian trixie root folder, built with mmdebstrap when the cache lacks it (about 35 s). It is the guest's
- * disk and, through `trixieArgv()`, where tests on the host take containerd 1.7 and skopeo 1.18 from. Needs root. Never write to it.
+ * The path of a Debian trixie root folder, built with mmdebstrap when the cache lacks it (about 35
+ * s). It is the guest's disk and, through `trixieArgv()`, where tests on the host take containerd
+ * 1.7 and skopeo 1.18 from. Needs root. Never write to it.
  */
 export async function trixieRoot(): Promise<string> {
   return join(await buildOnce('trixie', recipe, buildRoot), 'root');
@@ -42,11 +43,13 @@ export async function trixieRoot(): Promise<string> {
 export const trixieRecipe: unknown = recipe;
 
 /**
- * The command line that runs a program of trixie on this host: in a mount namespace of its own, in which trixie's `/usr` and
- * `/etc` lie read-only over the host's. Every other path is the host's, so files and sockets have one name inside and outside; what
- * the program mounts vanishes with it. The process that is started becomes the program (same pid), so signals reach it.
+ * The command line that runs a program of trixie on this host: in a mount namespace of its own, in
+ * which trixie's `/usr` and `/etc` lie read-only over the host's. Every other path is the host's,
+ * so files and sockets have one name inside and outside; what the program mounts vanishes with it.
+ * The process that is started becomes the program (same pid), so signals reach it.
  *
- * Needs root and a host with a merged `/usr`; `trixieRoot()` must have resolved before the command line is run.
+ * Needs root and a host with a merged `/usr`; `trixieRoot()` must have resolved before the command
+ * line is run.
  */
 export function trixieArgv(...argv: readonly string[]): string[] {
   const root = join(cachedPath('trixie', recipe), 'root');
@@ -55,7 +58,10 @@ export function trixieArgv(...argv: readonly string[]): string[] {
   return ['unshare', '--mount', '--propagation', 'private', '--', '/bin/sh', '-c', script, root, ...argv];
 }
 
-/** The command line of trixie's skopeo, to which arguments are appended. See `trixieArgv()` for what it needs. */
+/**
+ * The command line of trixie's skopeo, to which arguments are appended. See `trixieArgv()` for what
+ * it needs.
+ */
 export function skopeoArgv(): string[] {
   return trixieArgv('skopeo');
 }

@@ -7,7 +7,10 @@ import type { GuestFile } from '../qemu/disk.ts';
 
 const sources = fileURLToPath(new URL('../../../support/crio-double/', import.meta.url));
 
-/** The CRI-O double as a package would install it: program, units, and the configuration directories that CRI-O expects. */
+/**
+ * The CRI-O double as a package would install it: program, units, and the configuration directories
+ * that CRI-O expects.
+ */
 export async function crioDoubleFiles(): Promise<GuestFile[]> {
   const directory = await mkdtemp(join(tmpdir(), 'crio-double-bundle-'));
   try {

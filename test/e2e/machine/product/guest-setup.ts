@@ -1,8 +1,9 @@
 import type { GuestFile } from '../qemu/disk.ts';
 
 /**
- * Units of a Debian system that no test looks at. Masked, since each start costs the emulated machine a noticeable part of a second.
- * The console's getty must go for another reason: the serial port is the log.
+ * Units of a Debian system that no test looks at. Masked, since each start costs the emulated
+ * machine a noticeable part of a second. The console's getty must go for another reason: the serial
+ * port is the log.
  */
 const maskedUnits = [
   'apt-daily-upgrade.timer',
@@ -43,8 +44,8 @@ const containerdConfiguration = `version = 2
 const patience = '[Service]\nTimeoutStartSec=300\nTimeoutStopSec=120\nWatchdogSec=300\n';
 
 /**
- * What makes a node out of the root folder. The runtimes (`containerd.service`, `crio.service`) are installed but don't start by
- * themselves: a scenario starts or enables the one that it is about.
+ * What makes a node out of the root folder. The runtimes (`containerd.service`, `crio.service`) are
+ * installed but don't start by themselves: a scenario starts or enables the one that it is about.
  */
 export const guestSetup: readonly GuestFile[] = [
   { path: '/etc/fstab', content: filesystems },

@@ -11,8 +11,9 @@ export interface InstallOptions {
 }
 
 /**
- * Installs stickpin the way a user does: unpacks its archive, a file of the host, in the guest and runs its `install.sh`. Again on the same machine it
- * is an update. Returns what the script printed.
+ * Installs stickpin the way a user does: unpacks its archive, a file of the host, in the guest and
+ * runs its `install.sh`. Again on the same machine it is an update. Returns what the script
+ * printed.
  */
 export async function installArchive(machine: Machine, archive: string, options: InstallOptions): Promise<string> {
   await unpackArchive(machine, archive);

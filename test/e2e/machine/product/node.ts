@@ -5,11 +5,16 @@ import { guestNodePath } from './guest-node.ts';
 
 /** stickpin on a machine, as its user sees it. */
 export interface StickpinNode {
-  /** What `stickpin status --json` prints, asked for over D-Bus: a start of Node takes seconds under emulation. */
+  /**
+   * What `stickpin status --json` prints, asked for over D-Bus: a start of Node takes seconds under
+   * emulation.
+   */
   report(): Promise<StatusReport>;
   /** The text of STATUS= as `systemctl status` shows it. */
   statusText(): Promise<string>;
-  /** Resolves with the first report for which `isIt` holds; the error shows the last STATUS line. */
+  /**
+   * Resolves with the first report for which `isIt` holds; the error shows the last STATUS line.
+   */
   until(what: string, isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
   /** Messages of the service in this boot, oldest first, as fields. */
   journal(): Promise<readonly Readonly<Record<string, string>>[]>;

@@ -43,7 +43,10 @@ const configuration = `version = 2
   BinaryName = "crun"
 `;
 
-/** Starts containerd with crun, now and at each boot, and brings an image for sandboxes and what starts pods; none is wanted yet. */
+/**
+ * Starts containerd with crun, now and at each boot, and brings an image for sandboxes and what
+ * starts pods; none is wanted yet.
+ */
 export async function startContainerdWithPods(machine: Machine): Promise<MachinePods> {
   await machine.putFile('/etc/containerd/config.toml', configuration);
   await machine.output('systemctl enable --now containerd.service');

@@ -9,8 +9,9 @@ import { machineNeeds } from '../needs.ts';
 import { installUnpacked, unpackArchive } from './install-archive.ts';
 
 /**
- * The machines that test files go on from. `booted`: systemd has started everything, and the archive lies unpacked in the
- * guest. `installed`: its `install.sh` has run as well, and stickpin has never been started.
+ * The machines that test files go on from. `booted`: systemd has started everything, and the
+ * archive lies unpacked in the guest. `installed`: its `install.sh` has run as well, and stickpin
+ * has never been started.
  */
 export type SavedMachines = Readonly<Record<'booted' | 'installed', SavedMachine>>;
 
@@ -22,7 +23,10 @@ declare module 'vitest' {
 
 const repository = fileURLToPath(new URL('../../../../', import.meta.url));
 
-/** Boots a machine once for all test files of a run and installs the archive of this working tree there. */
+/**
+ * Boots a machine once for all test files of a run and installs the archive of this working tree
+ * there.
+ */
 export async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
   if (!have(...machineNeeds)) return async () => undefined;
   const directory = await makeRunDirectory();

@@ -6,7 +6,10 @@ export interface CpioMember {
   readonly content?: Buffer;
 }
 
-/** A cpio archive in the "newc" form that Linux unpacks as its initramfs (Documentation/driver-api/early-userspace/buffer-format). */
+/**
+ * A cpio archive in the "newc" form that Linux unpacks as its initramfs
+ * (Documentation/driver-api/early-userspace/buffer-format).
+ */
 export function cpioArchive(members: readonly CpioMember[]): Buffer {
   const entries = members.map((member, index) => entry(member, index + 1));
   return Buffer.concat([...entries, entry({ path: 'TRAILER!!!', mode: 0 }, 0)]);

@@ -2,7 +2,10 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { execute } from '../../../support/rootfs/execute.ts';
 import type { Stick } from './stick.ts';
 
-/** What is damaged in a filesystem: always something that a look at the folder `stickpin`, or the mount itself, has to read. */
+/**
+ * What is damaged in a filesystem: always something that a look at the folder `stickpin`, or the
+ * mount itself, has to read.
+ */
 export type Damage =
   | 'ext4 directory'
   | 'ext4 inode'
@@ -13,7 +16,10 @@ export type Damage =
   | 'udf entry'
   | 'squashfs directory';
 
-/** Damages a stick that has its filesystem on the bare disk and holds a folder `stickpin`. Same image, same damage: nothing is left to chance. */
+/**
+ * Damages a stick that has its filesystem on the bare disk and holds a folder `stickpin`. Same
+ * image, same damage: nothing is left to chance.
+ */
 export async function damageStick(stick: Stick, damage: Damage): Promise<void> {
   const file = await open(stick.image, 'r+');
   try {
@@ -59,7 +65,8 @@ const spoil: Readonly<Record<Damage, (file: FileHandle, image: string) => Promis
     const sectorBytes = 1 << head.readUInt8(108);
     const clusterBytes = sectorBytes << head.readUInt8(109);
     const cluster = await number(file, entry + 20);
-    // The folder is to go on as the allocation table says, where its cluster is free; and no entry says that it ends before.
+    // The folder is to go on as the allocation table says, where its cluster is free; and no entry
+    // says that it ends before.
     await fill(file, entry + 1, 1, 1);
     await fill(file, head.readUInt32LE(80) * sectorBytes + cluster * 4, 4, 0);
     await fill(file, head.readUInt32LE(88) * sectorBytes + (cluster - 2) * clusterBytes, clusterBytes, 5);

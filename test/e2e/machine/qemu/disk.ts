@@ -6,14 +6,20 @@ import { execute } from '../../../support/rootfs/execute.ts';
 import { trixieRecipe, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { initrdImage } from './initrd.ts';
 
-/** A file on the guest's disk from the start: its content, a file of the host, the target of a symbolic link, or one of Debian's taken away. */
+/**
+ * A file on the guest's disk from the start: its content, a file of the host, the target of a
+ * symbolic link, or one of Debian's taken away.
+ */
 export type GuestFile =
   | { readonly path: string; readonly content: string | Buffer; readonly mode?: number }
   | { readonly path: string; readonly source: string; readonly mode?: number }
   | { readonly path: string; readonly link: string }
   | { readonly path: string; readonly absent: true };
 
-/** What QEMU boots. The files are never written to; the disk holds 4 GiB of ext4 without a partition table. */
+/**
+ * What QEMU boots. The files are never written to; the disk holds 4 GiB of ext4 without a partition
+ * table.
+ */
 export interface MachineImage {
   readonly disk: string;
   readonly diskFormat: 'raw' | 'qcow2';
@@ -23,7 +29,10 @@ export interface MachineImage {
 
 const recipeVersion = 1;
 
-/** The image in the cache, made of trixie's root folder with `files` laid over it; built when the cache lacks it (about 4 s). */
+/**
+ * The image in the cache, made of trixie's root folder with `files` laid over it; built when the
+ * cache lacks it (about 4 s).
+ */
 export async function machineImage(files: readonly GuestFile[]): Promise<MachineImage> {
   const fingerprints = await Promise.all(files.map(fingerprint));
   const recipe = { version: recipeVersion, root: trixieRecipe, files: fingerprints };
@@ -41,7 +50,10 @@ async function buildImage(directory: string, files: readonly GuestFile[]): Promi
   await buildDisk(directory, root, files);
 }
 
-/** Root folder and additions are joined by a read-only overlay, so neither is copied before mkfs reads them. */
+/**
+ * Root folder and additions are joined by a read-only overlay, so neither is copied before mkfs
+ * reads them.
+ */
 async function buildDisk(directory: string, root: string, files: readonly GuestFile[]): Promise<void> {
   const additions = join(directory, 'additions');
   const joined = join(directory, 'joined');
@@ -65,7 +77,10 @@ async function place(additions: string, file: GuestFile): Promise<void> {
   await writeFile(target, content, { mode: file.mode ?? 0o644 });
 }
 
-/** Overlayfs hides what lies below a character device 0/0 (Documentation/filesystems/overlayfs, "whiteouts"). */
+/**
+ * Overlayfs hides what lies below a character device 0/0 (Documentation/filesystems/overlayfs,
+ * "whiteouts").
+ */
 async function whiteOut(target: string): Promise<void> {
   await execute(['mknod', target, 'c', '0', '0']);
 }

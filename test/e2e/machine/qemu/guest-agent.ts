@@ -4,19 +4,33 @@ import type { JsonSocket } from './json-socket.ts';
 
 /** How a command runs in the guest. */
 export interface GuestRunOptions {
-  /** Milliseconds until it is killed and the call rejects; default five minutes. Emulation is slow: be generous. */
+  /**
+   * Milliseconds until it is killed and the call rejects; default five minutes. Emulation is slow:
+   * be generous.
+   */
   readonly timeoutMs?: number;
   /** Its standard input. */
   readonly input?: string | Buffer;
 }
 
-/** The QEMU guest agent (docs/interop/qemu-ga-ref): a program in the guest that obeys over a virtio-serial port. */
+/**
+ * The QEMU guest agent (docs/interop/qemu-ga-ref): a program in the guest that obeys over a
+ * virtio-serial port.
+ */
 export interface GuestAgent {
-  /** Agrees with the agent of the present boot on where messages begin. Call it when the guest has opened the port. */
+  /**
+   * Agrees with the agent of the present boot on where messages begin. Call it when the guest has
+   * opened the port.
+   */
   synchronise(timeoutMs: number): Promise<void>;
-  /** Runs `/bin/sh -c command` as root. Output is binary-safe: `stdoutBytes` is what was written, `stdout` the same as text. */
+  /**
+   * Runs `/bin/sh -c command` as root. Output is binary-safe: `stdoutBytes` is what was written,
+   * `stdout` the same as text.
+   */
   run(command: string, options?: GuestRunOptions): Promise<Outcome & { readonly stdoutBytes: Buffer }>;
-  /** Starts `/bin/sh -c command` and doesn't ask how it ends: for commands that end the agent too. */
+  /**
+   * Starts `/bin/sh -c command` and doesn't ask how it ends: for commands that end the agent too.
+   */
   start(command: string): Promise<void>;
 }
 
@@ -34,7 +48,10 @@ interface ExecStatus {
   readonly 'out-truncated'?: boolean;
 }
 
-/** The client of the agent at the other end of `socket`. The agent answers in order, so calls are queued one behind the other. */
+/**
+ * The client of the agent at the other end of `socket`. The agent answers in order, so calls are
+ * queued one behind the other.
+ */
 export function createGuestAgent(socket: JsonSocket): GuestAgent {
   let receive: (answer: Answer) => void = () => undefined;
   let queue: Promise<unknown> = Promise.resolve();

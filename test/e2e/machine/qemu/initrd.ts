@@ -4,7 +4,10 @@ import { execute } from '../../../support/rootfs/execute.ts';
 import { trixieArgv } from '../../../support/rootfs/trixie-root.ts';
 import { type CpioMember, cpioArchive } from './cpio.ts';
 
-/** What the kernel needs before it can mount the disk. Raise the image's recipe version when this changes. */
+/**
+ * What the kernel needs before it can mount the disk. Raise the image's recipe version when this
+ * changes.
+ */
 const modules = ['virtio_blk', 'ext4'];
 
 const script = `#!/bin/busybox sh
@@ -16,7 +19,10 @@ until [ -b /dev/vda ]; do /bin/busybox usleep 10000; done
 exec /bin/busybox switch_root /root /usr/lib/systemd/systemd
 `;
 
-/** The smallest initrd that loads the disk's drivers and hands over to the systemd on it; a tenth of what Debian's own takes under emulation. */
+/**
+ * The smallest initrd that loads the disk's drivers and hands over to the systemd on it; a tenth of
+ * what Debian's own takes under emulation.
+ */
 export async function initrdImage(root: string, kernelRelease: string): Promise<Buffer> {
   const directories = ['bin', 'dev', 'modules', 'root'].map((path) => ({ path, mode: 0o040755 }));
   const programs: CpioMember[] = [

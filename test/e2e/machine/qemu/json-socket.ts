@@ -16,7 +16,10 @@ export interface ListeningSocket {
   close(): void;
 }
 
-/** Listens on a Unix socket for QEMU to connect to. That way round there is nothing to wait or poll for. */
+/**
+ * Listens on a Unix socket for QEMU to connect to. That way round there is nothing to wait or poll
+ * for.
+ */
 export async function listenForJson(path: string): Promise<ListeningSocket> {
   const server = createServer();
   const connected = new Promise<JsonSocket>((resolve) => {
@@ -55,7 +58,10 @@ function jsonSocket(socket: Socket): JsonSocket {
   };
 }
 
-/** Text before a 0xFF byte is the remainder of an agent that was reset in mid-word (guest-sync-delimited of the QEMU guest agent). */
+/**
+ * Text before a 0xFF byte is the remainder of an agent that was reset in mid-word
+ * (guest-sync-delimited of the QEMU guest agent).
+ */
 function parsed(line: Buffer): Record<string, unknown> | undefined {
   const text = line.subarray(line.lastIndexOf(0xff) + 1).toString();
   try {

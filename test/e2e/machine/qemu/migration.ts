@@ -5,10 +5,11 @@ import type { Qmp } from './qmp.ts';
 const timeoutMs = 120_000;
 
 /**
- * Stops the processors and writes memory and devices to `file`, as a migration to another host does. The disk's image is whole
- * then, too. The machine does not go on: end its QEMU.
+ * Stops the processors and writes memory and devices to `file`, as a migration to another host
+ * does. The disk's image is whole then, too. The machine does not go on: end its QEMU.
  *
- * @throws Error with QEMU's words when something in the machine can't be saved, as a 9p folder that is mounted.
+ * @throws Error with QEMU's words when something in the machine can't be saved, as a 9p folder that
+ * is mounted.
  */
 export async function saveState(qmp: Qmp, file: string): Promise<void> {
   await qmp.execute('stop');
@@ -19,7 +20,10 @@ export async function saveState(qmp: Qmp, file: string): Promise<void> {
   await until(`${file} to be whole`, async () => existsSync(file), { timeoutMs });
 }
 
-/** Continues the machine that `file` holds, in a QEMU with the same devices that was started with `-incoming defer`. */
+/**
+ * Continues the machine that `file` holds, in a QEMU with the same devices that was started with
+ * `-incoming defer`.
+ */
 export async function restoreState(qmp: Qmp, file: string): Promise<void> {
   await migrated(qmp, 'migrate-incoming', `exec:cat '${file}'`);
   await qmp.execute('cont');

@@ -40,10 +40,10 @@ const unusedModules = [
 ];
 
 /**
- * `systemd.show_status` puts a failed unit on the console. `panic` has a kernel start again that dies:
- * while it boots, it patches its own code, and QEMU's emulation of several processors at a time now and
- * then runs an instruction that is half patched. `no_timer_check` leaves out a test of the timer's
- * interrupt, which fails on a busy host. The rest of the line only saves time.
+ * `systemd.show_status` puts a failed unit on the console. `panic` has a kernel start again that
+ * dies: while it boots, it patches its own code, and QEMU's emulation of several processors at a
+ * time now and then runs an instruction that is half patched. `no_timer_check` leaves out a test of
+ * the timer's interrupt, which fails on a busy host. The rest of the line only saves time.
  */
 const kernelCommandLine = [
   'console=ttyS0 root=/dev/vda rw panic=1 no_timer_check',
@@ -60,7 +60,10 @@ export interface QemuOptions {
   readonly start: 'boot' | 'incoming';
 }
 
-/** Starts QEMU on a fresh overlay of the image's disk, so that the image stays as it is. The machine has no network. */
+/**
+ * Starts QEMU on a fresh overlay of the image's disk, so that the image stays as it is. The machine
+ * has no network.
+ */
 export async function startQemu(image: MachineImage, options: QemuOptions): Promise<Qemu> {
   const { directory } = options;
   const overlay = join(directory, 'disk.qcow2');
@@ -98,7 +101,10 @@ export async function startQemu(image: MachineImage, options: QemuOptions): Prom
   };
 }
 
-/** Emulated vector instructions cost more than they save: on a processor without AVX, Node hashes twice as fast. */
+/**
+ * Emulated vector instructions cost more than they save: on a processor without AVX, Node hashes
+ * twice as fast.
+ */
 function processor(): string[] {
   const accelerator = process.env.STICKPIN_TEST_ACCEL ?? 'tcg,thread=multi';
   const model = accelerator.startsWith('tcg') ? 'Nehalem' : 'max';
@@ -115,7 +121,8 @@ function devices(directory: string, overlay: string, consoleLog: string, sharedF
       '-mon',
       'chardev=monitor,mode=control',
     ],
-    // No power cut of the host is tested, so the host needn't flush; the order of the guest's writes is kept.
+    // No power cut of the host is tested, so the host needn't flush; the order of the guest's
+    // writes is kept.
     ...['-drive', `file=${overlay},format=qcow2,if=none,id=disk,cache=unsafe,discard=unmap`],
     ...['-device', 'virtio-blk-pci,drive=disk', '-device', 'virtio-serial-pci', '-device', 'virtio-rng-pci'],
     ...['-chardev', `socket,id=agent,path=${join(directory, 'agent.sock')}`],

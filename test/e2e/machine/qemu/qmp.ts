@@ -8,9 +8,15 @@ export interface QmpEvent {
 
 /** A client of the QEMU Machine Protocol (docs/interop/qmp-spec). */
 export interface Qmp {
-  /** Runs a command and returns its `return` member. Rejects with the command and QEMU's words when it fails. */
+  /**
+   * Runs a command and returns its `return` member. Rejects with the command and QEMU's words when
+   * it fails.
+   */
   execute(command: string, args?: Readonly<Record<string, unknown>>): Promise<unknown>;
-  /** The next event from now on that matches. Call it before the command that causes the event. Rejects after `timeoutMs`. */
+  /**
+   * The next event from now on that matches. Call it before the command that causes the event.
+   * Rejects after `timeoutMs`.
+   */
   nextEvent(name: string, matches: (data: QmpEvent['data']) => boolean, timeoutMs: number): Promise<QmpEvent>;
 }
 
@@ -22,7 +28,10 @@ interface Answer {
   readonly data?: Record<string, unknown>;
 }
 
-/** Greets QEMU on its monitor socket and returns the client. Pending commands and waits reject when QEMU goes away. */
+/**
+ * Greets QEMU on its monitor socket and returns the client. Pending commands and waits reject when
+ * QEMU goes away.
+ */
 export async function connectQmp(socket: JsonSocket): Promise<Qmp> {
   const pending = new Map<number, { command: string; settle: (answer: Answer) => void }>();
   const listeners = new Set<(event: QmpEvent | undefined) => void>();

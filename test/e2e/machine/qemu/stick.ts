@@ -2,7 +2,10 @@ import { mkdir, open, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { execute } from '../../../support/rootfs/execute.ts';
 
-/** Filesystems that a stick can carry. exfat and udf are made empty, since nothing on the host fills them: see `Machine.fillStick()`. */
+/**
+ * Filesystems that a stick can carry. exfat and udf are made empty, since nothing on the host fills
+ * them: see `Machine.fillStick()`.
+ */
 type StickFilesystem = 'vfat' | 'ext2' | 'ext4' | 'iso9660' | 'squashfs' | 'exfat' | 'udf';
 
 /** How to make a stick. */
@@ -84,7 +87,8 @@ async function makeFilesystem(path: string, options: StickOptions): Promise<void
   const { folder, filesystem = 'vfat', label = 'STICKPIN' } = options;
   if (filesystem === 'iso9660') {
     const source = folder ?? (await emptyFolder(path));
-    // xorriso speaks of its progress on stderr; -joliet and -rockridge give long names to every reader.
+    // xorriso speaks of its progress on stderr; -joliet and -rockridge give long names to every
+    // reader.
     await execute(['xorriso', '-as', 'mkisofs', '-quiet', '-r', '-J', '-joliet-long', '-V', label, '-o', path, source]);
     return;
   }
@@ -110,7 +114,8 @@ async function makeFilesystem(path: string, options: StickOptions): Promise<void
 async function copyIntoVfat(image: string, folder: string | undefined): Promise<void> {
   const names = folder === undefined ? [] : await readdir(folder);
   if (folder === undefined || names.length === 0) return;
-  // -Q gives up at the first error instead of asking; the check of a disk's geometry means nothing for an image.
+  // -Q gives up at the first error instead of asking; the check of a disk's geometry means nothing
+  // for an image.
   const argv = ['mcopy', '-s', '-p', '-m', '-Q', '-i', image, ...names.map((name) => join(folder, name)), '::/'];
   await execute(argv, { env: { ...process.env, MTOOLS_SKIP_CHECK: '1' } });
 }

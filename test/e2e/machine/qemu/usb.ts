@@ -3,7 +3,10 @@ import type { Stick } from './stick.ts';
 
 /** How a stick behaves. */
 export interface PlugOptions {
-  /** Default `stick`. As a `disc` the image lies in a USB drive for optical media, which is how remote consoles show virtual media. */
+  /**
+   * Default `stick`. As a `disc` the image lies in a USB drive for optical media, which is how
+   * remote consoles show virtual media.
+   */
   readonly as?: 'stick' | 'disc';
   /** Serial number of the stick, by which udev names it; default: one of its own for each plug. */
   readonly serial?: string;
@@ -16,9 +19,15 @@ export interface PlugOptions {
 /** A stick in the machine's USB port. */
 export interface PluggedStick {
   readonly serial: string;
-  /** The link under /dev/disk/by-id to the disk or partition with the filesystem, once udev has made it. */
+  /**
+   * The link under /dev/disk/by-id to the disk or partition with the filesystem, once udev has made
+   * it.
+   */
   readonly devicePath: string;
-  /** Pulls it out, whatever is being read, and returns when QEMU has let go of it. Safe to call twice. */
+  /**
+   * Pulls it out, whatever is being read, and returns when QEMU has let go of it. Safe to call
+   * twice.
+   */
   unplug(): Promise<void>;
 }
 
@@ -76,7 +85,10 @@ function devicePath(serial: string, stick: Stick, options: PlugOptions): string 
 
 type BlockNode = Readonly<Record<string, unknown>> & { readonly 'node-name': string };
 
-/** Block nodes from the file upwards: file, then faults, then the brake, then the format that the device uses. */
+/**
+ * Block nodes from the file upwards: file, then faults, then the brake, then the format that the
+ * device uses.
+ */
 function blockChain(id: string, stick: Stick, options: PlugOptions): BlockNode[] {
   const chain: BlockNode[] = [{ driver: 'file', 'node-name': `${id}-file`, filename: stick.image }];
   const below = (): string => chain.at(-1)?.['node-name'] ?? '';
