@@ -1,6 +1,9 @@
 import { defineConfig } from 'vitest/config';
 
-/** Unit tests mirror src/; integration tests use real components on this host. The machine tests have their own configuration. */
+/**
+ * Unit tests mirror src/; integration tests use real components on this host. The machine tests
+ * have their own configuration.
+ */
 export default defineConfig({
   test: {
     maxWorkers: 2,

@@ -76,7 +76,10 @@ function noteReport(report: StatusReport, announcer: Announcer): void {
   });
 }
 
-/** Announces when the time since the last announcement allows it, and not before this turn of the event loop is over. */
+/**
+ * Announces when the time since the last announcement allows it, and not before this turn of the
+ * event loop is over.
+ */
 async function announceInTime(announcer: Announcer): Promise<void> {
   const { deps, signal } = announcer;
   const waitMs = announcer.announcedAt + ANNOUNCE_MS - deps.clock.monotonic();

@@ -6,7 +6,9 @@ export interface ApiBus {
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   serve(handler: CallHandler, check: CallCheck): void;
   emit(signal: OutgoingSignal): void;
-  /** Calls `listener` after each connection, since a name is lost with the connection that owned it. */
+  /**
+   * Calls `listener` after each connection, since a name is lost with the connection that owned it.
+   */
   onConnected(listener: () => void): Unsubscribe;
 }
 

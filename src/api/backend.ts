@@ -26,11 +26,17 @@ export type AnswerOf<M extends MethodName> = keyof Methods[M]['result'] extends 
 export interface ApiCall {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
-  /** The user id of the caller, as the bus says; undefined when it can't say, as when the caller has gone. */
+  /**
+   * The user id of the caller, as the bus says; undefined when it can't say, as when the caller has
+   * gone.
+   */
   callerUid(): Promise<number | undefined>;
 }
 
-/** Carries out the methods of the contract. What they throw goes to the caller: an AppError with its code and message. */
+/**
+ * Carries out the methods of the contract. What they throw goes to the caller: an AppError with its
+ * code and message.
+ */
 export type ApiMethods = {
   readonly [M in MethodName]: (args: ArgsOf<M>, call: ApiCall) => AnswerOf<M>;
 };
@@ -38,7 +44,10 @@ export type ApiMethods = {
 /** What the D-Bus service needs of the daemon. */
 export interface ApiBackend {
   readonly methods: ApiMethods;
-  /** The state as it is now, from which all properties are made; undefined while the daemon starts. No I/O. */
+  /**
+   * The state as it is now, from which all properties are made; undefined while the daemon starts.
+   * No I/O.
+   */
   report(): StatusReport | undefined;
   /** Calls `listener` with each new report. */
   onReport(listener: (report: StatusReport) => void): Unsubscribe;

@@ -2,7 +2,9 @@ import { BusErrorReply } from '../dbus/message-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { codeOfErrorName } from './error-names.ts';
 
-/** Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them. */
+/**
+ * Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them.
+ */
 export type ApiErrorCode = 'api/unreachable' | 'api/starting' | 'api/denied' | 'api/failed';
 
 const DBUS_ERROR = 'org.freedesktop.DBus.Error.';

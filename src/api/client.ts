@@ -21,9 +21,15 @@ type ClientMethods = {
  * when no daemon answers, and the daemon's own AppError where it refuses.
  */
 export interface ApiClient extends ClientMethods {
-  /** The state, from the properties of all objects. @throws AppError `api/starting` (`retry`) before there is one */
+  /**
+   * The state, from the properties of all objects. @throws AppError `api/starting` (`retry`) before
+   * there is one
+   */
   report(signal: AbortSignal): Promise<StatusReport>;
-  /** Calls `listener` whenever the daemon announces changes, until `signal` aborts. Resolves when it listens. */
+  /**
+   * Calls `listener` whenever the daemon announces changes, until `signal` aborts. Resolves when it
+   * listens.
+   */
   watch(listener: () => void, signal: AbortSignal): Promise<void>;
   close(): void;
 }

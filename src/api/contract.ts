@@ -52,7 +52,10 @@ export interface MethodContract {
   /** At most one member; its key is the name of the result. */
   readonly result: Readonly<Record<string, WireType<unknown>>>;
   readonly access: Access;
-  /** It is answered when the work is done, however long that takes. Others are answered within seconds. */
+  /**
+   * It is answered when the work is done, however long that takes. Others are answered within
+   * seconds.
+   */
   readonly isLong?: boolean;
 }
 
@@ -160,7 +163,10 @@ export interface OperationProgress {
   readonly depth: number;
 }
 
-/** The properties of {@link MANAGER}, all for reading. The document of `stickpin status --json` is made from them. */
+/**
+ * The properties of {@link MANAGER}, all for reading. The document of `stickpin status --json` is
+ * made from them.
+ */
 export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'> {
   readonly started: boolean;
   readonly version: string;
@@ -249,10 +255,14 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
   protected: list(struct<StatusReport['protected'][number]>({ name: text, version: text, ownBytes: large })),
 };
 
-/** How a change of a property is announced (`EmitsChangedSignal`); of one that is not listed, with its value. */
+/**
+ * How a change of a property is announced (`EmitsChangedSignal`); of one that is not listed, with
+ * its value.
+ */
 export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const' | 'invalidates'>>> = {
   version: 'const',
-  // Nothing bounds the length of these, so that a change is announced by name and the value is left to be read.
+  // Nothing bounds the length of these, so that a change is announced by name and the value is left
+  // to be read.
   notices: 'invalidates',
   rejected: 'invalidates',
   unclaimed: 'invalidates',
@@ -260,7 +270,9 @@ export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const'
   trust: 'invalidates',
 };
 
-/** The properties of {@link BUNDLE}, all for reading: {@link BundleReport} with its digest as `id`. */
+/**
+ * The properties of {@link BUNDLE}, all for reading: {@link BundleReport} with its digest as `id`.
+ */
 export interface BundleValues extends Omit<BundleReport, 'bundleId'> {
   readonly id: string;
 }

@@ -44,7 +44,10 @@ const ofBundle: ReadonlyMap<string, Method> = new Map<string, Method>([
   [`${INTROSPECTABLE}.Introspect()`, introspectOneBundle],
 ]);
 
-/** The error for a call that is not answered, whatever its arguments: undefined when there is such a method. */
+/**
+ * The error for a call that is not answered, whatever its arguments: undefined when there is such a
+ * method.
+ */
 export function refusalOf(call: CallHeader): BusErrorReply | undefined {
   if (methodOf(call) !== undefined) return undefined;
   if (methodsAt(call.path) !== undefined && keyOf(call) === `${PROPERTIES}.Set(ssv)`) {
@@ -113,7 +116,10 @@ async function uidOf(sender: string, bus: ApiBus, signal: AbortSignal): Promise<
   }
 }
 
-/** The properties of the object at a path. @throws BusErrorReply `UnknownObject` for a bundle that is not there */
+/**
+ * The properties of the object at a path. @throws BusErrorReply `UnknownObject` for a bundle that
+ * is not there
+ */
 function propertiesAt(path: string, { backend }: Dispatch): { table: PropertyTable; values: Record<string, unknown> } {
   const { manager, bundles } = objectsOf(backend.report());
   if (path === OBJECT_PATH) return { table: managerTable, values: encodeProperties(managerTable, manager) };
@@ -147,7 +153,10 @@ function introspectOneBundle({ path }: IncomingCall, dispatch: Dispatch): BusRep
   return xml(introspectBundle());
 }
 
-/** Tells tools that walk the tree from `/` where the objects are; undefined for a path that does not lead to one. */
+/**
+ * Tells tools that walk the tree from `/` where the objects are; undefined for a path that does not
+ * lead to one.
+ */
 function introspectionOfParent(path: string): Method | undefined {
   if (path === BUNDLES_PATH) {
     return (_call, { backend }) => {

@@ -7,7 +7,9 @@ const DOCTYPE = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introsp
  "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
 `;
 
-/** What `busctl introspect` shows of the manager (D-Bus specification, "Introspection Data Format"). */
+/**
+ * What `busctl introspect` shows of the manager (D-Bus specification, "Introspection Data Format").
+ */
 export function introspectManager(): string {
   const members = [
     ...Object.entries<MethodContract>(METHODS).map(([key, method]) => methodXml(busNameOf(key), method)),

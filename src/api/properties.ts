@@ -11,7 +11,10 @@ import {
 import type { ApiObjects } from './objects.ts';
 import { decodeFields, encodeFields, fieldsOf, type WireType } from './wire-types.ts';
 
-/** An interface with properties, as tables that answers, announcements and introspection are made from. */
+/**
+ * An interface with properties, as tables that answers, announcements and introspection are made
+ * from.
+ */
 export interface PropertyTable {
   readonly interface: string;
   /** By their keys in the contract. */
@@ -45,7 +48,10 @@ export function encodeManagedObjects({ bundles }: ApiObjects): Record<string, un
   return Object.fromEntries(entries);
 }
 
-/** The objects behind the answers of `GetAll` and `GetManagedObjects`. @throws AppError `api/unreadable` (`reject`) */
+/**
+ * The objects behind the answers of `GetAll` and `GetManagedObjects`. @throws AppError
+ * `api/unreadable` (`reject`)
+ */
 export function decodeObjects(manager: unknown, managed: unknown): ApiObjects {
   const bundles = Object.entries(asTable(managed)).map(([path, interfaces]) => {
     const properties = asTable(interfaces)[BUNDLE];

@@ -46,7 +46,10 @@ export function createApiService({ bus, backend, clock, log }: ApiServiceDeps): 
   };
 }
 
-/** Asks for our name. What goes wrong is logged; a connection that is lost asks again once it is back. */
+/**
+ * Asks for our name. What goes wrong is logged; a connection that is lost asks again once it is
+ * back.
+ */
 function ownName(bus: ApiBus, log: Log, signal: AbortSignal): void {
   bus.call(busCall('RequestName', 'su', [SERVICE, DO_NOT_QUEUE]), signal).then(
     ([result]) => {

@@ -1,7 +1,9 @@
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-/** Every limit of the bundle format, version 1, stated once. Sizes in bytes, the others are counts. */
+/**
+ * Every limit of the bundle format, version 1, stated once. Sizes in bytes, the others are counts.
+ */
 export const limits = {
   /** `bundle.dsse.json` as it lies on the medium. */
   envelopeBytes: MiB,
@@ -15,13 +17,19 @@ export const limits = {
   keyFileBytes: 16 * KiB,
   /** `contents.json`: 2,000 images with ten layers of their own each take 7 MiB. */
   contentsBytes: 16 * MiB,
-  /** The size of `contents.json` that a payload may name. Larger than what is read, since payloads that were stored before stay readable. */
+  /**
+   * The size of `contents.json` that a payload may name. Larger than what is read, since payloads
+   * that were stored before stay readable.
+   */
   contentsPointerBytes: 64 * MiB,
   /** `index.json` of the layout: one entry for each tag of 2,000 images fits several times. */
   indexBytes: 16 * MiB,
   /** An image manifest, an image index within the layout, or an image config. */
   manifestBytes: 4 * MiB,
-  /** Members and elements in all of `contents.json`, or of `index.json`. Parsed they take at most some 50 MiB of memory. */
+  /**
+   * Members and elements in all of `contents.json`, or of `index.json`. Parsed they take at most
+   * some 50 MiB of memory.
+   */
   treeItems: 500_000,
   /** Members and elements in all of any other JSON document. */
   documentItems: 100_000,
@@ -41,7 +49,10 @@ export const limits = {
   layersPerImage: 127,
   /** Tags attached to one image: three kinds, for an index and for its manifest. */
   attachedTags: 6,
-  /** Blobs of an attached tag, a config and a layer for each signature; each of at most `manifestBytes`. */
+  /**
+   * Blobs of an attached tag, a config and a layer for each signature; each of at most
+   * `manifestBytes`.
+   */
   attachedBlobs: 128,
   /** A repository, a component, an attachment. */
   nameBytes: 255,
@@ -51,9 +62,14 @@ export const limits = {
   payloadItems: 256,
   /** A free text of the payload. */
   textLength: 1024,
-  /** A blob of a bundle that is made, unless asked otherwise: the largest file that FAT can hold. */
+  /**
+   * A blob of a bundle that is made, unless asked otherwise: the largest file that FAT can hold.
+   */
   blobBytes: 4 * 1024 * MiB - 1,
-  /** A blob of a bundle in tar form that is made: what the size field of a ustar header holds, eleven octal digits. */
+  /**
+   * A blob of a bundle in tar form that is made: what the size field of a ustar header holds,
+   * eleven octal digits.
+   */
   tarMemberBytes: 8 ** 11 - 1,
   /** `oci-layout`. */
   layoutBytes: 4 * KiB,

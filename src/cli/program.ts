@@ -27,7 +27,9 @@ import { registerVerdicts } from './commands/node/verdicts.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
 
-/** Runs one command line, without the program's own name, and returns its exit code. Never throws. */
+/**
+ * Runs one command line, without the program's own name, and returns its exit code. Never throws.
+ */
 export async function runProgram(args: readonly string[], surroundings: CommandContext): Promise<number> {
   const context = guarded(surroundings);
   const program = buildProgram(context, args);
@@ -62,7 +64,10 @@ function shellWord(arg: string): string {
   return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }
 
-/** What is written has no characters in it that could mislead a reader or a terminal, wherever they came from. */
+/**
+ * What is written has no characters in it that could mislead a reader or a terminal, wherever they
+ * came from.
+ */
 function guarded(context: CommandContext): CommandContext {
   const { stdout, stderr, confirm } = context;
   return {

@@ -1,6 +1,12 @@
-/** The parts of dbus-next that are imported one by one: the package's index also loads XML parsing, which costs memory and start-up time. */
+/**
+ * The parts of dbus-next that are imported one by one: the package's index also loads XML parsing,
+ * which costs memory and start-up time.
+ */
 declare module 'dbus-next/lib/dbus-buffer.js' {
-  /** Reads values from the body of a message, in the marshaller's own form. `endian` is the first byte of the message. */
+  /**
+   * Reads values from the body of a message, in the marshaller's own form. `endian` is the first
+   * byte of the message.
+   */
   class DBusBuffer {
     constructor(bytes: Buffer, startPos: number, endian: number, fds: undefined, options: object);
     read(signature: string): unknown[];
@@ -11,7 +17,10 @@ declare module 'dbus-next/lib/dbus-buffer.js' {
 declare module 'dbus-next/lib/marshall-compat.js' {
   import type { Message } from 'dbus-next/lib/message-type.js';
 
-  /** The bytes of a message, and the file descriptors that go with it. It changes `message`. @throws Error when the body does not fit the signature */
+  /**
+   * The bytes of a message, and the file descriptors that go with it. It changes `message`. @throws
+   * Error when the body does not fit the signature
+   */
   export function marshallMessage(message: Message): [bytes: Buffer, fds: unknown[]];
   /** Turns a body from the marshaller's own form into plain values, in place. */
   export function messageToJsFmt(message: { signature: string; body: unknown[] }): { body: unknown[] };

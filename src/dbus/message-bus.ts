@@ -40,18 +40,22 @@ export interface MessageBus {
   /**
    * Calls a method and waits for its reply, for as long as `signal` lets it.
    *
-   * @throws BusErrorReply when the peer answered with an error; AppError `platform/bus-unreachable` when the connection is gone.
+   * @throws BusErrorReply when the peer answered with an error; AppError `platform/bus-unreachable`
+   *   when the connection is gone.
    */
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   /**
-   * Hands the signals that the bus delivers to `listener`; match rules are the caller's (`AddMatch`). Any user may send us any signal.
+   * Hands the signals that the bus delivers to `listener`; match rules are the caller's
+   * (`AddMatch`). Any user may send us any signal.
    *
-   * @param isExpected decides by its header whether a signal is read at all; default every one. One of more than 1 MiB never is.
+   * @param isExpected decides by its header whether a signal is read at all; default every one. One
+   *   of more than 1 MiB never is.
    */
   onSignal(listener: (signal: BusSignal) => void, isExpected?: (header: SignalHeader) => boolean): () => void;
   /**
-   * Answers incoming method calls; without a handler they are answered `UnknownMethod`. A call whose body is longer than 8 KiB, and a call of a sender
-   * that has 16 unanswered, is answered `LimitsExceeded`; its body is not read.
+   * Answers incoming method calls; without a handler they are answered `UnknownMethod`. A call
+   * whose body is longer than 8 KiB, and a call of a sender that has 16 unanswered, is answered
+   * `LimitsExceeded`; its body is not read.
    *
    * @param check default: no error
    */
@@ -68,13 +72,17 @@ const BUS = {
   path: '/org/freedesktop/DBus',
   interface: 'org.freedesktop.DBus',
 };
-/** A call to the bus itself, as `AddMatch` or `RequestName` (D-Bus specification, "Message Bus Messages"). */
+/**
+ * A call to the bus itself, as `AddMatch` or `RequestName` (D-Bus specification, "Message Bus
+ * Messages").
+ */
 export function busCall(member: string, signature: string, body: readonly unknown[]): BusCall {
   return { ...BUS, member, signature, body };
 }
 
 /**
- * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; `unix:path=` and `unix:abstract=`) and says `Hello`.
+ * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; `unix:path=` and
+ * `unix:abstract=`) and says `Hello`.
  *
  * @throws AppError `platform/bus-unreachable` (`retry`) when nothing answers there.
  */
@@ -158,7 +166,10 @@ function busOn(wire: Wire): MessageBus {
   };
 }
 
-/** Sends a message, or nothing once the connection is over, and returns its serial. @throws Error when its body does not fit its signature */
+/**
+ * Sends a message, or nothing once the connection is over, and returns its serial. @throws Error
+ * when its body does not fit its signature
+ */
 function send(message: Message, wire: Wire): number {
   const serial = wire.nextSerial++;
   message.serial = serial;

@@ -15,7 +15,10 @@ const GOARCH: Readonly<Partial<Record<NodeJS.Architecture, string>>> = {
   loong64: 'loong64',
 };
 
-/** The GOARCH name of this node, as OCI platforms and bundles name it: `amd64`, `arm64`, `ppc64le`, `s390x`. */
+/**
+ * The GOARCH name of this node, as OCI platforms and bundles name it: `amd64`, `arm64`, `ppc64le`,
+ * `s390x`.
+ */
 export function goArch(
   arch: NodeJS.Architecture = process.arch,
   byteOrder: ReturnType<typeof endianness> = endianness(),
@@ -25,8 +28,9 @@ export function goArch(
 }
 
 /**
- * Whether the kernel says that the clock is synchronised, whoever does it: `NTPSynchronized` of org.freedesktop.timedate1(5).
- * Undefined when timedated can't be asked: then nothing is known of the clock.
+ * Whether the kernel says that the clock is synchronised, whoever does it: `NTPSynchronized` of
+ * org.freedesktop.timedate1(5). Undefined when timedated can't be asked: then nothing is known of
+ * the clock.
  */
 export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): Promise<boolean | undefined> {
   const name = 'org.freedesktop.timedate1';
@@ -40,12 +44,16 @@ export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): 
   }
 }
 
-/** Time between two questions to timedated: nothing of ours hangs on the minute in which a clock comes to be synchronised. */
+/**
+ * Time between two questions to timedated: nothing of ours hangs on the minute in which a clock
+ * comes to be synchronised.
+ */
 const CLOCK_ANSWER_MS = 10 * 60_000;
 
 /**
- * `ask`, which is {@link isClockSynchronized}, with an answer that is good for ten minutes: each question starts timedated, which ends by itself half
- * a minute later, and the journal would tell of nothing else. No answer is no, and is asked for again at once.
+ * `ask`, which is {@link isClockSynchronized}, with an answer that is good for ten minutes: each
+ * question starts timedated, which ends by itself half a minute later, and the journal would tell
+ * of nothing else. No answer is no, and is asked for again at once.
  */
 export function rememberClockAnswer(
   ask: (signal: AbortSignal) => Promise<boolean | undefined>,

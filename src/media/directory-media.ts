@@ -26,10 +26,16 @@ export interface DirectoryMediaDeps {
 /** Deepest level below a root that is watched: `stickpin/<bundle>/blobs/sha256`. */
 const WATCH_DEPTH = 4;
 const DEFAULT_SETTLE_MS = 500;
-/** How often a root is looked for that no watch can tell of, since the folder above it is not there either. */
+/**
+ * How often a root is looked for that no watch can tell of, since the folder above it is not there
+ * either.
+ */
 const PRESENCE_MS = 2_000;
 
-/** Files are not watched one by one: a bundle has thousands, and the watch on their folder tells of them too. */
+/**
+ * Files are not watched one by one: a bundle has thousands, and the watch on their folder tells of
+ * them too.
+ */
 const BELOW: ChokidarOptions = {
   ignored: (_path, stats) => stats?.isFile() === true,
   depth: WATCH_DEPTH,
@@ -37,8 +43,9 @@ const BELOW: ChokidarOptions = {
 };
 
 /**
- * Directories as media: `media.directories`, and the drop folder. One that exists is plugged in, one that is removed is unplugged. Something
- * that is being copied is read when names, sizes and times below the root have stood still for `settleMs`.
+ * Directories as media: `media.directories`, and the drop folder. One that exists is plugged in,
+ * one that is removed is unplugged. Something that is being copied is read when names, sizes and
+ * times below the root have stood still for `settleMs`.
  */
 export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
   const stop = new AbortController();
@@ -137,7 +144,10 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
   await watch.looking;
 }
 
-/** Opens the watch on what lies below anew when another directory stands at the path: a watch follows the inode, not the name. */
+/**
+ * Opens the watch on what lies below anew when another directory stands at the path: a watch
+ * follows the inode, not the name.
+ */
 async function followDirectory(watch: DirectoryWatch): Promise<void> {
   const inode = await inodeOf(watch.path);
   if (inode === watch.watched) return;
@@ -210,7 +220,9 @@ async function isDirectory(path: string): Promise<boolean> {
   }
 }
 
-/** Changes whenever a name, a size or a time below `path` does; undefined when it is no directory. */
+/**
+ * Changes whenever a name, a size or a time below `path` does; undefined when it is no directory.
+ */
 async function fingerprintOf(path: string): Promise<string | undefined> {
   if (!(await isDirectory(path))) return undefined;
   const hash = createHash('sha1');
@@ -221,7 +233,10 @@ async function fingerprintOf(path: string): Promise<string | undefined> {
   return hash.digest('hex');
 }
 
-/** Lists a folder, which is closed afterwards, and those in it. What was removed meanwhile is left out, which tells that it changed. */
+/**
+ * Lists a folder, which is closed afterwards, and those in it. What was removed meanwhile is left
+ * out, which tells that it changed.
+ */
 async function* listTree(folder: HeldFolder, depth: number): AsyncGenerator<string> {
   try {
     const names = await folder.names(Number.POSITIVE_INFINITY).catch((): string[] => []);

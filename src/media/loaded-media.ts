@@ -14,11 +14,17 @@ import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-p
 /** What {@link createLoadedMedia} needs. */
 export interface LoadedMediaDeps {
   readonly log: Log;
-  /** How often it is looked whether a place is still there, in milliseconds. Default 2 s: nothing tells when a network mount goes away. */
+  /**
+   * How often it is looked whether a place is still there, in milliseconds. Default 2 s: nothing
+   * tells when a network mount goes away.
+   */
   readonly presenceMs?: number;
 }
 
-/** Places that the service does not see as others do (systemd.exec(5), `ProtectHome=`, `PrivateTmp=`). */
+/**
+ * Places that the service does not see as others do (systemd.exec(5), `ProtectHome=`,
+ * `PrivateTmp=`).
+ */
 const HIDDEN = /^\/(home|root|run\/user|tmp|var\/tmp)(\/|$)/;
 
 interface Loaded {
@@ -28,8 +34,9 @@ interface Loaded {
 }
 
 /**
- * Places that somebody named, since nothing detects them: a directory with `stickpin/` in it, a bundle directory, or a `.stickpin.tar` file. One is
- * a medium until it is gone, is replaced by another, or the daemon ends; it is not watched, so that changes are seen when it is loaded again.
+ * Places that somebody named, since nothing detects them: a directory with `stickpin/` in it, a
+ * bundle directory, or a `.stickpin.tar` file. One is a medium until it is gone, is replaced by
+ * another, or the daemon ends; it is not watched, so that changes are seen when it is loaded again.
  */
 export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps): MediaProvider {
   const loaded = new Map<MediumId, Loaded>();
@@ -123,7 +130,9 @@ function unreachable(path: string, error: unknown) {
   return loadError(`${path} can't be opened: ${reasonOf(error)}${hidden}`, error);
 }
 
-/** Tells one place from another one that stands at the same path later; undefined when nothing does. */
+/**
+ * Tells one place from another one that stands at the same path later; undefined when nothing does.
+ */
 async function identityOf(path: string): Promise<string | undefined> {
   try {
     const { dev, ino, birthtimeNs } = await lstat(path, { bigint: true });

@@ -16,7 +16,10 @@ interface Source {
   readonly bundle: ReadableBundle;
   /** Blobs that were found lacking or cut short here; another source may have them. */
   readonly missing: ReadonlySet<Digest>;
-  /** Blobs that were found bad here since it was read: taken from here only while nothing else has them. */
+  /**
+   * Blobs that were found bad here since it was read: taken from here only while nothing else has
+   * them.
+   */
   readonly faults: Map<Digest, CopyFault>;
 }
 
@@ -33,7 +36,10 @@ export interface MediumContents {
   /** Aborts when the medium left. */
   readonly gone: AbortSignal;
   readonly bundles: readonly MediumBundle[];
-  /** What became of {@link bundles} when they were judged; a result belongs to the bundle with its path. */
+  /**
+   * What became of {@link bundles} when they were judged; a result belongs to the bundle with its
+   * path.
+   */
   readonly judged: readonly FoundBundle[];
 }
 
@@ -112,7 +118,10 @@ function copyIn(source: Source, digest: Digest): BlobCopy {
   };
 }
 
-/** A stream from the first source that has the blob. After a failed read, the caller gets the rest from another medium, if one has it. */
+/**
+ * A stream from the first source that has the blob. After a failed read, the caller gets the rest
+ * from another medium, if one has it.
+ */
 async function* readAnywhere(
   blobs: MediaBlobs,
   digest: Digest,
@@ -133,7 +142,9 @@ async function* readAnywhere(
   }
 }
 
-/** Remembers that a blob can't be read from a source, and logs once where it is taken from instead. */
+/**
+ * Remembers that a blob can't be read from a source, and logs once where it is taken from instead.
+ */
 async function noteUnreadable(
   blobs: MediaBlobs,
   source: Source,
@@ -171,8 +182,8 @@ async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Prom
 }
 
 /**
- * The stream of one source. It ends at once when the medium leaves, even while a read hangs in a device that is no longer there; the source
- * closes its file under the same signal.
+ * The stream of one source. It ends at once when the medium leaves, even while a read hangs in a
+ * device that is no longer there; the source closes its file under the same signal.
  */
 async function* readFrom(
   source: Source,
@@ -193,7 +204,8 @@ async function* readFrom(
   } catch (error) {
     source.gone.throwIfAborted();
     signal.throwIfAborted();
-    // The error comes before the news: a pulled stick fails to read at once, and udev tells a moment later.
+    // The error comes before the news: a pulled stick fails to read at once, and udev tells a
+    // moment later.
     if (!(await source.plugged.isThere(signal))) throw goneWhileReading(source, digest, error);
     throw error;
   } finally {

@@ -25,9 +25,15 @@ export interface MediaDeps {
   readonly judge: (bundles: readonly MediumBundle[], signal: AbortSignal) => Promise<Judgement>;
   /** Stands between a bundle and all who read it, for who wants to watch; default nothing does. */
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
-  /** For debugging, and where a transfer changes over to another medium: what else changed, the engine tells the operator. */
+  /**
+   * For debugging, and where a transfer changes over to another medium: what else changed, the
+   * engine tells the operator.
+   */
   readonly log: Log;
-  /** Pauses before what failed and may work next time is tried again by itself, in milliseconds. Default 2 s, 10 s and 60 s. */
+  /**
+   * Pauses before what failed and may work next time is tried again by itself, in milliseconds.
+   * Default 2 s, 10 s and 60 s.
+   */
   readonly retryMs?: readonly number[];
   /** The mounts of this process. Default: `/proc/self/mountinfo`. */
   readonly readMounts?: ReadMounts;
@@ -41,7 +47,10 @@ export interface Media extends MediaPort {
   start(signal: AbortSignal): Promise<void>;
   /** Has every provider look again, and every medium read again. */
   rescan(signal: AbortSignal): Promise<void>;
-  /** Takes a medium that can't be detected by itself, and returns its label. @throws AppError `media/load` (`reject`) */
+  /**
+   * Takes a medium that can't be detected by itself, and returns its label. @throws AppError
+   * `media/load` (`reject`)
+   */
   load(path: string, signal: AbortSignal): Promise<string>;
   /** Stops watching and ends every open stream. Mounts stay: whoever starts next finds them. */
   dispose(): Promise<void>;
@@ -133,7 +142,8 @@ async function openMedium(work: MediaWork, mediumId: MediumId, signal: AbortSign
 async function readMedium(work: MediaWork, mediumId: MediumId, signal: AbortSignal): Promise<void> {
   const { slots } = work;
   const slot = slots.byId.get(mediumId);
-  // What was unmounted leaves an empty directory, which must not be taken for a medium without bundles.
+  // What was unmounted leaves an empty directory, which must not be taken for a medium without
+  // bundles.
   if (slot?.plugged.mountPoints !== undefined) await followMounts(work, [slot], signal);
   if (slot?.opened === undefined || !['mounted', 'read'].includes(slot.state.kind)) return;
   const { opened } = slot;
@@ -160,7 +170,10 @@ function watched(bundle: MediumBundle, { watchBundle }: MediaDeps): MediumBundle
   return bundle.kind === 'bundle' && watchBundle !== undefined ? { ...bundle, ...watchBundle(bundle) } : bundle;
 }
 
-/** Looks where media are mounted now. One that is not mounted any more becomes `unmounted`, one that is mounted elsewhere `attached`. */
+/**
+ * Looks where media are mounted now. One that is not mounted any more becomes `unmounted`, one that
+ * is mounted elsewhere `attached`.
+ */
 async function followMounts(
   { slots, lookAtMounts }: MediaWork,
   media: readonly Slot[],
@@ -175,7 +188,10 @@ async function followMounts(
   }
 }
 
-/** Runs one step of a medium under both signals. What it throws becomes the state, unless the medium left or changed, or the caller stopped. */
+/**
+ * Runs one step of a medium under both signals. What it throws becomes the state, unless the medium
+ * left or changed, or the caller stopped.
+ */
 async function runStep(
   slots: Slots,
   slot: Slot,

@@ -16,8 +16,8 @@ interface Followed {
 }
 
 /**
- * A look at all mounts, with one read of `/proc/self/mountinfo`. A medium that left by itself is not told here: its provider does that. Nothing is
- * told either when the mounts can't be read.
+ * A look at all mounts, with one read of `/proc/self/mountinfo`. A medium that left by itself is
+ * not told here: its provider does that. Nothing is told either when the mounts can't be read.
  */
 export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
   return async <T extends Followed>(
@@ -27,7 +27,8 @@ export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
     const mountable = followed.filter(({ plugged }) => plugged.mountPoints !== undefined);
     if (mountable.length === 0) return [];
     const first = await look(mountable, readMounts);
-    // Kernels before 5.8 leave lines out when something is unmounted while the file is read: what lacks is looked for twice.
+    // Kernels before 5.8 leave lines out when something is unmounted while the file is read: what
+    // lacks is looked for twice.
     const lacking = first.filter(([, fate]) => fate === 'gone').map(([one]) => one);
     const second = new Map(lacking.length === 0 ? [] : await look(lacking, readMounts));
     const fates: (readonly [T, MountFate])[] = [];

@@ -15,7 +15,10 @@ export interface Slot {
   state: MediumState;
   /** What it is read through, once it is mounted. */
   opened: OpenMedium | undefined;
-  /** How often what is on it has changed. A result of a read that began before the last change is out of date. */
+  /**
+   * How often what is on it has changed. A result of a read that began before the last change is
+   * out of date.
+   */
   changes: number;
   /** Failures since it last worked. */
   failures: number;
@@ -48,7 +51,10 @@ export function arrive(slots: Slots, plugged: PluggedMedium): void {
   notifyAll(slots.listeners);
 }
 
-/** What is on a medium changed, or it is to be tried again: it becomes `mounted`, or `attached` when it is not mounted. */
+/**
+ * What is on a medium changed, or it is to be tried again: it becomes `mounted`, or `attached` when
+ * it is not mounted.
+ */
 export function changed(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
   if (slot === undefined) return;
@@ -56,7 +62,10 @@ export function changed(slots: Slots, mediumId: MediumId): void {
   move(slots, slot, { kind: slot.opened === undefined ? 'attached' : 'mounted' });
 }
 
-/** Removes a medium, ends its streams and releases its mount in the background. Nothing happens for one that is not there. */
+/**
+ * Removes a medium, ends its streams and releases its mount in the background. Nothing happens for
+ * one that is not there.
+ */
 export function leave(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
   if (slot === undefined) return;
@@ -94,7 +103,10 @@ export function fail(slots: Slots, slot: Slot, error: unknown): void {
   setTimeout(again, pauseMs).unref();
 }
 
-/** The place where a medium was read is gone; `state` is what the medium is instead. Streams that are open go on while they can. */
+/**
+ * The place where a medium was read is gone; `state` is what the medium is instead. Streams that
+ * are open go on while they can.
+ */
 export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
   slot.opened = undefined;
   slot.changes += 1;

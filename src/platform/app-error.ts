@@ -8,7 +8,10 @@
  */
 export type Disposition = 'retry' | 'reject' | 'wait' | 'fatal';
 
-/** What an {@link AppError} is made of. `message` says what, which (path, digest, field), why, and what to do next. */
+/**
+ * What an {@link AppError} is made of. `message` says what, which (path, digest, field), why, and
+ * what to do next.
+ */
 export interface AppErrorInit<Code extends string> {
   readonly code: Code;
   readonly message: string;
@@ -17,8 +20,8 @@ export interface AppErrorInit<Code extends string> {
 }
 
 /**
- * The one error type of stickpin. `code` is a string of the form `room/what`, a union in each room, and what callers branch
- * on; nobody branches on the text of a message.
+ * The one error type of stickpin. `code` is a string of the form `room/what`, a union in each room,
+ * and what callers branch on; nobody branches on the text of a message.
  */
 export class AppError<Code extends string = string> extends Error {
   override readonly name = 'AppError';

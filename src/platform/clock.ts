@@ -6,7 +6,9 @@ export interface Clock {
   now(): number;
   /** Monotonic milliseconds, for durations and rates. Never goes back. */
   monotonic(): number;
-  /** Resolves after `ms` milliseconds; rejects with the signal's reason when `signal` aborts first. */
+  /**
+   * Resolves after `ms` milliseconds; rejects with the signal's reason when `signal` aborts first.
+   */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 

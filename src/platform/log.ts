@@ -1,6 +1,7 @@
 /**
- * Fields of a log line. The journal shows them in upper case (`bundleId` → `BUNDLE_ID`); without a journal they are members of a JSON line.
- * `messageId` is the 128-bit id of systemd.journal-fields(7) that the catalog explains.
+ * Fields of a log line. The journal shows them in upper case (`bundleId` → `BUNDLE_ID`); without a
+ * journal they are members of a JSON line. `messageId` is the 128-bit id of
+ * systemd.journal-fields(7) that the catalog explains.
  */
 export interface LogFields {
   readonly bundleId?: string;
@@ -19,7 +20,10 @@ export const silentLog: Log = {
   error: () => undefined,
 };
 
-/** A logger: fields first, then a message for an operator. An error is logged once, where it is handled. */
+/**
+ * A logger: fields first, then a message for an operator. An error is logged once, where it is
+ * handled.
+ */
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;

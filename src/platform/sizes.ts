@@ -10,7 +10,9 @@ function scaled(bytes: number): { value: number; unit: (typeof UNITS)[number] } 
   return { value, unit: UNITS[index] ?? 'B' };
 }
 
-/** Bytes for people: `512 B`, `84 MiB`, `14.2 GiB`. Whole numbers below GiB, one decimal from there. */
+/**
+ * Bytes for people: `512 B`, `84 MiB`, `14.2 GiB`. Whole numbers below GiB, one decimal from there.
+ */
 export function formatBytes(bytes: number): string {
   const { value, unit } = scaled(bytes);
   const text = value.toFixed(digitsOf(unit));
@@ -31,7 +33,9 @@ export function formatBytesOf(doneBytes: number, totalBytes: number): string {
   return `${(doneBytes / power).toFixed(digits)} of ${(totalBytes / power).toFixed(digits)} ${unit}`;
 }
 
-/** A duration for people: `8 s`, `2 min 10 s` (seconds in steps of ten from a minute), `1 h 5 min`. */
+/**
+ * A duration for people: `8 s`, `2 min 10 s` (seconds in steps of ten from a minute), `1 h 5 min`.
+ */
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;

@@ -12,7 +12,10 @@ export interface UnionParts {
 /** What the node's own disk is called as the place of a blob. */
 const OWN_LABEL = "this node's own disk";
 
-/** Several blob sources as one: the first that has a blob gives it, the node's own disk before the media. */
+/**
+ * Several blob sources as one: the first that has a blob gives it, the node's own disk before the
+ * media.
+ */
 export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
   const sources: readonly BlobSource[] = [...own, media];
   return {

@@ -3,7 +3,10 @@ import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 
-/** Tells when the file of a blob changed: two texts are the same only while it did not. Undefined when there is no such file. */
+/**
+ * Tells when the file of a blob changed: two texts are the same only while it did not. Undefined
+ * when there is no such file.
+ */
 export type StampOf = (digest: Digest, signal: AbortSignal) => Promise<string | undefined>;
 
 /** What one check has found out. */
@@ -14,9 +17,11 @@ interface Check {
 }
 
 /**
- * A source that gives no damaged blob to its end. A whole blob is hashed while it streams, and its last chunk is held back until the digest is
- * right. Who begins in the middle has seen nothing of what comes before: then the blob is read to its end first, once for as long as its file stays
- * what it was. The last chunk of such a part is held back until it is known that the file did not change meanwhile.
+ * A source that gives no damaged blob to its end. A whole blob is hashed while it streams, and its
+ * last chunk is held back until the digest is right. Who begins in the middle has seen nothing of
+ * what comes before: then the blob is read to its end first, once for as long as its file stays
+ * what it was. The last chunk of such a part is held back until it is known that the file did not
+ * change meanwhile.
  *
  * `read` throws `media/blob-damaged` (`reject`) beside what `source` throws.
  *

@@ -4,7 +4,10 @@ import type { RegistryError } from './respond.ts';
 
 /** What the door needs. */
 export interface DoorOptions {
-  /** Who is at the other end, as a name that limits count for, as `uid 0`; undefined: may not come in. Asked once for each connection, before a byte is read. */
+  /**
+   * Who is at the other end, as a name that limits count for, as `uid 0`; undefined: may not come
+   * in. Asked once for each connection, before a byte is read.
+   */
   readonly admit: (socket: Socket) => Promise<string | undefined>;
   /** Takes a connection that may be served; nothing was read from it. */
   readonly enter: (socket: Socket) => void;
@@ -26,7 +29,9 @@ const PER_USER = 256;
 const IN_ALL = 1_024;
 /** So many connections a user gets whatever the others have. */
 const RESERVED = 64;
-/** Refusals that are written out at the same time; any other connection that is refused is reset. */
+/**
+ * Refusals that are written out at the same time; any other connection that is refused is reset.
+ */
 const REFUSALS = 8;
 /** How long a client may take to read why it was refused. */
 const REFUSAL_MS = 1_000;
@@ -50,7 +55,8 @@ interface House {
 /**
  * Makes a {@link Door}.
  *
- * INVARIANT: nothing is read from a connection before its user is known, so that what others send stays in the kernel's buffers.
+ * INVARIANT: nothing is read from a connection before its user is known, so that what others send
+ * stays in the kernel's buffers.
  */
 export function createDoor(options: DoorOptions): Door {
   const house: House = { options, outside: new Set(), byUser: new Map(), waiting: 0, inside: 0, refusing: 0 };
@@ -106,7 +112,10 @@ function letIn(socket: Socket, user: string, house: House): void {
   house.options.enter(socket);
 }
 
-/** Tells a person at a terminal why; a crowd is reset, which leaves nothing behind in the kernel either. */
+/**
+ * Tells a person at a terminal why; a crowd is reset, which leaves nothing behind in the kernel
+ * either.
+ */
 function refuse(socket: Socket, status: number, error: RegistryError, house: House): void {
   socket.once('close', () => house.outside.delete(socket));
   if (house.refusing >= REFUSALS) {

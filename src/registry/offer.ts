@@ -1,7 +1,10 @@
 import type { Referral } from '../bundle/verify/list-repositories.ts';
 import type { Digest } from '../domain/model/digest.ts';
 
-/** What the registry offers under one repository. A catalog's entry of the daemon is one, a repository of a served bundle another. */
+/**
+ * What the registry offers under one repository. A catalog's entry of the daemon is one, a
+ * repository of a served bundle another.
+ */
 export interface Offer {
   readonly tags: ReadonlyMap<string, Digest>;
   /** Sizes in bytes of what is promised even while no source has it. */
@@ -12,7 +15,10 @@ export interface Offer {
   readonly withheld?: ReadonlySet<Digest> | undefined;
   /** By subject; undefined where they are not known, which clients are told. */
   readonly referrers?: ReadonlyMap<Digest, readonly Referral[]>;
-  /** Tags of the referrers tag schema (`sha256-<hex>`), for clients that ask for no referrers; they are in no list. */
+  /**
+   * Tags of the referrers tag schema (`sha256-<hex>`), for clients that ask for no referrers; they
+   * are in no list.
+   */
   readonly referrersTags?: ReadonlyMap<string, Digest>;
 }
 
@@ -24,8 +30,8 @@ export interface TagPage {
 }
 
 /**
- * Pages through tags (distribution-spec 1.1, "Listing Tags"): in lexical order regardless of case, those behind `last`, at most `limit`. `last`
- * need not exist (any more).
+ * Pages through tags (distribution-spec 1.1, "Listing Tags"): in lexical order regardless of case,
+ * those behind `last`, at most `limit`. `last` need not exist (any more).
  */
 export function pageOfTags(tags: Iterable<string>, limit: number | undefined, last: string | undefined): TagPage {
   const behind = [...tags].sort(lexically).filter((tag) => last === undefined || lexically(tag, last) > 0);

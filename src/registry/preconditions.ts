@@ -1,12 +1,18 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Digest } from '../domain/model/digest.ts';
 
-/** The entity tag of content: its digest in quotes (RFC 9110, section 8.8.3). Content by digest never changes, so it is a strong one. */
+/**
+ * The entity tag of content: its digest in quotes (RFC 9110, section 8.8.3). Content by digest
+ * never changes, so it is a strong one.
+ */
 export function entityTagOf(digest: Digest): string {
   return `"${digest}"`;
 }
 
-/** Whether the client has this content already: `If-None-Match` names it, or is `*` (RFC 9110, section 13.1.2; compared weakly). */
+/**
+ * Whether the client has this content already: `If-None-Match` names it, or is `*` (RFC 9110,
+ * section 13.1.2; compared weakly).
+ */
 export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, digest: Digest): boolean {
   if (header === undefined) return false;
   const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
@@ -14,8 +20,8 @@ export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, d
 }
 
 /**
- * The `Range` that counts: none when `If-Range` names other content (RFC 9110, section 13.1.5; compared strongly). A date never matches, since
- * content here has none.
+ * The `Range` that counts: none when `If-Range` names other content (RFC 9110, section 13.1.5;
+ * compared strongly). A date never matches, since content here has none.
  */
 export function rangeInForce(headers: IncomingHttpHeaders, digest: Digest): string | undefined {
   const validator = headers['if-range'];
@@ -24,8 +30,9 @@ export function rangeInForce(headers: IncomingHttpHeaders, digest: Digest): stri
 }
 
 /**
- * Whether `Accept` takes this media type. A client that says nothing takes all (RFC 9110, section 12.5.1); quality values are not looked at but
- * for `q=0`, since there is one form of each manifest only.
+ * Whether `Accept` takes this media type. A client that says nothing takes all (RFC 9110, section
+ * 12.5.1); quality values are not looked at but for `q=0`, since there is one form of each manifest
+ * only.
  */
 export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): boolean {
   if (accept === undefined || accept.trim() === '') return true;

@@ -11,7 +11,8 @@ export interface ReadTurns {
 /** The turns of one transfer. */
 export interface ReadTurn {
   /**
-   * Reads a stream whenever it is this transfer's turn. `open` is given the buffers to read into; a chunk is good until the next is asked for.
+   * Reads a stream whenever it is this transfer's turn. `open` is given the buffers to read into; a
+   * chunk is good until the next is asked for.
    *
    * @throws what the stream throws, and the signal's reason after an abort.
    */
@@ -22,7 +23,10 @@ export interface ReadTurn {
 
 /** What all but the oldest transfer read at once, so that it has the medium again soon. */
 const LATER_CHUNK_BYTES = 256 * 1024;
-/** Longest wait for one turn: a read that hangs must not stop transfers from another medium, and a runtime may give up what does not move. */
+/**
+ * Longest wait for one turn: a read that hangs must not stop transfers from another medium, and a
+ * runtime may give up what does not move.
+ */
 const LONGEST_WAIT_MS = 1_000;
 
 /** Said to nobody: no transfer is left. One for all, since an error carries its stack. */
@@ -34,9 +38,11 @@ interface Transfer {
 }
 
 /**
- * Turns by age. A medium that two pulls share evenly gives each its last byte at the same time; then both unpack, and the medium stands idle. So the
- * oldest transfer gets most of it: a later one waits for the reads of older ones that are under way, and then takes a small chunk. Whoever waits for
- * the runtime stands in nobody's way, so that nothing is lost where the medium is the quicker of the two.
+ * Turns by age. A medium that two pulls share evenly gives each its last byte at the same time;
+ * then both unpack, and the medium stands idle. So the oldest transfer gets most of it: a later one
+ * waits for the reads of older ones that are under way, and then takes a small chunk. Whoever waits
+ * for the runtime stands in nobody's way, so that nothing is lost where the medium is the quicker
+ * of the two.
  */
 export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
   /** Oldest first. */
@@ -62,7 +68,8 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
           try {
             for (;;) {
               const older = olderReads(self);
-              // Without a pause where there is nothing to wait for: one that begins in the same moment is to see this read.
+              // Without a pause where there is nothing to wait for: one that begins in the same
+              // moment is to see this read.
               if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), longest()]), signal);
               const next = await noting(self, chunks.next());
               if (next.done === true) return;
@@ -93,9 +100,15 @@ async function noting<T>(self: Transfer, read: Promise<T>): Promise<T> {
   }
 }
 
-/** One for all who wait: a timer for each chunk, cancelled when that was read, costs more than the reading. */
+/**
+ * One for all who wait: a timer for each chunk, cancelled when that was read, costs more than the
+ * reading.
+ */
 interface Alarm {
-  /** Resolves half of the longest wait after somebody was the first to ask, and so at most that long from now; never once it is cancelled. */
+  /**
+   * Resolves half of the longest wait after somebody was the first to ask, and so at most that long
+   * from now; never once it is cancelled.
+   */
   rings(): Promise<void>;
   cancel(): void;
 }

@@ -16,12 +16,16 @@ const ENDPOINT = /^(.+)\/(manifests|blobs|referrers)\/([^/]+)$/;
 const TAGS = /^(.+)\/tags\/list$/;
 const REPOSITORY = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const TAG = /^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/;
-/** The grammar of digests of any algorithm (image-spec, descriptor.md); only SHA-256 is ever found here. */
+/**
+ * The grammar of digests of any algorithm (image-spec, descriptor.md); only SHA-256 is ever found
+ * here.
+ */
 const ANY_DIGEST = /^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$/;
 
 /**
- * Reads the path of a request. `/v2/` is the ping that clients start with. With a token everything else carries it, so that two runs of the
- * daemon are never taken for one another: `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. What follows is the repository as
+ * Reads the path of a request. `/v2/` is the ping that clients start with. With a token everything
+ * else carries it, so that two runs of the daemon are never taken for one another:
+ * `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. What follows is the repository as
  * `mirrorPathOf` writes it.
  *
  * @param token 32 hex digits, or undefined for a registry without one
@@ -44,7 +48,10 @@ export function parseRoute(url: string, token: string | undefined): Route {
   });
 }
 
-/** The path of a request target, which a client may give with scheme and host before it (RFC 9112, section 3.2.2). */
+/**
+ * The path of a request target, which a client may give with scheme and host before it (RFC 9112,
+ * section 3.2.2).
+ */
 function pathOf(target: string): string {
   const path = target.split('?', 1)[0] ?? '';
   return path.replace(/^https?:\/\/[^/]*/i, '') || '/';

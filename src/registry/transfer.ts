@@ -24,22 +24,28 @@ export interface TransferRange {
   readonly lastByte: number;
 }
 
-/** Wait before a read error is taken for more than a hiccup: the kernel often reports it just before the device goes away. */
+/**
+ * Wait before a read error is taken for more than a hiccup: the kernel often reports it just before
+ * the device goes away.
+ */
 const READ_RETRY_MS = 500;
 /**
- * How long a medium that is in place may fail to read the very same byte. Nothing is won by waiting longer, as for one that is away: who removes it
- * is noticed by then, and the sooner the pull fails, the sooner the blob is named.
+ * How long a medium that is in place may fail to read the very same byte. Nothing is won by waiting
+ * longer, as for one that is away: who removes it is noticed by then, and the sooner the pull
+ * fails, the sooner the blob is named.
  */
 const READ_GRACE_MS = 5_000;
 /** Time between two looks while nothing signals a change. */
 const LOOK_MS = 5_000;
 
 /**
- * Streams part of a blob. When the medium goes away in between, it waits up to the grace time for any medium that has the blob and goes
- * on from the very byte: nothing is read twice, and the runtime notices a pause only. A medium that stays and can't be read is given 5 s.
+ * Streams part of a blob. When the medium goes away in between, it waits up to the grace time for
+ * any medium that has the blob and goes on from the very byte: nothing is read twice, and the
+ * runtime notices a pause only. A medium that stays and can't be read is given 5 s.
  *
- * INVARIANTS: a chunk is good until the next is asked for; what is read after a break has a buffer of its own, since a read that hangs in a
- * device which is gone may end late and still fill the one before.
+ * INVARIANTS: a chunk is good until the next is asked for; what is read after a break has a buffer
+ * of its own, since a read that hangs in a device which is gone may end late and still fill the one
+ * before.
  *
  * @throws AppError `media/gone` or `media/read` when the grace time ran out.
  */
@@ -70,7 +76,10 @@ export async function* transfer(
   }
 }
 
-/** Until when a transfer that comes no further tries again: counted from the first failure of its kind. */
+/**
+ * Until when a transfer that comes no further tries again: counted from the first failure of its
+ * kind.
+ */
 function createPatience({ clock, graceMs }: TransferDependencies): { endsAt(error: AppError): number } {
   let failedAt: number | undefined;
   let unreadableAt: number | undefined;
@@ -104,7 +113,8 @@ async function returns(
   let bell = new AbortController();
   const unsubscribe = deps.source.onChange(() => bell.abort());
   try {
-    // The first look comes after a pause: right after a failed read the source may still believe that it has the blob.
+    // The first look comes after a pause: right after a failed read the source may still believe
+    // that it has the blob.
     for (let pauseMs = READ_RETRY_MS; deps.clock.monotonic() < untilMs; pauseMs = LOOK_MS) {
       await pause(Math.min(pauseMs, untilMs - deps.clock.monotonic()), bell.signal, deps.clock, signal);
       bell = new AbortController(); // before the look, so that a change in the midst of it ends the next pause at once

@@ -15,7 +15,10 @@ export interface RuntimeCandidate {
   readonly trace: string;
 }
 
-/** The usual runtimes. Those that bring their own containerd come before the plain one, which such a node may have as well, for Docker. */
+/**
+ * The usual runtimes. Those that bring their own containerd come before the plain one, which such a
+ * node may have as well, for Docker.
+ */
 const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   {
     kind: 'crio',
@@ -65,8 +68,10 @@ export interface Probes {
 }
 
 /**
- * The runtime of this node: the first candidate that answers CRI; while none does (it may start after us), the first installed one whose socket is
- * there, or else the first installed one. Undefined when nothing tells of any. k3s and RKE2 share a socket; their installations tell them apart.
+ * The runtime of this node: the first candidate that answers CRI; while none does (it may start
+ * after us), the first installed one whose socket is there, or else the first installed one.
+ * Undefined when nothing tells of any. k3s and RKE2 share a socket; their installations tell them
+ * apart.
  */
 export async function detectRuntime(
   signal: AbortSignal,
@@ -88,7 +93,10 @@ export async function detectRuntime(
   return (plausible.find(({ hasSocket }) => hasSocket) ?? plausible[0])?.candidate;
 }
 
-/** A candidate known by its socket alone must not stand in for one with the same socket that is installed. */
+/**
+ * A candidate known by its socket alone must not stand in for one with the same socket that is
+ * installed.
+ */
 function sharesSocket(
   candidate: RuntimeCandidate,
   found: readonly { candidate: RuntimeCandidate; isInstalled: boolean }[],

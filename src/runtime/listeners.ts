@@ -5,7 +5,10 @@ export interface Listeners {
   add(listener: () => void): Unsubscribe;
 }
 
-/** {@link Listeners} of a source: `start` subscribes to it when the first listener comes, what it returns is called when the last has gone. */
+/**
+ * {@link Listeners} of a source: `start` subscribes to it when the first listener comes, what it
+ * returns is called when the last has gone.
+ */
 export function createListeners(start: (notify: () => void) => Unsubscribe): Listeners {
   const listeners = new Set<{ readonly call: () => void }>();
   let stop: Unsubscribe | undefined;

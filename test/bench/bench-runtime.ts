@@ -19,7 +19,10 @@ export type RuntimeKind = 'containerd' | 'cri-o';
 
 /** A new, empty runtime, and the bus that a daemon beside it needs. */
 export interface DaemonSurroundings {
-  /** Processor time that the runtime has used so far, in milliseconds; 0 for the one that is in the daemon. */
+  /**
+   * Processor time that the runtime has used so far, in milliseconds; 0 for the one that is in the
+   * daemon.
+   */
   cpuMs(): number;
   /** Sections of the daemon's settings: `[runtime]`, `[crio]`. */
   readonly settings: string;
@@ -33,7 +36,10 @@ export interface DaemonSurroundings {
 
 /** A runtime that runs as a process of its own. */
 export interface BenchRuntime extends DaemonSurroundings {
-  /** Leads pulls from {@link BENCH_REGISTRY} to `authority`, a registry that serves them under its full mirror paths. */
+  /**
+   * Leads pulls from {@link BENCH_REGISTRY} to `authority`, a registry that serves them under its
+   * full mirror paths.
+   */
   leadTo(authority: string): Promise<void>;
   pull(reference: string): Promise<void>;
   imageCount(): Promise<number>;

@@ -12,13 +12,18 @@ const MIB = 1024 * 1024;
 const RUNS = 3;
 const LARGE_MIB = 8 * 4 * 64;
 
-/** How a process ended: wall time from spawn to exit in milliseconds, and its greatest resident memory in MiB. */
+/**
+ * How a process ended: wall time from spawn to exit in milliseconds, and its greatest resident
+ * memory in MiB.
+ */
 interface Usage {
   readonly wallMs: number;
   readonly peakMiB: number;
 }
 
-/** Tells file descriptor 3 at the end what the kernel counted (`ru_maxrss` of getrusage(2), in KiB). */
+/**
+ * Tells file descriptor 3 at the end what the kernel counted (`ru_maxrss` of getrusage(2), in KiB).
+ */
 const TELL_PEAK = `data:text/javascript,${encodeURIComponent(
   "import { writeSync } from 'node:fs'; process.on('exit', () => writeSync(3, String(process.resourceUsage().maxRSS)));",
 )}`;
@@ -49,7 +54,10 @@ function quickest(runs: readonly Usage[]): Usage {
   return runs.reduce((best, run) => (run.wallMs < best.wallMs ? run : best));
 }
 
-/** Prints what `verify` and `inspect` cost as processes of their own: of many blobs, and of large ones beside `openssl dgst -sha256` over the same files. */
+/**
+ * Prints what `verify` and `inspect` cost as processes of their own: of many blobs, and of large
+ * ones beside `openssl dgst -sha256` over the same files.
+ */
 export async function benchBundleCommands(print: (text: string) => void): Promise<void> {
   print(`\n${formatTable(['COMMAND', 'STICKPIN', 'COMPARED WITH', 'AIM'], await measureBundleCommands())}`);
 }
@@ -72,7 +80,8 @@ async function measureBundleCommands(): Promise<string[][]> {
       full: [] as Usage[],
       openssl: [] as Usage[],
     };
-    // By turns, so that a neighbour's load falls on each; the first openssl brings the files into the page cache.
+    // By turns, so that a neighbour's load falls on each; the first openssl brings the files into
+    // the page cache.
     await runOpenssl(files);
     for (let run = 0; run < RUNS; run += 1) {
       runs.verify.push(await runStickpin('verify', many, '--keys', keys));

@@ -13,7 +13,10 @@ export interface BenchChild<Told> {
   stop(): Promise<void>;
 }
 
-/** Starts this program again with the flags of the service, as `role` with `args`. @throws Error when it ends before it is ready */
+/**
+ * Starts this program again with the flags of the service, as `role` with `args`. @throws Error
+ * when it ends before it is ready
+ */
 export async function startChild<Told>(
   role: string,
   args: readonly string[],
@@ -49,7 +52,10 @@ export async function startChild<Told>(
   };
 }
 
-/** The other side: says that it is ready, and then answers with what `tell` gives, until it is ended. */
+/**
+ * The other side: says that it is ready, and then answers with what `tell` gives, until it is
+ * ended.
+ */
 export function serveParent(tell: () => object): void {
   process.on('message', () => process.send?.(tell()));
   process.on('disconnect', () => process.exit(1));

@@ -24,8 +24,9 @@ export interface DaemonTold {
 const RESOLUTION_MS = 2;
 
 /**
- * The daemon without its notifications and D-Bus interface, composed as `main.ts` does, with what can't be seen from outside: the delay of its event loop, and
- * the bytes that it asks of the medium. The first question makes the bundle at `load` a medium.
+ * The daemon without its notifications and D-Bus interface, composed as `main.ts` does, with what
+ * can't be seen from outside: the delay of its event loop, and the bytes that it asks of the
+ * medium. The first question makes the bundle at `load` a medium.
  */
 export async function runDaemonChild(config: string, load: string): Promise<void> {
   const stop = new AbortController();

@@ -14,7 +14,10 @@ export interface DaemonProcess {
   stop(): Promise<void>;
 }
 
-/** The flags of Node in the service's own ExecStart, so that what is measured is what runs on a node. */
+/**
+ * The flags of Node in the service's own ExecStart, so that what is measured is what runs on a
+ * node.
+ */
 export function serviceFlags(): string[] {
   const unit = readFileSync('systemd/stickpin.service', 'utf8');
   return /^ExecStart=\S+ (.*) \S+main\.js$/m.exec(unit)?.[1]?.split(' ') ?? [];

@@ -60,7 +60,10 @@ async function measure(base: string, { env }: DaemonSurroundings): Promise<strin
   ];
 }
 
-/** From the moment a stick (a directory) is there to the STATUS line that says that its images are being loaded. */
+/**
+ * From the moment a stick (a directory) is there to the STATUS line that says that its images are
+ * being loaded.
+ */
 async function plugToPreloading(base: string, daemon: DaemonProcess): Promise<number> {
   const pluggedAt = performance.now();
   renameSync(join(base, 'prepared'), join(base, 'stick'));

@@ -1,7 +1,8 @@
 /**
- * `npm run bench`: what the daemon and the commands cost, beside what a user would use instead, in one run. Prints tables and fails no test. Needs root,
- * the trixie root folder of the integration tests, and `npm run build` before it (the script does that). `npm run bench -- SECTION` runs one section;
- * the section `guest`, which takes a quarter of an hour, runs only that way.
+ * `npm run bench`: what the daemon and the commands cost, beside what a user would use instead, in
+ * one run. Prints tables and fails no test. Needs root, the trixie root folder of the integration
+ * tests, and `npm run build` before it (the script does that). `npm run bench -- SECTION` runs one
+ * section; the section `guest`, which takes a quarter of an hour, runs only that way.
  */
 import { cpus, loadavg } from 'node:os';
 import { trixieRoot } from '../support/rootfs/trixie-root.ts';

@@ -15,10 +15,16 @@ export interface Cost {
   readonly peakMiB: number;
 }
 
-/** The kernel's unit of processor time in proc_pid_stat(5); `getconf CLK_TCK` says 100 on every Linux that Node runs on. */
+/**
+ * The kernel's unit of processor time in proc_pid_stat(5); `getconf CLK_TCK` says 100 on every
+ * Linux that Node runs on.
+ */
 const TICK_MS = 10;
 
-/** Processor time of a process, its threads, and those of its children that have ended. 0 for one that is gone. */
+/**
+ * Processor time of a process, its threads, and those of its children that have ended. 0 for one
+ * that is gone.
+ */
 export function cpuMsOf(pid: number | 'self'): number {
   const [user = 0, system = 0, childUser = 0, childSystem = 0] = processorTimes(pid);
   return (user + system + childUser + childSystem) * TICK_MS;
@@ -30,7 +36,10 @@ function endedChildrenCpuMs(): number {
   return (childUser + childSystem) * TICK_MS;
 }
 
-/** `rchar` of proc_pid_io(5): bytes read with read(2) and its kin, from files and sockets, by a process and its children that have ended. */
+/**
+ * `rchar` of proc_pid_io(5): bytes read with read(2) and its kin, from files and sockets, by a
+ * process and its children that have ended.
+ */
 export function readBytesOf(pid: number | 'self'): number {
   return Number(/rchar: (\d+)/.exec(procFile(pid, 'io'))?.[1] ?? 0);
 }
@@ -45,7 +54,10 @@ export function residentMiBOf(pid: number | 'self'): number {
   return Number(/VmRSS:\s+(\d+)/.exec(procFile(pid, 'status'))?.[1] ?? 0) / 1024;
 }
 
-/** Runs programs one after the other to their ends, and adds up what they cost. @throws Error when one fails */
+/**
+ * Runs programs one after the other to their ends, and adds up what they cost. @throws Error when
+ * one fails
+ */
 export async function runMeasured(commands: readonly (readonly string[])[]): Promise<Cost> {
   const before = { at: performance.now(), cpuMs: endedChildrenCpuMs(), readBytes: readBytesOf('self') };
   let peakMiB = 0;
@@ -63,13 +75,17 @@ export async function runMeasured(commands: readonly (readonly string[])[]): Pro
     wallMs: performance.now() - before.at,
     cpuMs,
     ownCpuMs: cpuMs,
-    // The kernel adds what an ended child has read to its parent; what this process reads itself meanwhile are some files of /proc.
+    // The kernel adds what an ended child has read to its parent; what this process reads itself
+    // meanwhile are some files of /proc.
     readBytes: readBytesOf('self') - before.readBytes,
     peakMiB,
   };
 }
 
-/** utime, stime, cutime, cstime in ticks. The name of the program may hold blanks and brackets, so counting begins behind its last one. */
+/**
+ * utime, stime, cutime, cstime in ticks. The name of the program may hold blanks and brackets, so
+ * counting begins behind its last one.
+ */
 function processorTimes(pid: number | 'self'): number[] {
   const text = procFile(pid, 'stat');
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');

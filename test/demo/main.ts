@@ -1,6 +1,7 @@
 /**
- * `npm run demo`: a key, a bundle and a "stick" (a directory), then the real daemon with the embedded runtime, in the foreground and without
- * root. It ends with the table of images, all pinned.
+ * `npm run demo`: a key, a bundle and a "stick" (a directory), then the real daemon with the
+ * embedded runtime, in the foreground and without root. It ends with the table of images, all
+ * pinned.
  */
 import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

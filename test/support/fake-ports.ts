@@ -28,13 +28,18 @@ const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** A clock that stands until it is told to go on. Starts at {@link NOON}. */
 export interface VirtualClock extends Clock {
-  /** Lets everything that waits for nothing but the processor go on, then `ms` pass, timer by timer. */
+  /**
+   * Lets everything that waits for nothing but the processor go on, then `ms` pass, timer by timer.
+   */
   advance(ms: number): Promise<void>;
   /** Sets the wall clock back or forth; durations don't notice. */
   jump(ms: number): void;
 }
 
-/** Makes a {@link VirtualClock}; `work` counts something that a hot loop would make grow without end. */
+/**
+ * Makes a {@link VirtualClock}; `work` counts something that a hot loop would make grow without
+ * end.
+ */
 export function createVirtualClock(work: () => number = () => 0): VirtualClock {
   let elapsed = 0;
   let skew = 0;
@@ -90,18 +95,27 @@ export function createVirtualClock(work: () => number = () => 0): VirtualClock {
 
 /** A runtime in memory. Fields may be set by a test; `onPull` decides how a pull ends. */
 export interface FakeRuntime extends RuntimePort, ContainersPort {
-  /** What runs or ran, by id. A container runs from the image that {@link FakeRuntime.images} has for the name in it. */
+  /**
+   * What runs or ran, by id. A container runs from the image that {@link FakeRuntime.images} has
+   * for the name in it.
+   */
   readonly running: Map<string, RuntimeContainer>;
   /** How often the containers were listed. */
   looks(): number;
-  /** Starts a container of a pod from the image of this reference, in place of the one that was there. */
+  /**
+   * Starts a container of a pod from the image of this reference, in place of the one that was
+   * there.
+   */
   startContainer(pod: string, reference: string): void;
   /** Ends the container of a pod. */
   endContainer(pod: string, exitCode: number): void;
   isUp: boolean;
   /** References and tags by image; the image id of a tag is that of the reference it names. */
   readonly images: Map<string, string>;
-  /** Where it keeps its images; a path that begins with `/var` is also where our own copies of layers lie. */
+  /**
+   * Where it keeps its images; a path that begins with `/var` is also where our own copies of
+   * layers lie.
+   */
   filesystem: ImageFilesystem;
   mirrorsTakeEffect: MirrorEffect;
   /** Whether a pull by digest that works has asked our registry for the manifest. */
@@ -110,7 +124,10 @@ export interface FakeRuntime extends RuntimePort, ContainersPort {
   pinsHold: boolean;
   /** Throws instead of rendering, while set. */
   failPins: Error | undefined;
-  /** Default: the image is there at once, by digest under its own id, by tag under that of the newest asked-for bundle. */
+  /**
+   * Default: the image is there at once, by digest under its own id, by tag under that of the
+   * newest asked-for bundle.
+   */
   onPull: (reference: string, signal: AbortSignal) => Promise<void>;
   readonly log: string[];
   /** How often it was observed: once a round. */
@@ -436,7 +453,10 @@ export interface FakeNode {
   phase(version: string): string | undefined;
 }
 
-/** Makes a {@link FakeNode}; nothing runs before `start`. With the `store` of another one it is that node after a restart of the daemon. */
+/**
+ * Makes a {@link FakeNode}; nothing runs before `start`. With the `store` of another one it is that
+ * node after a restart of the daemon.
+ */
 export function createFakeNode(
   initial: readonly StoredBundle[] = [],
   policy: Partial<Policy> = {},

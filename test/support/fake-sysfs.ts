@@ -4,7 +4,10 @@ import { dirname, join } from 'node:path';
 import type { MachinePaths } from '../../src/media/device/device.ts';
 import type { UdevProperties, UdevQuery } from '../../src/media/device/udev.ts';
 
-/** A machine's disks as files below a temporary directory: /sys, mountinfo, fstab, and udev's properties. */
+/**
+ * A machine's disks as files below a temporary directory: /sys, mountinfo, fstab, and udev's
+ * properties.
+ */
 export interface FakeMachine {
   readonly paths: MachinePaths;
   readonly query: UdevQuery;
@@ -22,7 +25,10 @@ export interface FakeMachine {
   [Symbol.dispose](): void;
 }
 
-/** Makes an empty {@link FakeMachine}. A device of it is a medium by default: vfat, marked by our rule. */
+/**
+ * Makes an empty {@link FakeMachine}. A device of it is a medium by default: vfat, marked by our
+ * rule.
+ */
 export function createFakeMachine(): FakeMachine {
   const base = mkdtempSync(join(tmpdir(), 'stickpin-machine-'));
   const paths = {

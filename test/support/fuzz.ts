@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 
 /**
- * Checks a property over many generated inputs and says with which seed, so that a run can be had again: `STICKPIN_FUZZ_SEED=… npm test`.
- * `STICKPIN_FUZZ_FACTOR=50` makes that many times more cases.
+ * Checks a property over many generated inputs and says with which seed, so that a run can be had
+ * again: `STICKPIN_FUZZ_SEED=… npm test`. `STICKPIN_FUZZ_FACTOR=50` makes that many times more
+ * cases.
  *
  * @param what names what is fed, for the line.
  * @param cases how many inputs a usual run tries.
@@ -25,7 +26,10 @@ export async function fuzz<Input>(
   );
 }
 
-/** Bytes with a few accidents: bits that flipped, parts that are lost, doubled or foreign, an early end. */
+/**
+ * Bytes with a few accidents: bits that flipped, parts that are lost, doubled or foreign, an early
+ * end.
+ */
 export function damagedBytes(good: Uint8Array): fc.Arbitrary<Buffer> {
   const place = fc.nat(Math.max(0, good.length - 1));
   const accident = fc.oneof(
@@ -93,7 +97,10 @@ const nastyNames = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'l
 
 const MARK = '"\u0001here"';
 
-/** The JSON text of `good` in which something is another value, is gone, is there twice, or is there in addition. */
+/**
+ * The JSON text of `good` in which something is another value, is gone, is there twice, or is there
+ * in addition.
+ */
 export function damagedJson(good: unknown): fc.Arbitrary<string> {
   const paths = pathsOf(good, []);
   return fc

@@ -8,7 +8,10 @@ export interface PublicNode {
   [Symbol.dispose](): void;
 }
 
-/** The Node.js that runs the tests, or a copy of it where that one lies in a folder that others may not enter. */
+/**
+ * The Node.js that runs the tests, or a copy of it where that one lies in a folder that others may
+ * not enter.
+ */
 export function createPublicNode(): PublicNode {
   if (isPublic(process.execPath)) return { path: process.execPath, [Symbol.dispose]: () => undefined };
   const directory = mkdtempSync(join(tmpdir(), 'stickpin-node-'));

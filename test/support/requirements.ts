@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Something an integration test needs of the machine: its name, how it is found, and how to get it. */
+/**
+ * Something an integration test needs of the machine: its name, how it is found, and how to get it.
+ */
 export interface Requirement {
   readonly name: string;
   readonly isMet: () => boolean;
@@ -9,7 +11,10 @@ export interface Requirement {
   readonly remedy: string;
 }
 
-/** What the tests of this repository ask for by name. A test may pass a `Requirement` of its own as well. */
+/**
+ * What the tests of this repository ask for by name. A test may pass a `Requirement` of its own as
+ * well.
+ */
 const knownRequirements = {
   root: { name: 'root', isMet: () => process.getuid?.() === 0, remedy: 'run as root' },
   skopeo: program('skopeo', 'apt-get install skopeo'),
@@ -27,8 +32,8 @@ export type Needed = keyof typeof knownRequirements | Requirement;
 /**
  * Gate of a test file: `describe.runIf(have('skopeo', 'root'))('…', …)`.
  *
- * @returns true when everything needed is there. Otherwise writes one line to stderr that names what is lacking and how to
- *   get it, and returns false, so that the tests are skipped.
+ * @returns true when everything needed is there. Otherwise writes one line to stderr that names
+ *   what is lacking and how to get it, and returns false, so that the tests are skipped.
  * @throws Error with that line when `CI=true`: there nothing may be skipped.
  */
 export function have(...needed: readonly Needed[]): boolean {
@@ -41,12 +46,18 @@ export function have(...needed: readonly Needed[]): boolean {
   return false;
 }
 
-/** A requirement that is met when the program is found on PATH or in the system directories that hold root's programs. */
+/**
+ * A requirement that is met when the program is found on PATH or in the system directories that
+ * hold root's programs.
+ */
 export function program(name: string, remedy: string): Requirement {
   return { name, isMet: () => programPath(name) !== undefined, remedy };
 }
 
-/** The path of a program, or undefined. `/usr/sbin` and `/sbin` are searched even when PATH lacks them. */
+/**
+ * The path of a program, or undefined. `/usr/sbin` and `/sbin` are searched even when PATH lacks
+ * them.
+ */
 export function programPath(name: string): string | undefined {
   const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'];
   return directories

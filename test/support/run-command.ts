@@ -11,8 +11,9 @@ export interface CommandRun {
 }
 
 /**
- * Runs one command line of the whole program in this process, without a terminal unless `confirm` answers. `args` come without the program's name; `adapters` are those of the
- * program by default; `onOutput` is told all so far.
+ * Runs one command line of the whole program in this process, without a terminal unless `confirm`
+ * answers. `args` come without the program's name; `adapters` are those of the program by default;
+ * `onOutput` is told all so far.
  */
 export async function runCommand(
   args: readonly string[],

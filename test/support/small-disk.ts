@@ -15,7 +15,10 @@ export interface SmallDisk {
   /** Makes it read-only; nothing may have a file on it open for writing. */
   readOnly(): void;
   writable(): void;
-  /** Makes it read-only under everything that is open, as a disk with errors does. Of `ext4` only; there is no way back. */
+  /**
+   * Makes it read-only under everything that is open, as a disk with errors does. Of `ext4` only;
+   * there is no way back.
+   */
   breakDown(): void;
   /** Unmounts it, whatever is open on it. */
   dispose(): void;

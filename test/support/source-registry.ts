@@ -2,7 +2,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { SampleBlob, SampleImage } from './bundles/sample-image.ts';
 
-/** One request as the registry saw it. `bytesSent` counts body bytes and grows while the body is sent. */
+/**
+ * One request as the registry saw it. `bytesSent` counts body bytes and grows while the body is
+ * sent.
+ */
 interface RequestRecord {
   readonly method: string;
   readonly path: string;
@@ -16,8 +19,9 @@ interface RequestRecord {
 }
 
 /**
- * What goes wrong with a blob or a manifest. `atByte` is an offset in the whole content; a ranged request that begins behind it is
- * not hit. `times` is how many requests are hit (default: break 1, the others all).
+ * What goes wrong with a blob or a manifest. `atByte` is an offset in the whole content; a ranged
+ * request that begins behind it is not hit. `times` is how many requests are hit (default: break 1,
+ * the others all).
  */
 type Fault =
   | { readonly kind: 'break'; readonly atByte: number; readonly times?: number }
@@ -32,7 +36,10 @@ export interface SourceRegistry {
   readonly port: number;
   /** Every request since the start or the last `forget()`, in order of arrival. */
   readonly requests: readonly RequestRecord[];
-  /** Puts an image under `repository`, by digest and under each tag. A tag that exists moves. Content is checked by nobody. */
+  /**
+   * Puts an image under `repository`, by digest and under each tag. A tag that exists moves.
+   * Content is checked by nobody.
+   */
   add(repository: string, image: SampleImage, tags?: readonly string[]): void;
   /** Takes a blob or manifest away from every repository: it answers 404 from now on. */
   drop(digest: string): void;

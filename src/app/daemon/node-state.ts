@@ -23,7 +23,8 @@ export interface NodeState {
 }
 
 /**
- * Opens what is recorded in the state directory. What is damaged is renamed and begun anew, and told.
+ * Opens what is recorded in the state directory. What is damaged is renamed and begun anew, and
+ * told.
  *
  * @throws AppError `store/…` (`fatal`) when the directory or the disk does not let us work
  */

@@ -7,9 +7,15 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { writeDurably } from '../../runtime/config/durable-file.ts';
 
-/** What other programs of the node read, each file replaced as a whole, and only when its content changed. */
+/**
+ * What other programs of the node read, each file replaced as a whole, and only when its content
+ * changed.
+ */
 export interface PublishedFiles {
-  /** Takes what holds now. Never throws; what can't be written is logged once and tried again with the next change of the report. */
+  /**
+   * Takes what holds now. Never throws; what can't be written is logged once and tried again with
+   * the next change of the report.
+   */
   publish(now: { readonly imagesEnv: string; readonly report: StatusReport }): void;
   /** Waits until what was published last is on disk. */
   settled(): Promise<void>;
@@ -23,7 +29,10 @@ export interface PublishedFilesOptions {
   readonly bootId: string;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;
-  /** What `images.env` in the state directory held when the daemon started; empty when there was none. */
+  /**
+   * What `images.env` in the state directory held when the daemon started; empty when there was
+   * none.
+   */
   readonly imagesEnvBefore: string;
 }
 
@@ -36,11 +45,12 @@ interface PublishedFile {
 }
 
 /**
- * `images.env` is left as it is while the runtime does not answer: whether its lines belong to a release whose records are lost is not known then.
- * Lines of unclaimed pins stay in it.
+ * `images.env` is left as it is while the runtime does not answer: whether its lines belong to a
+ * release whose records are lost is not known then. Lines of unclaimed pins stay in it.
  *
- * `images.env` and `status.json`, both in the run directory, and in the state directory for after a boot. `status.json` is the report with `writtenAt`
- * (RFC 3339) and `bootId`, so that a reader can tell a copy from before the boot. The one in the state directory is written when something
+ * `images.env` and `status.json`, both in the run directory, and in the state directory for after a
+ * boot. `status.json` is the report with `writtenAt` (RFC 3339) and `bootId`, so that a reader can
+ * tell a copy from before the boot. The one in the state directory is written when something
  * changed that means something after a boot: see {@link lastingStatus}.
  */
 export function createPublishedFiles(options: PublishedFilesOptions): PublishedFiles {

@@ -69,7 +69,8 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
 }
 
 /**
- * A runtime that is looked for whenever the one in use does not answer: it may be installed, replaced or started after the daemon.
+ * A runtime that is looked for whenever the one in use does not answer: it may be installed,
+ * replaced or started after the daemon.
  *
  * @param detect finds the runtime of this node
  * @param build makes its adapter; the one before is closed
@@ -113,7 +114,8 @@ export function createDetectedRuntime(
       const candidate = await detect(signal);
       if (candidate === undefined) return observation ?? { kind: 'unreachable', reason: NONE_FOUND };
       if (observation !== undefined && current?.candidate.socketPath === candidate.socketPath) return observation;
-      // The one that is left must not go on asking our registry; if that fails, the end of the daemon clears its mirrors.
+      // The one that is left must not go on asking our registry; if that fails, the end of the
+      // daemon clears its mirrors.
       await current?.adapter.applyMirrors([], signal).catch(() => signal.throwIfAborted());
       return use(candidate).observe(signal);
     },

@@ -18,8 +18,9 @@ import { createDaemon, type Daemon } from './daemon.ts';
 import { watchSettings } from './watch-settings.ts';
 
 /**
- * A single effect that has not ended for this long means that the loop is stuck; systemd then restarts the daemon. Nothing is read from a medium
- * within the loop, which may take much longer, and what asks systemd or the runtime has a shorter deadline.
+ * A single effect that has not ended for this long means that the loop is stuck; systemd then
+ * restarts the daemon. Nothing is read from a medium within the loop, which may take much longer,
+ * and what asks systemd or the runtime has a shorter deadline.
  */
 const STUCK_MS = 2 * 60_000;
 
@@ -90,7 +91,10 @@ async function serve(
   }
 }
 
-/** `--config FILE`, any number of times: read after the node's own fragments, so that they win over these. */
+/**
+ * `--config FILE`, any number of times: read after the node's own fragments, so that they win over
+ * these.
+ */
 function sourcesOf(args: readonly string[]): SettingsSources {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', multiple: true } } });
   return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file, required: true }))] };

@@ -17,12 +17,16 @@ export interface WatchSettingsOptions {
   readonly notifier: ServiceNotifier;
   /** A reload was asked for (SIGHUP) and the settings are the same: look at everything again. */
   readonly onReload: () => void;
-  /** Other, valid settings: the daemon is to end, and systemd starts it with them. Sockets and mounts outlive that. */
+  /**
+   * Other, valid settings: the daemon is to end, and systemd starts it with them. Sockets and
+   * mounts outlive that.
+   */
   readonly onChanged: () => void;
 }
 
 /**
- * Reads the settings again when their files change and at SIGHUP. Settings that are wrong change nothing: they are told, and those in force stay.
+ * Reads the settings again when their files change and at SIGHUP. Settings that are wrong change
+ * nothing: they are told, and those in force stay.
  */
 export function watchSettings({
   settings,

@@ -10,7 +10,10 @@ import { createCheckedSource, type StampOf } from '../../registry/checked-source
 import { createRegistry } from '../../registry/server.ts';
 import { offersOf } from './offers.ts';
 
-/** Serves a bundle to anybody who can connect. A bundle that goes away meanwhile breaks its transfers off at once. */
+/**
+ * Serves a bundle to anybody who can connect. A bundle that goes away meanwhile breaks its
+ * transfers off at once.
+ */
 export async function serveBundle({ reader, repositories, host, port, warn }: ServeRequest): Promise<ServedBundle> {
   const life = new AbortController();
   const { find, paths, documents } = offersOf(repositories);
@@ -37,7 +40,10 @@ export async function serveBundle({ reader, repositories, host, port, warn }: Se
   };
 }
 
-/** What lstat(2) tells of the file of a blob. Its ctime can't be set back, whatever is done with its mtime. */
+/**
+ * What lstat(2) tells of the file of a blob. Its ctime can't be set back, whatever is done with its
+ * mtime.
+ */
 function fileStamps(reader: FileBundleReader, documents: ReadonlyMap<Digest, Buffer>): StampOf {
   return async (digest, signal) => {
     if (documents.has(digest)) return 'in memory';

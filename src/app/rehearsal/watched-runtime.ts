@@ -33,7 +33,8 @@ export function createPullWatch(contents: Contents, clock: Clock, onImage: (imag
   const pull = async (runtime: RuntimeAdapter, reference: string, signal: AbortSignal): Promise<void> => {
     const own = layers.get(reference);
     const since = clock.monotonic();
-    // No two pulls that share a missing layer run at once, so that what is not brought by now is brought by this one.
+    // No two pulls that share a missing layer run at once, so that what is not brought by now is
+    // brought by this one.
     const fresh = (own ?? []).filter(({ digest }) => !brought.has(digest));
     const newBytes = fresh.reduce((sum, layer) => sum + layer.sizeBytes, 0);
     const seen = () => ({ reference, newBytes, durationMs: clock.monotonic() - since });

@@ -44,9 +44,15 @@ import { checkReleaseSource, readReleasePayload, requestPayload } from './payloa
 import { signEnvelope, unsignedEnvelope } from './payload/sign-envelope.ts';
 import { jsonBytes, neededBytes, type WrittenTree, writeTree } from './write-bundle.ts';
 
-/** What a new bundle is made of. Texts are as in the payload; they are validated before anything is read. */
+/**
+ * What a new bundle is made of. Texts are as in the payload; they are validated before anything is
+ * read.
+ */
 export interface CreateOptions {
-  /** The directory that becomes the bundle; must not be there, or be empty. With a name `*.stickpin.tar`, the tar file; must not be there. */
+  /**
+   * The directory that becomes the bundle; must not be there, or be empty. With a name
+   * `*.stickpin.tar`, the tar file; must not be there.
+   */
   readonly out: string;
   readonly name: string;
   readonly version: string;
@@ -68,13 +74,22 @@ export interface CreateOptions {
   readonly trust?: NonNullable<Payload['trust']>;
   /** In load order. None makes a bundle of advisories, or for the rotation of keys, alone. */
   readonly images: readonly ImageRequest[];
-  /** An OpenShift release image: it and its whole payload load behind `images`, by the names that they have there. */
+  /**
+   * An OpenShift release image: it and its whole payload load behind `images`, by the names that
+   * they have there.
+   */
   readonly release?: ImageRequest;
-  /** Spreads the bundle over directories `1`, `2` … below `out`, of at most so many bytes each. Not for a tar file. */
+  /**
+   * Spreads the bundle over directories `1`, `2` … below `out`, of at most so many bytes each. Not
+   * for a tar file.
+   */
   readonly volumeBytes?: number;
   /** Takes layers of 4 GiB and more, for media that are not FAT. Default false. */
   readonly allowLargeBlobs?: boolean;
-  /** Folders of Kubernetes manifests that are held against what the bundle carries; what does not fit becomes a warning. */
+  /**
+   * Folders of Kubernetes manifests that are held against what the bundle carries; what does not
+   * fit becomes a warning.
+   */
   readonly manifests?: readonly string[];
   /** Files that travel with the release, by distinct names. */
   readonly attachments?: readonly AttachmentRequest[];
@@ -100,10 +115,11 @@ export interface CreatedBundle {
 }
 
 /**
- * Makes a bundle, all or nothing. The same options over the same images give the same payload, and the same bytes of a tar.
+ * Makes a bundle, all or nothing. The same options over the same images give the same payload, and
+ * the same bytes of a tar.
  *
- * @throws AppError `bundle/option` an option is wrong; `bundle/source` an image is; `bundle/skopeo` it can't be fetched; `bundle/target`,
- *   `bundle/no-space` (`wait`) it can't be written.
+ * @throws AppError `bundle/option` an option is wrong; `bundle/source` an image is; `bundle/skopeo`
+ *   it can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) it can't be written.
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
@@ -168,7 +184,10 @@ function listenerOf({ onProgress }: CreateOptions): ProgressListener {
   return onProgress ?? (() => undefined);
 }
 
-/** What can't be made shows before gigabytes are copied. @throws AppError `bundle/source`, `bundle/option`, `bundle/no-space` */
+/**
+ * What can't be made shows before gigabytes are copied. @throws AppError `bundle/source`,
+ * `bundle/option`, `bundle/no-space`
+ */
 async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CreateOptions): Promise<void> {
   const { out, volumeBytes, allowLargeBlobs = false } = options;
   const isTar = isBundleTar(out);
@@ -267,7 +286,10 @@ function totalsOf(plan: Plan, { layers, images }: Contents, attachments: readonl
   };
 }
 
-/** Runs the reader's own checks over a payload with empty sums, so that a wrong option shows before gigabytes are copied. */
+/**
+ * Runs the reader's own checks over a payload with empty sums, so that a wrong option shows before
+ * gigabytes are copied.
+ */
 function checkOptions(options: CreateOptions): void {
   checkAttachmentNames(options.attachments ?? []);
   const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
@@ -308,7 +330,10 @@ function checkOptions(options: CreateOptions): void {
   }
 }
 
-/** @throws AppError `bundle/option` (`reject`) when it is no name, or that of an archive which nobody would find */
+/**
+ * @throws AppError `bundle/option` (`reject`) when it is no name, or that of an archive which
+ *   nobody would find
+ */
 function checkOut(out: string): void {
   if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
   if (isBundleTar(out) || !/\.(?:tar|tgz|tar\.[a-z0-9]+)\/*$/i.test(out)) return;

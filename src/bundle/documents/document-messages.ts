@@ -6,8 +6,9 @@ import type { DocumentTask } from './document-task.ts';
 export type ToWorker = { readonly kind: 'parse'; readonly task: DocumentTask } | { readonly kind: 'next' };
 
 /**
- * What the worker answers. `head` is the document with its own lists empty, `items` are further elements of the list `member`; after each of
- * these the worker waits for `next`, so that the other thread takes in one part at a time and does other work in between.
+ * What the worker answers. `head` is the document with its own lists empty, `items` are further
+ * elements of the list `member`; after each of these the worker waits for `next`, so that the other
+ * thread takes in one part at a time and does other work in between.
  */
 export type FromWorker =
   | { readonly kind: 'head'; readonly head: Record<string, unknown> }

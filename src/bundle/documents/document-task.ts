@@ -19,7 +19,10 @@ export interface DocumentName {
   readonly code: BundleErrorCode;
 }
 
-/** A JSON document of a bundle that is to be parsed and validated. All of it survives a structured clone. */
+/**
+ * A JSON document of a bundle that is to be parsed and validated. All of it survives a structured
+ * clone.
+ */
 export type DocumentTask =
   | { readonly kind: 'contents'; readonly bytes: Uint8Array; readonly payload: Payload }
   | {
@@ -37,7 +40,8 @@ export function nameOf(task: DocumentTask): DocumentName {
 }
 
 /**
- * Parses a document and looks whether it is valid; `contents.json` also whether it agrees with itself and its payload. Its digest was checked before.
+ * Parses a document and looks whether it is valid; `contents.json` also whether it agrees with
+ * itself and its payload. Its digest was checked before.
  *
  * @throws AppError `reject`: the code of the name; `bundle/contents`
  */

@@ -1,11 +1,17 @@
-/** The program of the thread in which large documents are parsed; `createWorkerDocuments()` starts it. A file of its own, since it needs the schemas. */
+/**
+ * The program of the thread in which large documents are parsed; `createWorkerDocuments()` starts
+ * it. A file of its own, since it needs the schemas.
+ */
 import { parentPort } from 'node:worker_threads';
 import { AppError } from '../../platform/app-error.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
 import type { FromWorker, ToWorker } from './document-messages.ts';
 import { type DocumentTask, parseDocument } from './document-task.ts';
 
-/** Elements of a list that are sent at once: taking them in keeps the other thread for some milliseconds. */
+/**
+ * Elements of a list that are sent at once: taking them in keeps the other thread for some
+ * milliseconds.
+ */
 const ITEMS_AT_ONCE = 256;
 
 /** What is still to be sent of the document that was parsed last. */

@@ -3,9 +3,11 @@ import type { ImageConfig, ImageIndex, ImageManifest } from '../format/oci-schem
 import { type DocumentName, type DocumentTask, type ParsedDocument, parseDocument } from './document-task.ts';
 
 /**
- * Parses and validates the documents of bundles, whose digests were checked before. The bytes belong to it from the call on.
+ * Parses and validates the documents of bundles, whose digests were checked before. The bytes
+ * belong to it from the call on.
  *
- * Its methods throw an AppError (`reject`) that names the document and what is wrong, and the signal's reason at once after an abort.
+ * Its methods throw an AppError (`reject`) that names the document and what is wrong, and the
+ * signal's reason at once after an abort.
  */
 export interface Documents {
   contents(bytes: Buffer, payload: Payload, signal: AbortSignal): Promise<Contents>;

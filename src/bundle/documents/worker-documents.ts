@@ -11,11 +11,20 @@ import { type Documents, documentsBy } from './documents.ts';
 export interface WorkerDocumentsOptions {
   /** The built file of `document-worker.ts`. */
   readonly program: URL;
-  /** Documents of at most so many bytes are parsed in the calling thread. Default 64 KiB, which takes a few milliseconds. */
+  /**
+   * Documents of at most so many bytes are parsed in the calling thread. Default 64 KiB, which
+   * takes a few milliseconds.
+   */
   readonly inlineBytes?: number;
-  /** Memory of the thread for what it parses, in MiB. Default 256, more than twice of what the limits of documents allow. */
+  /**
+   * Memory of the thread for what it parses, in MiB. Default 256, more than twice of what the
+   * limits of documents allow.
+   */
   readonly heapMb?: number;
-  /** Longest time for one document. Default two minutes: the largest take seconds, and a node may be busy. */
+  /**
+   * Longest time for one document. Default two minutes: the largest take seconds, and a node may be
+   * busy.
+   */
   readonly deadlineMs?: number;
   /** How long the thread waits for another document before it ends. Default 5 s. */
   readonly idleMs?: number;
@@ -36,9 +45,10 @@ interface Seat {
 }
 
 /**
- * Parses large documents in one thread, one after the other, so that the calling thread stays free; it takes in the results part by part. The
- * thread starts with the first document and ends when it had nothing to do for a while. An abort, the deadline and a full heap end it too; the
- * next document starts another.
+ * Parses large documents in one thread, one after the other, so that the calling thread stays free;
+ * it takes in the results part by part. The thread starts with the first document and ends when it
+ * had nothing to do for a while. An abort, the deadline and a full heap end it too; the next
+ * document starts another.
  */
 export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDocuments {
   const defaults = { inlineBytes: 64 * 1024, heapMb: 256, deadlineMs: 2 * 60_000, idleMs: 5_000 };
@@ -61,7 +71,10 @@ export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDo
   };
 }
 
-/** @throws AppError as {@link parseDocument}, and when the document takes more memory or time than it may; `bundle/worker` (`retry`) */
+/**
+ * @throws AppError as {@link parseDocument}, and when the document takes more memory or time than
+ *   it may; `bundle/worker` (`retry`)
+ */
 async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
   const { what } = nameOf(task);
   const { options } = seat;
@@ -78,7 +91,10 @@ async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal
   }
 }
 
-/** Hands a document to the thread and takes in its parts. An abort ends the thread, which can't be told to stop in the midst of a parse. */
+/**
+ * Hands a document to the thread and takes in its parts. An abort ends the thread, which can't be
+ * told to stop in the midst of a parse.
+ */
 function converse(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
   seat.thread ??= startThread(seat);
   const { thread } = seat;
@@ -119,7 +135,10 @@ function startThread(seat: Seat): WorkerThread<ToWorker> {
   });
 }
 
-/** Bytes whose buffer holds nothing else, so that it can be handed over. `slice()` of a Buffer would be a view of the same memory. */
+/**
+ * Bytes whose buffer holds nothing else, so that it can be handed over. `slice()` of a Buffer would
+ * be a view of the same memory.
+ */
 function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteLength } = bytes;
   return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength

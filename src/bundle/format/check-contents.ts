@@ -6,9 +6,10 @@ import { limits } from '../limits.ts';
 import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 
 /**
- * Whether `contents.json` keeps the limits of the format and agrees with itself and with the payload: each layer and reference once, indexes in range, references
- * canonical and by the image's digest, tags in the repository of their image and each naming one image, attached ones too, components unique,
- * totals right.
+ * Whether `contents.json` keeps the limits of the format and agrees with itself and with the
+ * payload: each layer and reference once, indexes in range, references canonical and by the image's
+ * digest, tags in the repository of their image and each naming one image, attached ones too,
+ * components unique, totals right.
  *
  * @throws AppError `bundle/contents` (`reject`) that names the image or layer.
  */
@@ -87,7 +88,10 @@ function checkTags(image: Image, seen: Map<string, Digest>): void {
   }
 }
 
-/** Two images of a repository may share what is attached, as an index and its own manifest do; a tag names one manifest all the same. */
+/**
+ * Two images of a repository may share what is attached, as an index and its own manifest do; a tag
+ * names one manifest all the same.
+ */
 function checkAttached(image: Image, seen: Map<string, Digest>): void {
   const { repository } = parseReference(image.reference);
   const own = new Set<string>();

@@ -19,7 +19,8 @@ export interface Envelope {
   readonly signatures: readonly EnvelopeSignature[];
 }
 
-// Loose: DSSE (envelope.md) wants unknown members ignored. Nothing but the payload is signed anyway.
+// Loose: DSSE (envelope.md) wants unknown members ignored. Nothing but the payload is signed
+// anyway.
 const envelope = v.looseObject({
   payloadType: v.string(),
   payload: v.string(),
@@ -29,16 +30,21 @@ const envelope = v.looseObject({
   ),
 });
 
-/** What a signature covers: DSSE v1 pre-authentication encoding (protocol.md), `DSSEv1 LEN type LEN payload`. */
+/**
+ * What a signature covers: DSSE v1 pre-authentication encoding (protocol.md), `DSSEv1 LEN type LEN
+ * payload`.
+ */
 export function preAuthenticationEncoding(payloadType: string, payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${Buffer.byteLength(payloadType)} ${payloadType} ${payload.length} `;
   return Buffer.concat([Buffer.from(head), payload]);
 }
 
 /**
- * Parses `bundle.dsse.json`. The limit on its size is checked first, then JSON, base64, and that the payload is a bundle's.
+ * Parses `bundle.dsse.json`. The limit on its size is checked first, then JSON, base64, and that
+ * the payload is a bundle's.
  *
- * @throws AppError `bundle/envelope` (`reject`); `bundle/schema-version` when it is a bundle of another format version.
+ * @throws AppError `bundle/envelope` (`reject`); `bundle/schema-version` when it is a bundle of
+ *   another format version.
  */
 export function parseEnvelope(bytes: Uint8Array): Envelope {
   if (bytes.length > limits.envelopeBytes) throw malformed(`larger than ${limits.envelopeBytes} bytes`);
@@ -78,7 +84,9 @@ function checkPayloadType(found: string): void {
   throw malformed(`payloadType ${shown} is not ${PAYLOAD_TYPE}`);
 }
 
-/** Both alphabets of RFC 4648 (DSSE wants either read), padded or not, but not mixed in one text. */
+/**
+ * Both alphabets of RFC 4648 (DSSE wants either read), padded or not, but not mixed in one text.
+ */
 function decodeBase64(text: string, member: string): Buffer {
   const digits = text.replace(/={1,2}$/, '');
   const isPadded = digits.length !== text.length;

@@ -1,6 +1,9 @@
 /** How much structure a JSON text may have. */
 export interface JsonLimits {
-  /** Most members and elements of all objects and arrays together, about; each object and array counts as one more. */
+  /**
+   * Most members and elements of all objects and arrays together, about; each object and array
+   * counts as one more.
+   */
   readonly items: number;
   /** Most objects and arrays within each other. */
   readonly depth: number;
@@ -16,10 +19,12 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * Looks at a text before it is parsed, in one pass that takes no memory: parsed, a few megabytes of brackets take hundreds, and `JSON.parse()` can
- * neither be interrupted nor be held to a limit of memory (a worker thread that exceeds its limit within it ends the whole process).
+ * Looks at a text before it is parsed, in one pass that takes no memory: parsed, a few megabytes of
+ * brackets take hundreds, and `JSON.parse()` can neither be interrupted nor be held to a limit of
+ * memory (a worker thread that exceeds its limit within it ends the whole process).
  *
- * @returns what is beyond the limits, as `more than 64 levels`, or undefined. Of a text that is no JSON the answer means nothing.
+ * @returns what is beyond the limits, as `more than 64 levels`, or undefined. Of a text that is no
+ *   JSON the answer means nothing.
  */
 export function jsonExcess(bytes: Uint8Array, { items, depth }: JsonLimits): string | undefined {
   let found = 0;

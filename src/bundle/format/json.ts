@@ -4,7 +4,10 @@ import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { jsonExcess } from './json-structure.ts';
 
-/** Characters of a path or of a validator's words that go into a message: both quote the document, which may hold names of megabytes. */
+/**
+ * Characters of a path or of a validator's words that go into a message: both quote the document,
+ * which may hold names of megabytes.
+ */
 const QUOTED_LENGTH = 300;
 
 /**
@@ -12,7 +15,8 @@ const QUOTED_LENGTH = 300;
  *
  * @param what names the document in the error: `contents.json`, `manifest sha256:…`.
  * @param maxItems as in {@link decodeJson}.
- * @throws AppError `code` (`reject`) that names the document and the path of the first member that is wrong.
+ * @throws AppError `code` (`reject`) that names the document and the path of the first member that
+ *   is wrong.
  */
 export function parseJson<Schema extends v.GenericSchema>(
   bytes: Uint8Array,
@@ -50,7 +54,10 @@ export function decodeJson(
   }
 }
 
-/** Validates a parsed value. @throws AppError `code` (`reject`) that names the path of the first member that is wrong. */
+/**
+ * Validates a parsed value. @throws AppError `code` (`reject`) that names the path of the first
+ * member that is wrong.
+ */
 export function validateJson<Schema extends v.GenericSchema>(
   value: unknown,
   schema: Schema,

@@ -4,7 +4,10 @@ import type { BundleErrorCode } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { parseJson } from './json.ts';
 
-/** Media types of the OCI image-spec 1.1 (media-types.md) and of Docker's schema 2, which runtimes treat alike. */
+/**
+ * Media types of the OCI image-spec 1.1 (media-types.md) and of Docker's schema 2, which runtimes
+ * treat alike.
+ */
 export const mediaTypes = {
   ociIndex: 'application/vnd.oci.image.index.v1+json',
   ociManifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -38,7 +41,8 @@ const descriptor = v.object(descriptorFields);
 /** image-spec, annotations.md: what an entry of a layout is called. */
 const REF_NAME = 'org.opencontainers.image.ref.name';
 
-// image-spec says that implementations must ignore properties that they do not know; what is not read here is not kept either.
+// image-spec says that implementations must ignore properties that they do not know; what is not
+// read here is not kept either.
 const indexEntry = v.object({
   ...descriptorFields,
   platform: v.exactOptional(
@@ -70,7 +74,9 @@ export function parseIndex(bytes: Uint8Array, what: string, code: BundleErrorCod
   return parseJson(bytes, index, what, code);
 }
 
-/** As {@link parseIndex}, for the `index.json` of a bundle, which lists all of its images and tags. */
+/**
+ * As {@link parseIndex}, for the `index.json` of a bundle, which lists all of its images and tags.
+ */
 export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
   return parseJson(bytes, index, what, code, limits.treeItems);
 }
@@ -86,8 +92,8 @@ export function parseConfig(bytes: Uint8Array, what: string, code: BundleErrorCo
 }
 
 /**
- * The entry of an index for `linux` on `architecture` (a GOARCH); attestations (`unknown/unknown`) never match. Of several variants the
- * first counts, as runtimes choose it on the baseline machine.
+ * The entry of an index for `linux` on `architecture` (a GOARCH); attestations (`unknown/unknown`)
+ * never match. Of several variants the first counts, as runtimes choose it on the baseline machine.
  */
 export function entryForPlatform(of: ImageIndex, architecture: string): IndexEntry | undefined {
   return of.manifests.find(

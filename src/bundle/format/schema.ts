@@ -21,7 +21,10 @@ const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
 const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
-/** Whether `text` may name an attachment: a file name that every filesystem takes, of at most 255 bytes. */
+/**
+ * Whether `text` may name an attachment: a file name that every filesystem takes, of at most 255
+ * bytes.
+ */
 export function isPlainFileName(text: string): boolean {
   return FILE_NAME.test(text) && Buffer.byteLength(text) <= limits.nameBytes;
 }
@@ -91,7 +94,10 @@ function haveDistinctNames(attachments: readonly { readonly name: string }[]): b
   return new Set(attachments.map(({ name }) => name.toLowerCase())).size === attachments.length;
 }
 
-/** SPKI in PEM. A key that can't be read would be found out when it is too late to refuse the bundle. */
+/**
+ * SPKI in PEM. A key that can't be read would be found out when it is too late to refuse the
+ * bundle.
+ */
 const publicKey = v.pipe(
   v.string(),
   v.maxLength(limits.textLength),
@@ -206,10 +212,12 @@ const contents = v.strictObject({
 });
 
 /**
- * Parses the decoded payload of an envelope (bundle format 1, "Payload"). A member that is not known is an error: an older node must not
- * overlook a restriction that it does not understand, and new members come with a new `schemaVersion`.
+ * Parses the decoded payload of an envelope (bundle format 1, "Payload"). A member that is not
+ * known is an error: an older node must not overlook a restriction that it does not understand, and
+ * new members come with a new `schemaVersion`.
  *
- * @throws AppError `bundle/schema-version` when written for another version; `bundle/payload` with the member's path otherwise.
+ * @throws AppError `bundle/schema-version` when written for another version; `bundle/payload` with
+ *   the member's path otherwise.
  */
 export function parsePayload(bytes: Uint8Array): Payload {
   const value = decodeJson(bytes, 'payload', 'bundle/payload');
@@ -224,7 +232,10 @@ export function parsePayload(bytes: Uint8Array): Payload {
   return validateJson(value, payload, 'payload', 'bundle/payload');
 }
 
-/** Parses a file of advisories for a new bundle: one, or a list. @throws AppError `bundle/option` that names the file and the member */
+/**
+ * Parses a file of advisories for a new bundle: one, or a list. @throws AppError `bundle/option`
+ * that names the file and the member
+ */
 export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advisory[] {
   const value = decodeJson(bytes, path, 'bundle/option');
   const schema = Array.isArray(value)
@@ -239,7 +250,8 @@ export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advis
 /**
  * Parses `contents.json`, its form only; {@link checkContents} looks at what it says.
  *
- * @param maxItems most members and elements that it may have; what was accepted and stored before needs no limit.
+ * @param maxItems most members and elements that it may have; what was accepted and stored before
+ *   needs no limit.
  * @throws AppError `bundle/contents`
  */
 export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {

@@ -3,7 +3,9 @@ import { bundleError } from '../bundle-error.ts';
 /** Tar archives consist of blocks of this many bytes (POSIX pax, "ustar Interchange Format"). */
 export const TAR_BLOCK_BYTES = 512;
 
-/** What is read of a tar header. `storedBytes` is the size of the data behind it, without padding. */
+/**
+ * What is read of a tar header. `storedBytes` is the size of the data behind it, without padding.
+ */
 export interface TarHeader {
   /** As it is stored: with `./` or a `/` at its end where the archive has them. */
   readonly name: string;
@@ -16,7 +18,10 @@ export interface TarHeader {
   readonly hasSparseMap: boolean;
 }
 
-/** Types without data, whatever their size field says (as Go's archive/tar and libarchive read them). */
+/**
+ * Types without data, whatever their size field says (as Go's archive/tar and libarchive read
+ * them).
+ */
 const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
 
 /**
@@ -46,7 +51,10 @@ export function hasMoreSparseMap(block: Uint8Array): boolean {
   return block[504] !== 0;
 }
 
-/** The records of a pax extended header: `LENGTH KEY=VALUE\n` each. @throws AppError `bundle/tar` (`reject`) */
+/**
+ * The records of a pax extended header: `LENGTH KEY=VALUE\n` each. @throws AppError `bundle/tar`
+ * (`reject`)
+ */
 export function parsePaxRecords(body: Buffer): Map<string, string> {
   const records = new Map<string, string>();
   for (let at = 0; at < body.length; ) {

@@ -15,10 +15,11 @@ export interface TarMember {
 const MAX_PAX_BYTES = 64 * 1024;
 
 /**
- * The regular files of an archive in its order, found by their headers alone; their data is skipped. Ends at the end marker or where the
- * archive is cut off.
+ * The regular files of an archive in its order, found by their headers alone; their data is
+ * skipped. Ends at the end marker or where the archive is cut off.
  *
- * @throws AppError `bundle/tar` (`reject`) for a damaged header or too many members; system errors of reading as they are.
+ * @throws AppError `bundle/tar` (`reject`) for a damaged header or too many members; system errors
+ *   of reading as they are.
  */
 export async function* readTarMembers(
   file: FileHandle,

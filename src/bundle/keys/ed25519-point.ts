@@ -18,8 +18,9 @@ interface Point {
 const IDENTITY: Point = { X: 0n, Y: 1n, Z: 1n, T: 0n };
 
 /**
- * Whether 32 bytes are the one encoding of a point that an Ed25519 key pair can have. OpenSSL takes any 32 bytes. A point of small order verifies
- * signatures that nobody made, and a point with a part of small order is a second public key of one private key. Encodings whose `y` is not below
+ * Whether 32 bytes are the one encoding of a point that an Ed25519 key pair can have. OpenSSL takes
+ * any 32 bytes. A point of small order verifies signatures that nobody made, and a point with a
+ * part of small order is a second public key of one private key. Encodings whose `y` is not below
  * the prime would give one point two key ids (RFC 8032, section 5.1.3).
  */
 export function isEd25519PublicKey(encoded: Uint8Array): boolean {
@@ -27,7 +28,10 @@ export function isEd25519PublicKey(encoded: Uint8Array): boolean {
   return point !== undefined && !isIdentity(point) && isIdentity(multiply(point, L));
 }
 
-/** RFC 8032, section 5.1.3. @returns undefined when the bytes are no point of the curve, or not its one encoding */
+/**
+ * RFC 8032, section 5.1.3. @returns undefined when the bytes are no point of the curve, or not its
+ * one encoding
+ */
 function decode(encoded: Uint8Array): Point | undefined {
   if (encoded.length !== 32) return undefined;
   const bits = BigInt(`0x${Buffer.from(encoded).reverse().toString('hex')}`);

@@ -5,7 +5,10 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 
-/** What is wrong with a folder of keys, or with a file of it. `message` names the path and says why, `remedy` what to do. */
+/**
+ * What is wrong with a folder of keys, or with a file of it. `message` names the path and says why,
+ * `remedy` what to do.
+ */
 export interface KeyProblem {
   /** The file's name in the folder, or the folder's path. */
   readonly file: string;
@@ -25,8 +28,9 @@ export interface KeysFolderRules {
   /** The folder was read once, so that it must be there. Default false. */
   readonly wasSeen?: boolean;
   /**
-   * The user who, beside root, may own the folder and its key files; nobody else may be able to write them. Default: this is not looked at, as for
-   * a folder that a person names on a command line.
+   * The user who, beside root, may own the folder and its key files; nobody else may be able to
+   * write them. Default: this is not looked at, as for a folder that a person names on a command
+   * line.
    */
   readonly ownUid?: number;
 }
@@ -40,7 +44,10 @@ export interface KeysListing {
   readonly isListed: boolean;
 }
 
-/** Lists a folder of keys. Never throws for what lies there. A folder that is not there and never was holds no key. */
+/**
+ * Lists a folder of keys. Never throws for what lies there. A folder that is not there and never
+ * was holds no key.
+ */
 export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFolderRules): Promise<KeysListing> {
   const fail = (message: string, remedy: string): KeysListing => ({
     names: [],
@@ -113,7 +120,10 @@ export async function readKeyFile(path: string, signal: AbortSignal): Promise<st
   return (await readGuardedKeyFile(path, undefined, signal)).text;
 }
 
-/** Names that are neither `*.pub` nor `*.revoked`: told, so that no misspelt revocation goes unnoticed. */
+/**
+ * Names that are neither `*.pub` nor `*.revoked`: told, so that no misspelt revocation goes
+ * unnoticed.
+ */
 export function strayFiles(folder: string, names: readonly string[]): readonly KeyProblem[] {
   return names
     .filter((name) => !/\.(pub|revoked)$/.test(name))
@@ -126,8 +136,9 @@ export function strayFiles(folder: string, names: readonly string[]): readonly K
 }
 
 /**
- * Who else may write a path. Permissions by access control lists show in the bits of the group (acl(5)). Folders above are left to the
- * administrator: a keys.d that was put in this one's place belongs to whoever made it.
+ * Who else may write a path. Permissions by access control lists show in the bits of the group
+ * (acl(5)). Folders above are left to the administrator: a keys.d that was put in this one's place
+ * belongs to whoever made it.
  */
 function accessFault(
   path: string,

@@ -23,10 +23,12 @@ export interface RevokedId {
 }
 
 /**
- * Reads a public key from PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Beside it there may be blank lines and `#` comments.
+ * Reads a public key from PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Beside
+ * it there may be blank lines and `#` comments.
  *
  * @param name the file's name, for errors.
- * @throws AppError `bundle/key-file` (`reject`), also when there is more than one key: a file gives its name to one key.
+ * @throws AppError `bundle/key-file` (`reject`), also when there is more than one key: a file gives
+ *   its name to one key.
  */
 export function parsePublicKey(text: string, name: string): PublicKey {
   refusePrivateKey(text, name);
@@ -40,10 +42,12 @@ export function parsePublicKey(text: string, name: string): PublicKey {
 }
 
 /**
- * The keys that a `*.revoked` file means: all public keys in PEM that it holds, and all key ids that it names, one a line, with `#` comments.
- * Upper-case digits are taken as well. Every line must be understood: one that is not may be meant to revoke a key.
+ * The keys that a `*.revoked` file means: all public keys in PEM that it holds, and all key ids
+ * that it names, one a line, with `#` comments. Upper-case digits are taken as well. Every line
+ * must be understood: one that is not may be meant to revoke a key.
  *
- * @throws AppError `bundle/key-file` (`reject`) when a line is none of these, or when it names no key.
+ * @throws AppError `bundle/key-file` (`reject`) when a line is none of these, or when it names no
+ *   key.
  */
 export function parseRevocations(text: string, name: string): RevokedId[] {
   refusePrivateKey(text, name);
@@ -58,7 +62,8 @@ export function parseRevocations(text: string, name: string): RevokedId[] {
 }
 
 /**
- * Reads an unencrypted private key from PEM (PKCS#8, as `stickpin keygen` and `openssl genpkey` write it).
+ * Reads an unencrypted private key from PEM (PKCS#8, as `stickpin keygen` and `openssl genpkey`
+ * write it).
  *
  * @throws AppError `bundle/key-file` (`reject`)
  */
@@ -76,7 +81,10 @@ export function parsePrivateKey(pem: string, name: string): PrivateKey {
 
 const KEY_ID = /^[0-9a-f]{64}$/;
 
-/** A key id shortened for people: `5f0c8a12e9b4…`. Foreign text that is no key id is shown as `(none)`. */
+/**
+ * A key id shortened for people: `5f0c8a12e9b4…`. Foreign text that is no key id is shown as
+ * `(none)`.
+ */
 export function shortKeyId(keyId: string): string {
   return KEY_ID.test(keyId) ? `${keyId.slice(0, 12)}…` : '(none)';
 }
@@ -84,7 +92,8 @@ export function shortKeyId(keyId: string): string {
 const [PEM_BEGIN, PEM_END] = ['-----BEGIN PUBLIC KEY-----', '-----END PUBLIC KEY-----'];
 
 /**
- * The PEM blocks of a text (RFC 7468), and its other lines without blank ones and `#` comments. Any line ends are taken, and a byte order mark.
+ * The PEM blocks of a text (RFC 7468), and its other lines without blank ones and `#` comments. Any
+ * line ends are taken, and a byte order mark.
  *
  * @throws AppError `bundle/key-file` (`reject`) when a block has no end.
  */

@@ -42,7 +42,10 @@ export function parseRevocationRecord(text: string, name: string): RevocationRec
   }
 }
 
-/** The record in a file; undefined when there is none. @throws AppError `bundle/revocation-record` (`wait`) when it can't be read or is damaged */
+/**
+ * The record in a file; undefined when there is none. @throws AppError `bundle/revocation-record`
+ * (`wait`) when it can't be read or is damaged
+ */
 export async function readRevocationRecord(path: string): Promise<RevocationRecord | undefined> {
   let text: string;
   try {

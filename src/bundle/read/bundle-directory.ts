@@ -10,9 +10,11 @@ import { holdIn, holdOnMedium } from './hold-bundle.ts';
 import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**
- * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched exactly first and then without regard to
- * case, for vfat and copies from it. No link below `path` is followed, and none between `root` and `path`: every access opens one folder in the other, as
- * `holdOnMedium()` says, and holds them while it lasts. Its methods throw as {@link FileBundleReader} says.
+ * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched
+ * exactly first and then without regard to case, for vfat and copies from it. No link below `path`
+ * is followed, and none between `root` and `path`: every access opens one folder in the other, as
+ * `holdOnMedium()` says, and holds them while it lasts. Its methods throw as {@link
+ * FileBundleReader} says.
  *
  * @param root the root of the medium that it lies on; default none, for a bundle that a user named
  */
@@ -51,10 +53,12 @@ export function openBundleDirectory(path: string, root?: string): FileBundleRead
 }
 
 /**
- * The name of the entry of a directory called `name`, exactly or else regardless of case; undefined when there is none. Only the first
- * {@link limits.entriesSought} entries are looked at in search of another spelling.
+ * The name of the entry of a directory called `name`, exactly or else regardless of case; undefined
+ * when there is none. Only the first {@link limits.entriesSought} entries are looked at in search
+ * of another spelling.
  *
- * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ from it in case only; `media/read`, `media/gone`
+ * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ from it in case only;
+ *   `media/read`, `media/gone`
  */
 export async function findEntry(folder: HeldFolder, name: string): Promise<string | undefined> {
   if ((await statsOf(folder, name)) !== undefined) return name;
@@ -79,7 +83,10 @@ function ambiguous(directory: string, names: readonly string[]) {
   );
 }
 
-/** Whether a name in a folder is a regular file and no link to one. @throws AppError `media/read`, `media/gone` */
+/**
+ * Whether a name in a folder is a regular file and no link to one. @throws AppError `media/read`,
+ * `media/gone`
+ */
 export async function isPlainFile(folder: HeldFolder, name: string): Promise<boolean> {
   return (await statsOf(folder, name))?.isFile() ?? false;
 }

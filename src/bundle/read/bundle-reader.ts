@@ -14,13 +14,15 @@ export interface BlobPlace {
 }
 
 /**
- * Read access to one bundle, wherever it is: its small files and its blobs. Between calls nothing is kept open, except during {@link BundleReader.hold}.
+ * Read access to one bundle, wherever it is: its small files and its blobs. Between calls nothing
+ * is kept open, except during {@link BundleReader.hold}.
  */
 export interface BundleReader {
   /** Where the bundle is, for messages: a path or an address. */
   readonly path: string;
   /**
-   * Keeps the bundle open while `run` works, so that many calls need not open it again each. A reader that has nothing to keep open just runs `run`.
+   * Keeps the bundle open while `run` works, so that many calls need not open it again each. A
+   * reader that has nothing to keep open just runs `run`.
    *
    * @throws as `run`; `bundle/link`, `media/read`, `media/gone`
    */
@@ -28,23 +30,31 @@ export interface BundleReader {
   /**
    * The whole of a small file.
    *
-   * @throws AppError `bundle/absent` when there is none, `bundle/link` when it is no regular file, `bundle/digest` when it is larger than
-   *   `maxBytes`, `media/read`, `media/gone`.
+   * @throws AppError `bundle/absent` when there is none, `bundle/link` when it is no regular file,
+   *   `bundle/digest` when it is larger than `maxBytes`, `media/read`, `media/gone`.
    */
   readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
-  /** Size in bytes of a blob, or undefined when there is none. @throws AppError `media/read`, `media/gone` */
+  /**
+   * Size in bytes of a blob, or undefined when there is none. @throws AppError `media/read`,
+   * `media/gone`
+   */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**
-   * The bytes of a blob from `startByte` to its end in chunks of at most 1 MiB, unchecked. An abort closes its file at once.
+   * The bytes of a blob from `startByte` to its end in chunks of at most 1 MiB, unchecked. An abort
+   * closes its file at once.
    *
    * @param allocate gives the buffer that a chunk is read into; default a new one for each
-   * @throws AppError `media/gone` (`wait`) the medium or the blob is not there (any more); `media/read` (`retry`) a read failed.
+   * @throws AppError `media/gone` (`wait`) the medium or the blob is not there (any more);
+   *   `media/read` (`retry`) a read failed.
    */
   read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
 }
 
 /** A reader of a bundle that lies in files of this machine. */
 export interface FileBundleReader extends BundleReader {
-  /** Where a blob lies, for those who open the file themselves. @throws AppError `media/read`, `media/gone` */
+  /**
+   * Where a blob lies, for those who open the file themselves. @throws AppError `media/read`,
+   * `media/gone`
+   */
   placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;
 }

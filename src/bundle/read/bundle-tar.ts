@@ -7,9 +7,11 @@ import { holdAround } from './hold-bundle.ts';
 import { gone, mediaError, type OpenedFile, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**
- * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing; `bundle.dsse.json` is read without looking at any
- * other member, and only a later access reads all headers, once. A link is not followed, nor one between `root` and it, as `holdOnMedium()` says. Its methods throw as {@link FileBundleReader} says, and
- * `bundle/tar` (`reject`) when the archive is damaged.
+ * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing;
+ * `bundle.dsse.json` is read without looking at any other member, and only a later access reads all
+ * headers, once. A link is not followed, nor one between `root` and it, as `holdOnMedium()` says.
+ * Its methods throw as {@link FileBundleReader} says, and `bundle/tar` (`reject`) when the archive
+ * is damaged.
  */
 export function openBundleTar(path: string, root?: string): FileBundleReader {
   const tar: Tar = { path, open: () => openTar(path, root) };
@@ -57,7 +59,10 @@ const OURS = /^(?:oci-layout|bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a
 
 type Members = ReadonlyMap<string, TarMember>;
 
-/** Runs one scan for all who wait for it. When the one who began it gives up, the next one begins again. */
+/**
+ * Runs one scan for all who wait for it. When the one who began it gives up, the next one begins
+ * again.
+ */
 function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: AbortSignal) => Promise<Members> {
   let shared: { readonly members: Promise<Members>; readonly owner: AbortSignal } | undefined;
   return async (signal) => {

@@ -10,20 +10,26 @@ import { isBundleTar } from './open-bundle.ts';
 import { mediaError } from './open-file.ts';
 
 /**
- * Where bundles are looked for: on a `medium` in its folder `stickpin`; in the drop `folder` also directly below it; as `bundle` the root is one itself.
+ * Where bundles are looked for: on a `medium` in its folder `stickpin`; in the drop `folder` also
+ * directly below it; as `bundle` the root is one itself.
  */
 export type BundleLayout = 'medium' | 'folder' | 'bundle';
 
-/** Something that is a bundle, or looks like one that can't be read. Paths are relative to the root that was searched. */
+/**
+ * Something that is a bundle, or looks like one that can't be read. Paths are relative to the root
+ * that was searched.
+ */
 export type BundleCandidate =
   | { readonly kind: 'bundle'; readonly path: string }
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
 
 /**
- * Looks for bundles below `root`, without opening them. Editor and desktop droppings are ignored by name, and so is whatever doesn't look
- * like a bundle. Sorted by path within each folder. No link is followed, as `holdOnMedium()` says.
+ * Looks for bundles below `root`, without opening them. Editor and desktop droppings are ignored by
+ * name, and so is whatever doesn't look like a bundle. Sorted by path within each folder. No link
+ * is followed, as `holdOnMedium()` says.
  *
- * @throws AppError `media/read`, `media/gone`; `bundle/link` when a link stands on the way to `root`
+ * @throws AppError `media/read`, `media/gone`; `bundle/link` when a link stands on the way to
+ *   `root`
  */
 export async function findBundles(root: string, layout: BundleLayout, signal: AbortSignal): Promise<BundleCandidate[]> {
   if (layout === 'bundle') return [await loadedBundle(root)];
@@ -70,7 +76,10 @@ async function searchMedium(top: Spot, layout: BundleLayout, signal: AbortSignal
   return found;
 }
 
-/** The folder `stickpin`, or why nobody knows which one it is. @throws AppError `media/read`, `media/gone` */
+/**
+ * The folder `stickpin`, or why nobody knows which one it is. @throws AppError `media/read`,
+ * `media/gone`
+ */
 async function findHome(top: HeldFolder): Promise<string | BundleCandidate | undefined> {
   try {
     return await findEntry(top, 'stickpin');
@@ -80,7 +89,10 @@ async function findHome(top: HeldFolder): Promise<string | BundleCandidate | und
   }
 }
 
-/** A bundle outside of `stickpin` on a medium is a likely mistake; anything less certain there is none of our business. */
+/**
+ * A bundle outside of `stickpin` on a medium is a likely mistake; anything less certain there is
+ * none of our business.
+ */
 function misplaced(candidate: BundleCandidate): BundleCandidate[] {
   if (candidate.kind !== 'bundle') return [];
   const where = candidate.path === '' ? 'at the top of the medium' : `in ${candidate.path}`;

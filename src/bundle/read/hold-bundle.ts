@@ -13,10 +13,12 @@ import { mediaError } from './open-file.ts';
 /**
  * Holds the folder at `path`, in which a bundle lies or is looked for.
  *
- * @param root the medium's root, which is `path` or leads to it. The way to the root is walked as `holdWithoutLinks()` does, and no link below it is
- *   followed. Without a root, a user has named `path`, and it is opened as it is.
+ * @param root the medium's root, which is `path` or leads to it. The way to the root is walked as
+ *   `holdWithoutLinks()` does, and no link below it is followed. Without a root, a user has named
+ *   `path`, and it is opened as it is.
  * @returns undefined when it is not there
- * @throws AppError `bundle/link` when a link or a file stands in the way; `media/read`, `media/gone`
+ * @throws AppError `bundle/link` when a link or a file stands in the way; `media/read`,
+ *   `media/gone`
  */
 export async function holdOnMedium(path: string, root: string | undefined): Promise<HeldFolder | undefined> {
   try {

@@ -8,8 +8,8 @@ import type { BundleReader } from './bundle-reader.ts';
 const layoutFile = v.looseObject({ imageLayoutVersion: v.string() });
 
 /**
- * Whether a bundle has the file by which OCI tools know a layout. A node does not need it, and nobody has signed it: this is for `create` and
- * `verify` only.
+ * Whether a bundle has the file by which OCI tools know a layout. A node does not need it, and
+ * nobody has signed it: this is for `create` and `verify` only.
  *
  * @throws AppError `bundle/absent`, `bundle/layout` (`reject`); `media/read`, `media/gone`.
  */

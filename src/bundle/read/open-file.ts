@@ -19,11 +19,13 @@ export interface OpenedFile {
 }
 
 /**
- * Opens a regular file for reading, not following a link and not waiting for a pipe. The folders on the way are those that the path names now: what lies
- * on a medium is opened with {@link openRegularFileIn}.
+ * Opens a regular file for reading, not following a link and not waiting for a pipe. The folders on
+ * the way are those that the path names now: what lies on a medium is opened with {@link
+ * openRegularFileIn}.
  *
  * @returns undefined when there is no such file.
- * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`, `media/gone` as {@link mediaError}.
+ * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`,
+ *   `media/gone` as {@link mediaError}.
  */
 export async function openRegularFile(path: string): Promise<OpenedFile | undefined> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -49,7 +51,8 @@ async function openChecked(
   openFile: () => Promise<FileHandle>,
 ): Promise<OpenedFile | undefined> {
   try {
-    // Looking first keeps a device or a pipe from being opened at all; O_NOFOLLOW holds against a change in between.
+    // Looking first keeps a device or a pipe from being opened at all; O_NOFOLLOW holds against a
+    // change in between.
     if (!(await look()).isFile()) throw notRegular(path);
     const handle = await openFile();
     try {
@@ -84,11 +87,14 @@ export function streamFile(
 }
 
 /**
- * Streams the file that `opening` opens, called `path` in messages, from `startByte` up to `endByte` (default: its size when it was opened) in chunks of at most 1 MiB, which `allocate` gives (default: a new buffer each). The file is closed at
- * the end, when the consumer stops, and at once when `signal` aborts, even while the consumer holds a chunk.
+ * Streams the file that `opening` opens, called `path` in messages, from `startByte` up to
+ * `endByte` (default: its size when it was opened) in chunks of at most 1 MiB, which `allocate`
+ * gives (default: a new buffer each). The file is closed at the end, when the consumer stops, and
+ * at once when `signal` aborts, even while the consumer holds a chunk.
  *
- * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file; `media/read` (`retry`) when a read fails or
- *   the file ends early; the signal's reason after an abort.
+ * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file;
+ *   `media/read` (`retry`) when a read fails or the file ends early; the signal's reason after an
+ *   abort.
  */
 export async function* streamOpened(
   path: string,
@@ -147,7 +153,10 @@ async function readChunk(
   );
 }
 
-/** A failed system call on a medium as `media/gone` (`wait`) or `media/read` (`retry`). What is an AppError already stays as it is. */
+/**
+ * A failed system call on a medium as `media/gone` (`wait`) or `media/read` (`retry`). What is an
+ * AppError already stays as it is.
+ */
 export function mediaError(path: string, error: unknown): unknown {
   const code = systemCodeOf(error);
   // Our own errors carry a code with a slash, system errors never do.
@@ -173,7 +182,10 @@ export function mediaError(path: string, error: unknown): unknown {
   );
 }
 
-/** `EBADMSG` and `EUCLEAN`, by which a filesystem says that its own data are wrong; Node has no names for them. */
+/**
+ * `EBADMSG` and `EUCLEAN`, by which a filesystem says that its own data are wrong; Node has no
+ * names for them.
+ */
 function isDamage(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && (error.errno === -74 || error.errno === -117);
 }

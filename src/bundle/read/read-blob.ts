@@ -16,8 +16,9 @@ export interface ExpectedBlob {
 }
 
 /**
- * Reads a small blob whole and checks its size and digest. The size was checked against its limit by the caller; no more than that is
- * taken in, even of a file that grows meanwhile. What can't be read counts as `damaged`.
+ * Reads a small blob whole and checks its size and digest. The size was checked against its limit
+ * by the caller; no more than that is taken in, even of a file that grows meanwhile. What can't be
+ * read counts as `damaged`.
  *
  * @throws AppError `media/gone` (`wait`)
  */
@@ -45,7 +46,10 @@ export async function readBlob(reader: BundleReader, expected: ExpectedBlob, sig
     : { kind: 'missing', missing: { digest, why: 'damaged' } };
 }
 
-/** Looks at the size of a blob only. @returns undefined when it is right. @throws AppError `media/read`, `media/gone` */
+/**
+ * Looks at the size of a blob only. @returns undefined when it is right. @throws AppError
+ * `media/read`, `media/gone`
+ */
 export async function sizeMisfit(
   reader: BundleReader,
   expected: ExpectedBlob,

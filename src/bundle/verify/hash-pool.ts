@@ -25,7 +25,8 @@ interface Waiting {
 }
 
 /**
- * Starts `threads` workers. An abort ends them at once, at the latest after the read of 1 MiB that each is in.
+ * Starts `threads` workers. An abort ends them at once, at the latest after the read of 1 MiB that
+ * each is in.
  *
  * @param onBytes called now and then, with the bytes that were read and hashed since.
  */

@@ -6,8 +6,9 @@ export interface HashTask {
 }
 
 /**
- * What a worker says: any number of `progress`, then one of the others. `ended`: the file was over at `atByte`, before the end of the task.
- * `failed`: a read failed with the system error `code`, as `EIO`.
+ * What a worker says: any number of `progress`, then one of the others. `ended`: the file was over
+ * at `atByte`, before the end of the task. `failed`: a read failed with the system error `code`, as
+ * `EIO`.
  */
 export type HashMessage =
   | { readonly kind: 'progress'; readonly bytes: number }
@@ -16,11 +17,12 @@ export type HashMessage =
   | { readonly kind: 'failed'; readonly code: string; readonly message: string };
 
 /**
- * The program of a worker thread: hashes one {@link HashTask} after the other. It reads synchronously, since nobody else waits in its thread,
- * into one buffer of 1 MiB, so that its memory doesn't depend on what it reads.
+ * The program of a worker thread: hashes one {@link HashTask} after the other. It reads
+ * synchronously, since nobody else waits in its thread, into one buffer of 1 MiB, so that its
+ * memory doesn't depend on what it reads.
  *
- * INVARIANT: this function runs from its own text (see `createHashPool()`), so that it needs no file beside the program. It may name nothing
- * outside of itself but globals.
+ * INVARIANT: this function runs from its own text (see `createHashPool()`), so that it needs no
+ * file beside the program. It may name nothing outside of itself but globals.
  */
 export function runHashWorker(): void {
   const { createHash } = process.getBuiltinModule('node:crypto');

@@ -6,14 +6,18 @@ import type { BundleReader } from '../read/bundle-reader.ts';
 import { judgeBundle, readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
 
-/** What was found on a medium: a bundle with its reader, or what looks like a bundle and can't be read. */
+/**
+ * What was found on a medium: a bundle with its reader, or what looks like a bundle and can't be
+ * read.
+ */
 export type BundleToJudge =
   | { readonly kind: 'bundle'; readonly path: string; readonly reader: BundleReader }
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
 
 /**
- * Judges the bundles of a medium, one after the other. A bundle that may not be trusted, is malformed or can't be read is `rejected` with its
- * reason and does not hide the others. Where an approval is enough, a bundle that no trusted key signed is `unapproved`.
+ * Judges the bundles of a medium, one after the other. A bundle that may not be trusted, is
+ * malformed or can't be read is `rejected` with its reason and does not hide the others. Where an
+ * approval is enough, a bundle that no trusted key signed is `unapproved`.
  *
  * @returns one result for each bundle, in their order
  * @throws AppError `media/gone` (`wait`) when the medium went away meanwhile
@@ -39,7 +43,10 @@ export async function judgeBundles(
   return judged;
 }
 
-/** Signatures that are lacking may be made up for by an approval. One that does not match means a damaged or altered bundle. */
+/**
+ * Signatures that are lacking may be made up for by an approval. One that does not match means a
+ * damaged or altered bundle.
+ */
 const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
   'bundle/no-key',
   'bundle/revocations-unreadable',

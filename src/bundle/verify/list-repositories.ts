@@ -9,7 +9,9 @@ import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { readBlob } from '../read/read-blob.ts';
 
-/** A manifest that names another one as its `subject` (image-spec, manifest.md), as a descriptor. */
+/**
+ * A manifest that names another one as its `subject` (image-spec, manifest.md), as a descriptor.
+ */
 export interface Referral {
   readonly mediaType: string;
   readonly digest: Digest;
@@ -34,7 +36,10 @@ interface Growing {
 }
 
 const REF_NAME = 'org.opencontainers.image.ref.name';
-/** The referrers tag schema (distribution-spec 1.1): an index under this tag lists what refers to the digest. */
+/**
+ * The referrers tag schema (distribution-spec 1.1): an index under this tag lists what refers to
+ * the digest.
+ */
 const REFERRERS_TAG = /^sha256-([0-9a-f]{64})$/;
 /** An index in an index in an index: deeper ones are not gone into. */
 const MAX_DEPTH = 3;
@@ -53,8 +58,9 @@ const document = v.looseObject({
 type Document = v.InferOutput<typeof document>;
 
 /**
- * What a bundle holds of each repository (`quay.io/coreos/etcd`): its images, and whatever else `index.json` lists for them, as signatures and
- * other manifests with a `subject`. Documents that are missing, damaged or none are passed over.
+ * What a bundle holds of each repository (`quay.io/coreos/etcd`): its images, and whatever else
+ * `index.json` lists for them, as signatures and other manifests with a `subject`. Documents that
+ * are missing, damaged or none are passed over.
  *
  * @param bundle contents and index that were checked before, as `judgeBundle()` gives them
  * @throws AppError `media/gone`
@@ -81,7 +87,10 @@ export async function listRepositories(
   return new Map([...repositories].map(([name, growing]) => [name, finished(growing)]));
 }
 
-/** An entry of `index.json` that is no image of the contents: under its own name, else wherever its subject is. */
+/**
+ * An entry of `index.json` that is no image of the contents: under its own name, else wherever its
+ * subject is.
+ */
 async function collectAttached(
   reader: BundleReader,
   entry: IndexEntry,
@@ -105,7 +114,9 @@ async function collectAttached(
   }
 }
 
-/** What an index under a referrers tag lists refers to `subject`, whether it says so itself or not. */
+/**
+ * What an index under a referrers tag lists refers to `subject`, whether it says so itself or not.
+ */
 async function collectListed(
   reader: BundleReader,
   index: Descriptor,
@@ -149,7 +160,10 @@ async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortS
   }
 }
 
-/** distribution-spec 1.1, "Listing Referrers": without an `artifactType` of its own, an image manifest has that of its config. */
+/**
+ * distribution-spec 1.1, "Listing Referrers": without an `artifactType` of its own, an image
+ * manifest has that of its config.
+ */
 function referralOf({ mediaType, digest: id, size }: Descriptor, found: Document): Referral {
   const artifactType =
     found.artifactType || (indexMediaTypes.has(mediaType) ? undefined : found.config?.mediaType) || undefined;

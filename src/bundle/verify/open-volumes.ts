@@ -9,8 +9,9 @@ import { readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
 
 /**
- * The directories over which `bundle create --volume-size` has spread a bundle: `DIR/1`, `DIR/2` … in their order; empty when `path` holds none.
- * A volume that is not there is a bundle that lacks blobs, which whoever reads it finds.
+ * The directories over which `bundle create --volume-size` has spread a bundle: `DIR/1`, `DIR/2` …
+ * in their order; empty when `path` holds none. A volume that is not there is a bundle that lacks
+ * blobs, which whoever reads it finds.
  */
 export async function volumesIn(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []);
@@ -22,10 +23,12 @@ export async function volumesIn(path: string): Promise<string[]> {
 }
 
 /**
- * Several volumes of one bundle as one: its files are those of the first, a blob is wherever it is found.
+ * Several volumes of one bundle as one: its files are those of the first, a blob is wherever it is
+ * found.
  *
  * @param path what the whole is called in messages
- * @throws AppError `bundle/inconsistent` when one is a volume of another bundle; as `readEnvelope()` for one that is none.
+ * @throws AppError `bundle/inconsistent` when one is a volume of another bundle; as
+ *   `readEnvelope()` for one that is none.
  */
 export async function openVolumes(
   path: string,

@@ -7,7 +7,10 @@ import { sizeMisfit } from '../read/read-blob.ts';
 import { type JudgedBundle, readUntrusted } from './judge-bundle.ts';
 import { verifyBlobs } from './verify-blobs.ts';
 
-/** The blobs that a delta leaves to its base and does not hold, with their sizes in bytes. Empty for any other bundle. */
+/**
+ * The blobs that a delta leaves to its base and does not hold, with their sizes in bytes. Empty for
+ * any other bundle.
+ */
 export function blobsLeftToBase({ missing, blobs }: Pick<JudgedBundle, 'missing' | 'blobs'>): Map<Digest, number> {
   const left = missing.filter((blob) => !isFaulty(blob));
   return new Map(left.map(({ digest }) => [digest, blobs.get(digest) ?? 0]));
@@ -24,10 +27,12 @@ export interface CheckedBase {
 }
 
 /**
- * Looks whether a bundle is the base of a delta and has what the delta leaves to it. It need not be signed, since the delta names it by digest.
+ * Looks whether a bundle is the base of a delta and has what the delta leaves to it. It need not be
+ * signed, since the delta names it by digest.
  *
  * @param options.full reads the blobs and checks their digests; else their sizes only.
- * @throws AppError `bundle/inconsistent` (`reject`) when it is another bundle; as `readUntrusted()` does.
+ * @throws AppError `bundle/inconsistent` (`reject`) when it is another bundle; as `readUntrusted()`
+ *   does.
  */
 export async function checkBase(
   reader: FileBundleReader,

@@ -22,8 +22,8 @@ const MAX_THREADS = 8;
 const BLOBS_PER_THREAD = 2;
 
 /**
- * Reads every blob of a bundle to its end and checks its digest, on a thread for each core; large blobs go first, so that the threads end
- * together. What can't be read counts as `damaged`.
+ * Reads every blob of a bundle to its end and checks its digest, on a thread for each core; large
+ * blobs go first, so that the threads end together. What can't be read counts as `damaged`.
  *
  * @param blobs digests with their sizes in bytes, as `judgeBundle()` gives them.
  * @param onBytes called now and then, with the bytes that were read since.

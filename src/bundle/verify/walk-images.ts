@@ -18,13 +18,19 @@ import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { type ExpectedBlob, readBlob, sizeMisfit } from '../read/read-blob.ts';
 
-/** Small reads in flight, so that neither the medium nor this process waits for the other; each takes at most 4 MiB. */
+/**
+ * Small reads in flight, so that neither the medium nor this process waits for the other; each
+ * takes at most 4 MiB.
+ */
 const IMAGES_AT_ONCE = 8;
 const BLOBS_AT_ONCE = 32;
 
 /** What the images of a bundle consist of. */
 export interface WalkedImages {
-  /** Manifests, indexes, configs and what is attached to the images, each once, in the order of the images. */
+  /**
+   * Manifests, indexes, configs and what is attached to the images, each once, in the order of the
+   * images.
+   */
   readonly documents: readonly Digest[];
   /** What is not there as it should be, each once. */
   readonly missing: readonly MissingBlob[];
@@ -33,12 +39,13 @@ export interface WalkedImages {
 }
 
 /**
- * Walks from `index.json` over every image to its layers, reading and checking manifests, indexes and configs, and looking at the sizes of
- * layers and attachments. A missing document ends the walk below it only.
+ * Walks from `index.json` over every image to its layers, reading and checking manifests, indexes
+ * and configs, and looking at the sizes of layers and attachments. A missing document ends the walk
+ * below it only.
  *
  * @param parsers parses the documents.
- * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json` says other than the manifests;
- *   `media/read`, `media/gone`.
+ * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json` says
+ *   other than the manifests; `media/read`, `media/gone`.
  */
 export async function walkImages(
   reader: BundleReader,
@@ -215,7 +222,9 @@ async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, con
   }
 }
 
-/** Blobs and bytes can be summed only when no document is missing, since documents lead to others. */
+/**
+ * Blobs and bytes can be summed only when no document is missing, since documents lead to others.
+ */
 function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, attachments }: Payload): void {
   const known = new Set(documents);
   if (missing.some((blob) => known.has(blob.digest))) return;

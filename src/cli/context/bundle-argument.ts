@@ -5,7 +5,8 @@ import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 
 /**
- * Read access to the bundle that a person named: a directory, a tar file, or the directory with all its volumes (`DIR/1`, `DIR/2` …).
+ * Read access to the bundle that a person named: a directory, a tar file, or the directory with all
+ * its volumes (`DIR/1`, `DIR/2` …).
  *
  * @throws AppError `cli/no-bundle` (`reject`) when there is none at `path`; as `openVolumes()`.
  */
@@ -15,8 +16,8 @@ export async function openNamedBundle(path: string, signal: AbortSignal): Promis
 }
 
 /**
- * Where the bundle that a person named lies: at `path`, or in the volumes below it. On a stick a lacking envelope means a damaged bundle; here it
- * mostly means another path.
+ * Where the bundle that a person named lies: at `path`, or in the volumes below it. On a stick a
+ * lacking envelope means a damaged bundle; here it mostly means another path.
  *
  * @throws AppError `cli/no-bundle` (`reject`)
  */

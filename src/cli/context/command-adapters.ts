@@ -57,9 +57,15 @@ export interface Rehearsal {
   readonly fault: Reason | undefined;
 }
 
-/** What the commands need of the rooms that they do not know: adapters that only a composition root puts together. */
+/**
+ * What the commands need of the rooms that they do not know: adapters that only a composition root
+ * puts together.
+ */
 export interface CommandAdapters {
-  /** Looks at everything on this node that stickpin needs, apart from the daemon. `env` may name the system bus; `trust` is what the daemon says. */
+  /**
+   * Looks at everything on this node that stickpin needs, apart from the daemon. `env` may name the
+   * system bus; `trust` is what the daemon says.
+   */
   examineNode(
     env: Readonly<Record<string, string | undefined>>,
     trust: TrustReport | undefined,
@@ -67,6 +73,9 @@ export interface CommandAdapters {
   ): Promise<readonly Finding[]>;
   /** Serves until it is closed. @throws AppError `registry/listen` */
   serveBundle(request: ServeRequest): Promise<ServedBundle>;
-  /** Has the whole daemon load a bundle into an embedded runtime, below a folder of which nothing is left in the end. */
+  /**
+   * Has the whole daemon load a bundle into an embedded runtime, below a folder of which nothing is
+   * left in the end.
+   */
   rehearseBundle(request: RehearsalRequest, signal: AbortSignal): Promise<Rehearsal>;
 }

@@ -2,13 +2,18 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { AppError } from '../../platform/app-error.ts';
 
-/** What a question is asked over. Both ends are terminals, or the answer would not be a person's. */
+/**
+ * What a question is asked over. Both ends are terminals, or the answer would not be a person's.
+ */
 export interface ConfirmStreams {
   readonly input: NodeJS.ReadableStream;
   readonly output: NodeJS.WritableStream;
 }
 
-/** Asks a person; resolves to whether the answer was `y` or `yes`. Anything else is a no, also a line that was not ended by Enter. Rejects when `signal` aborts. */
+/**
+ * Asks a person; resolves to whether the answer was `y` or `yes`. Anything else is a no, also a
+ * line that was not ended by Enter. Rejects when `signal` aborts.
+ */
 export type Confirm = (question: string, signal: AbortSignal) => Promise<boolean>;
 
 /** What a person is asked about. */
@@ -25,7 +30,8 @@ export interface Confirmation {
  * Does what the daemon does by force only after a person at a terminal has said yes.
  *
  * @param go does it, by force or not
- * @throws AppError `cli/declined` (`reject`) after a no, and where nobody can be asked; what `go` throws otherwise
+ * @throws AppError `cli/declined` (`reject`) after a no, and where nobody can be asked; what `go`
+ *   throws otherwise
  */
 export async function confirmOrDecline(
   go: (isForced: boolean) => Promise<void>,
@@ -51,7 +57,9 @@ function declined(cause: unknown, message: string): AppError {
   return new AppError({ code: 'cli/declined', message, disposition: 'reject', cause });
 }
 
-/** Makes a {@link Confirm}. The terminal keeps its own line editing, so that Ctrl-C comes as SIGINT. */
+/**
+ * Makes a {@link Confirm}. The terminal keeps its own line editing, so that Ctrl-C comes as SIGINT.
+ */
 export function createConfirm({ input, output }: ConfirmStreams): Confirm {
   return async (question, signal) => {
     const lines = createInterface({ input, output, terminal: false });

@@ -1,7 +1,10 @@
 import { type ApiClient, connectApi } from '../../api/client.ts';
 import type { CommandContext } from './command-context.ts';
 
-/** Runs `use` with a connection to the daemon, which is closed afterwards. @throws AppError `api/unreachable` */
+/**
+ * Runs `use` with a connection to the daemon, which is closed afterwards. @throws AppError
+ * `api/unreachable`
+ */
 export async function withDaemon<T>(context: CommandContext, use: (client: ApiClient) => Promise<T>): Promise<T> {
   const client = await connectApi({ ...context.env }, context.signal);
   try {

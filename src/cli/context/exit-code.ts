@@ -3,7 +3,10 @@ import { AppError } from '../../platform/app-error.ts';
 /** Exit codes of every command. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4, denied: 5 } as const;
 
-/** The code of an error that ends a command, `failed` when it has no better one. The error's message is its one line on stderr. */
+/**
+ * The code of an error that ends a command, `failed` when it has no better one. The error's message
+ * is its one line on stderr.
+ */
 export function exitCodeOf(error: unknown): number {
   if (!(error instanceof AppError)) return exitCodes.failed;
   switch (error.code) {

@@ -18,8 +18,8 @@ interface Candidate {
 const MIN_DIGITS = 6;
 
 /**
- * Finds the bundle that somebody means among all that `stickpin list` shows: by `name@version`, digest, the beginning of a digest, the path of a
- * rejected one, or its name alone.
+ * Finds the bundle that somebody means among all that `stickpin list` shows: by `name@version`,
+ * digest, the beginning of a digest, the path of a rejected one, or its name alone.
  *
  * @throws AppError `engine/no-bundle`, `engine/ambiguous-bundle` (`reject`)
  */

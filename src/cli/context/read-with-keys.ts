@@ -19,7 +19,10 @@ export interface ReadBundle extends Omit<JudgedBundle, 'isEnvelope'> {
   readonly judgement: { readonly kind: 'verified' | 'unjudged'; readonly text: string };
 }
 
-/** Trust in the keys of a folder. Tells on stderr what is wrong with its files. @throws AppError `cli/no-keys` (`reject`) when it is no folder */
+/**
+ * Trust in the keys of a folder. Tells on stderr what is wrong with its files. @throws AppError
+ * `cli/no-keys` (`reject`) when it is no folder
+ */
 export async function trustOf(folder: string, threshold: number, context: CommandContext): Promise<Trust> {
   const isFolder = await stat(folder).then(
     (found) => found.isDirectory(),
@@ -37,7 +40,8 @@ export async function trustOf(folder: string, threshold: number, context: Comman
 /**
  * Reads a bundle and checks its digests, and its signature when there are keys.
  *
- * @throws AppError `cli/unverified` (`reject`) when it is bad, or not signed as it should be; as `trustOf()` does
+ * @throws AppError `cli/unverified` (`reject`) when it is bad, or not signed as it should be; as
+ *   `trustOf()` does
  */
 export async function readWithKeys(
   reader: BundleReader,
@@ -59,7 +63,10 @@ export async function readWithKeys(
   }
 }
 
-/** An error about a bundle as the end of a command that verifies. What says nothing about the bundle (the medium went away) stays as it is. */
+/**
+ * An error about a bundle as the end of a command that verifies. What says nothing about the bundle
+ * (the medium went away) stays as it is.
+ */
 export function unverified(path: string, error: unknown): unknown {
   if (!(error instanceof AppError) || error.code.startsWith('media/')) return error;
   return new AppError({
@@ -70,7 +77,10 @@ export function unverified(path: string, error: unknown): unknown {
   });
 }
 
-/** An error about a bundle, with the path that a person gave for it at its beginning; its code stays. */
+/**
+ * An error about a bundle, with the path that a person gave for it at its beginning; its code
+ * stays.
+ */
 export function withPath(path: string, error: unknown): unknown {
   if (!(error instanceof AppError)) return error;
   const { code, disposition, message } = error;

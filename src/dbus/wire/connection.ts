@@ -12,7 +12,10 @@ export interface ConnectionEvents extends MessageSink {
 
 /** One authenticated connection to a bus, or one on its way to be. */
 export interface BusConnection {
-  /** Sends a message; before the bus has let us in it waits. @throws Error when its body does not fit its signature */
+  /**
+   * Sends a message; before the bus has let us in it waits. @throws Error when its body does not
+   * fit its signature
+   */
   send(message: Message): void;
   close(): void;
 }
@@ -21,12 +24,17 @@ export interface BusConnection {
 const LINE_MAX_BYTES = 1024;
 /** One buffer is read into again and again: a message of any length takes no more. */
 const READ_BYTES = 64 * 1024;
-/** While so much waits to be sent, nothing is read: whoever asks on and on without taking the answers waits too. */
+/**
+ * While so much waits to be sent, nothing is read: whoever asks on and on without taking the
+ * answers waits too.
+ */
 const UNSENT_MAX_BYTES = 1024 * 1024;
 
 /**
- * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; the first one, `unix:path=` or `unix:abstract=`) as the user of this process.
- * File descriptors are not negotiated: the bus delivers no message that carries some, and the kernel closes what comes all the same.
+ * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; the first one,
+ * `unix:path=` or `unix:abstract=`) as the user of this process. File descriptors are not
+ * negotiated: the bus delivers no message that carries some, and the kernel closes what comes all
+ * the same.
  *
  * @throws Error when the address is of another kind.
  */
@@ -79,7 +87,8 @@ export function openBusConnection(address: string, events: ConnectionEvents): Bu
  * Says who we are (D-Bus specification, "Authentication Protocol", EXTERNAL).
  *
  * @param onIn is called when messages may be sent
- * @returns takes what the bus sends and gives back what of it belongs to messages. @throws BusProtocolError when the bus lets us not in.
+ * @returns takes what the bus sends and gives back what of it belongs to messages. @throws
+ *   BusProtocolError when the bus lets us not in.
  */
 function createLogIn(socket: Socket, onIn: () => void): (chunk: Buffer) => Buffer {
   const uid = String(process.geteuid?.() ?? 0);

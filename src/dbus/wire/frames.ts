@@ -1,21 +1,28 @@
 import { type MessageHeader, type MessageStart, padded, readFields, readStart, START_BYTES } from './header.ts';
 
-/** What the bus sends is not what the D-Bus specification says. The connection is of no use any more. */
+/**
+ * What the bus sends is not what the D-Bus specification says. The connection is of no use any
+ * more.
+ */
 export class BusProtocolError extends Error {
   override readonly name = 'BusProtocolError';
 }
 
 /** Who is told of messages as they come in. */
 export interface MessageSink {
-  /** Called when a header is there and before any byte of the body is kept; whether the body is wanted. */
+  /**
+   * Called when a header is there and before any byte of the body is kept; whether the body is
+   * wanted.
+   */
   onHeader(header: MessageHeader): boolean;
   /** Called with the body of a message that was wanted. */
   onMessage(header: MessageHeader, body: Buffer): void;
 }
 
 /**
- * Header fields take at most this. Names have at most 255 bytes and paths of units some hundred; a longer header belongs to no message for us, and it is
- * skipped with its message. Its sender is not answered.
+ * Header fields take at most this. Names have at most 255 bytes and paths of units some hundred; a
+ * longer header belongs to no message for us, and it is skipped with its message. Its sender is not
+ * answered.
  */
 const FIELDS_MAX_BYTES = 8 * 1024;
 
@@ -29,10 +36,11 @@ interface Part {
 }
 
 /**
- * Cuts what a bus sends into messages, and keeps no more of each than its header before somebody wants its body: what is not wanted costs no memory,
- * whatever its length.
+ * Cuts what a bus sends into messages, and keeps no more of each than its header before somebody
+ * wants its body: what is not wanted costs no memory, whatever its length.
  *
- * @returns takes the next bytes of the stream. @throws BusProtocolError when they are no D-Bus messages.
+ * @returns takes the next bytes of the stream. @throws BusProtocolError when they are no D-Bus
+ *   messages.
  */
 export function createFrameReader(sink: MessageSink): (chunk: Buffer) => void {
   let part = startPart(sink);

@@ -1,7 +1,9 @@
 /** Types of messages (D-Bus specification, "Message Types"). */
 export const MESSAGE_TYPE = { call: 1, return: 2, error: 3, signal: 4 } as const;
 
-/** Bytes of a message before its array of header fields: everything that {@link readStart} reads. */
+/**
+ * Bytes of a message before its array of header fields: everything that {@link readStart} reads.
+ */
 export const START_BYTES = 16;
 
 /** The fixed start of a message (D-Bus specification, "Message Format"). */
@@ -31,7 +33,10 @@ export interface MessageHeader extends MessageStart {
 /** D-Bus specification, "Message Format": no message is longer, header included. */
 const MESSAGE_MAX_BYTES = 128 * 1024 * 1024;
 
-/** Reads the first {@link START_BYTES} of a message; undefined when they start none, so that nobody knows where the next one begins. */
+/**
+ * Reads the first {@link START_BYTES} of a message; undefined when they start none, so that nobody
+ * knows where the next one begins.
+ */
 export function readStart(bytes: Buffer): MessageStart | undefined {
   const isLittleEndian = bytes[0] === 'l'.charCodeAt(0);
   if ((!isLittleEndian && bytes[0] !== 'B'.charCodeAt(0)) || bytes[3] !== 1) return undefined;
@@ -57,14 +62,18 @@ const TEXT_FIELDS = {
   '8:g': 'signature',
 } as const;
 
-/** Bytes of the types of a fixed size, which are their alignment too (D-Bus specification, "Basic types"). */
+/**
+ * Bytes of the types of a fixed size, which are their alignment too (D-Bus specification, "Basic
+ * types").
+ */
 const SIZES: Readonly<Record<string, number>> = { y: 1, b: 4, n: 2, q: 2, i: 4, u: 4, x: 8, t: 8, d: 8, h: 4 };
 
 type Texts = { -readonly [K in (typeof TEXT_FIELDS)[keyof typeof TEXT_FIELDS]]: string };
 
 /**
- * Reads the array of header fields, which begins `bytes`. A field that is not known is ignored, as the specification demands, if its value is of a basic
- * type. Undefined when it has another type, or when the array is not what it says.
+ * Reads the array of header fields, which begins `bytes`. A field that is not known is ignored, as
+ * the specification demands, if its value is of a basic type. Undefined when it has another type,
+ * or when the array is not what it says.
  */
 export function readFields(start: MessageStart, bytes: Buffer): MessageHeader | undefined {
   const texts: Texts = { path: '', interface: '', member: '', errorName: '', sender: '', signature: '' };

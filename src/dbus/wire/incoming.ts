@@ -26,7 +26,10 @@ export interface Incoming {
   readonly unanswered: Map<string, number>;
   handler: CallHandler | undefined;
   check: CallCheck;
-  /** Sends an answer, or nothing once the connection is over. @throws Error when its body does not fit its signature */
+  /**
+   * Sends an answer, or nothing once the connection is over. @throws Error when its body does not
+   * fit its signature
+   */
   readonly send: (answer: Message) => void;
 }
 
@@ -84,7 +87,10 @@ function refusalOf(call: MessageHeader, incoming: Incoming): BusErrorReply | und
   return new BusErrorReply(LIMITS_EXCEEDED, `${CALLS_PER_SENDER} calls of yours have no answer yet; wait for one`);
 }
 
-/** Hands a message to whom it is for; one whose body can't be read is answered, when it is a call, and else dropped. */
+/**
+ * Hands a message to whom it is for; one whose body can't be read is answered, when it is a call,
+ * and else dropped.
+ */
 export function deliver(header: MessageHeader, bytes: Buffer, incoming: Incoming): void {
   let body: readonly unknown[];
   try {

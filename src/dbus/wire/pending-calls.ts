@@ -1,6 +1,9 @@
 /** Calls that wait for their reply, by serial. */
 export interface PendingCalls {
-  /** Resolves to the body of the reply to `serial`. @throws BusErrorReply, the reason of `signal`, or what {@link failAll} is given */
+  /**
+   * Resolves to the body of the reply to `serial`. @throws BusErrorReply, the reason of `signal`,
+   * or what {@link failAll} is given
+   */
   add(serial: number, signal: AbortSignal): Promise<readonly unknown[]>;
   /** Whether somebody waits for the reply to `serial`. */
   has(serial: number): boolean;

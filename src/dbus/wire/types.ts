@@ -1,4 +1,7 @@
-/** A method call. `body` matches `signature` (D-Bus specification, "Type System"); both default to empty. */
+/**
+ * A method call. `body` matches `signature` (D-Bus specification, "Type System"); both default to
+ * empty.
+ */
 export interface BusCall {
   readonly destination: string;
   readonly path: string;
@@ -29,7 +32,10 @@ export interface OutgoingSignal {
 /** What is known of a signal before its body is read. */
 export type SignalHeader = Omit<BusSignal, 'body'>;
 
-/** What is known of a method call before its body is read. `interface` is empty when the caller named none. */
+/**
+ * What is known of a method call before its body is read. `interface` is empty when the caller
+ * named none.
+ */
 export interface CallHeader {
   readonly sender: string;
   readonly path: string;
@@ -50,15 +56,21 @@ export interface BusReply {
 }
 
 /**
- * Answers incoming calls. Throw {@link BusErrorReply} for a D-Bus error of that name; anything else thrown becomes
- * `org.freedesktop.DBus.Error.Failed`.
+ * Answers incoming calls. Throw {@link BusErrorReply} for a D-Bus error of that name; anything else
+ * thrown becomes `org.freedesktop.DBus.Error.Failed`.
  */
 export type CallHandler = (call: IncomingCall) => Promise<BusReply>;
 
-/** Looks at a call before its body is read: the error that answers it, or undefined when the handler is to answer. */
+/**
+ * Looks at a call before its body is read: the error that answers it, or undefined when the handler
+ * is to answer.
+ */
 export type CallCheck = (call: CallHeader) => BusErrorReply | undefined;
 
-/** An error reply of D-Bus: the peer was reached and said no. `errorName` as `org.freedesktop.systemd1.NoSuchUnit`. */
+/**
+ * An error reply of D-Bus: the peer was reached and said no. `errorName` as
+ * `org.freedesktop.systemd1.NoSuchUnit`.
+ */
 export class BusErrorReply extends Error {
   override readonly name = 'BusErrorReply';
   readonly errorName: string;

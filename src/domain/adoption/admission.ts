@@ -8,10 +8,16 @@ import { type AdoptionContext, refuseAdoption } from './adoption.ts';
 export type Admission =
   | { readonly kind: 'adopt' }
   | { readonly kind: 'refuse'; readonly reason: Reason }
-  /** Nothing speaks against it but that nobody approved it. It is not adopted: no floor, no key and no advisory of it counts. */
+  /**
+   * Nothing speaks against it but that nobody approved it. It is not adopted: no floor, no key and
+   * no advisory of it counts.
+   */
   | { readonly kind: 'await-approval'; readonly reason: Reason };
 
-/** Judges a verified bundle. What would be refused anyway is refused first, so that nobody is asked to approve it. */
+/**
+ * Judges a verified bundle. What would be refused anyway is refused first, so that nobody is asked
+ * to approve it.
+ */
 export function admit(found: VerifiedBundle, context: AdoptionContext, approvals: Approvals, label: string): Admission {
   const refusal = refuseAdoption(found, context);
   if (refusal !== undefined) return { kind: 'refuse', reason: refusal };
@@ -23,7 +29,10 @@ export function admit(found: VerifiedBundle, context: AdoptionContext, approvals
   return { kind: 'await-approval', reason: awaitReason(what, found.bundleId) };
 }
 
-/** Judges a bundle of which only the digest is known, since no trusted key signed it (`trust.require = "approval"`). */
+/**
+ * Judges a bundle of which only the digest is known, since no trusted key signed it (`trust.require
+ * = "approval"`).
+ */
 export function admitUnapproved(
   bundleId: BundleId,
   approvals: Approvals,

@@ -20,24 +20,31 @@ export interface AdoptionContext {
   readonly unclaimed?: ReadonlySet<string>;
 }
 
-/** Whether the images that a bundle pins are pinned here already and unclaimed: it was here before, and what was recorded of it is lost. */
+/**
+ * Whether the images that a bundle pins are pinned here already and unclaimed: it was here before,
+ * and what was recorded of it is lost.
+ */
 export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<string>): boolean {
   const pinned = contents.images.filter((image) => image.pin);
   return pinned.length > 0 && pinned.every(({ reference }) => unclaimed.has(reference));
 }
 
 /**
- * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0 when none was. Architecture, "Adoption": "The floor rises
- * with activation, so that a barrier release on the same stick can still be taken first". Of what the bundles say and what is remembered the higher counts.
+ * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0
+ * when none was. Architecture, "Adoption": "The floor rises with activation, so that a barrier
+ * release on the same stick can still be taken first". Of what the bundles say and what is
+ * remembered the higher counts.
  */
 export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
   return higherFloors(floors, floorsFrom(bundles)).sequences.get(stream) ?? 0;
 }
 
 /**
- * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it may. Architecture, "Adoption": "Sequence and expiry judge
- * whether an unknown bundle is adopted"; what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`, `sequence`,
- * `expires`, `created`; those about the form of a member are checked where the payload is parsed (bundle/schema.ts).
+ * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it
+ * may. Architecture, "Adoption": "Sequence and expiry judge whether an unknown bundle is adopted";
+ * what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`,
+ * `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
+ * is parsed (bundle/schema.ts).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): Reason | undefined {
   const wrong = refuseArch(found, context) ?? refuseTwin(found, context);
@@ -79,8 +86,9 @@ function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: Adoption
 }
 
 /**
- * Bundle format, `created`, `expires`: "an unknown bundle that has expired is refused; the clock used never runs behind the newest `created` adopted", of
- * whatever stream; "`created` more than 24 h ahead of a synchronised clock is refused", by that clock alone.
+ * Bundle format, `created`, `expires`: "an unknown bundle that has expired is refused; the clock
+ * used never runs behind the newest `created` adopted", of whatever stream; "`created` more than 24
+ * h ahead of a synchronised clock is refused", by that clock alone.
  */
 function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Reason | undefined {
   const { newestCreated: newest } = higherFloors(context.floors ?? NO_FLOORS, floorsFrom(context.bundles));

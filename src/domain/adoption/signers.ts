@@ -5,8 +5,9 @@ import type { StoredBundle } from '../state/state.ts';
 export type Signers = Required<Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds'>>;
 
 /**
- * Who signed an adopted bundle, when plugged media (`carriers`) show more of that than is stored; else undefined. Signers add up: a key that is not there any
- * more, and is not revoked, still has signed.
+ * Who signed an adopted bundle, when plugged media (`carriers`) show more of that than is stored;
+ * else undefined. Signers add up: a key that is not there any more, and is not revoked, still has
+ * signed.
  */
 export function newSignersOf(
   { signedBy, signerKeyIds }: StoredBundle,

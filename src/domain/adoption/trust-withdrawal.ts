@@ -5,13 +5,16 @@ import type { StoredBundle } from '../state/state.ts';
 import { type Approvals, isApproved, isRejectedHere, needsApproval } from '../trust/approval.ts';
 import type { Revocations } from '../trust/key-rotation.ts';
 
-/** Why an adopted bundle is not trusted any more, and the phase that it has if it was never ready. */
+/**
+ * Why an adopted bundle is not trusted any more, and the phase that it has if it was never ready.
+ */
 export type Withdrawal = PhaseOf & { readonly reason: Reason };
 
 /**
- * Whether the trust in an adopted bundle still stands. Revoked keys never count, even for bundles adopted before; a key that was merely taken out
- * of keys.d still does (architecture, "Adoption": "stays a source of blobs …, unless its key is revoked"). A bundle whose trust is withdrawn is
- * not pulled, not served and not activated; its pins stay, since something may run from them.
+ * Whether the trust in an adopted bundle still stands. Revoked keys never count, even for bundles
+ * adopted before; a key that was merely taken out of keys.d still does (architecture, "Adoption":
+ * "stays a source of blobs …, unless its key is revoked"). A bundle whose trust is withdrawn is not
+ * pulled, not served and not activated; its pins stay, since something may run from them.
  *
  * @returns undefined while it stands.
  */
@@ -34,7 +37,10 @@ export function withdrawalOf(
   return reason === undefined ? undefined : { phase: 'rejected', reason };
 }
 
-/** Whether the signers that are left still meet the threshold. Signers whose ids were never recorded can't be matched with revocations. */
+/**
+ * Whether the signers that are left still meet the threshold. Signers whose ids were never recorded
+ * can't be matched with revocations.
+ */
 function lostSignature(
   { signedBy, signerKeyIds }: StoredBundle,
   title: string,

@@ -13,7 +13,10 @@ export interface FoundOn {
   readonly found: FoundBundle;
 }
 
-/** A bundle on a plugged medium that waits for the approval of its digest, and is not adopted before. */
+/**
+ * A bundle on a plugged medium that waits for the approval of its digest, and is not adopted
+ * before.
+ */
 export interface Awaiting {
   readonly mediumId: MediumId;
   readonly label: string;
@@ -54,10 +57,12 @@ export interface UnknownBundles {
 }
 
 /**
- * Architecture, "Adoption": "A bundle once adopted stays a source of blobs …, whatever its sequence or age, unless its key is revoked", so what is known is
- * passed over here; revocations are looked at by `withdrawalOf`.
+ * Architecture, "Adoption": "A bundle once adopted stays a source of blobs …, whatever its sequence
+ * or age, unless its key is revoked", so what is known is passed over here; revocations are looked
+ * at by `withdrawalOf`.
  *
- * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no two of the same sequence get in together.
+ * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no
+ * two of the same sequence get in together.
  */
 export function sortUnknown(
   found: readonly FoundOn[],

@@ -13,7 +13,10 @@ export interface Troubles {
   readonly degraded: Reason | undefined;
 }
 
-/** Sorts out the failures of one bundle. `pinFault`: why its pins would not hold, if they would not; it matters where nothing else does. */
+/**
+ * Sorts out the failures of one bundle. `pinFault`: why its pins would not hold, if they would not;
+ * it matters where nothing else does.
+ */
 export function troublesOf(
   bundle: StoredBundle,
   failures: readonly TaskFailure[],

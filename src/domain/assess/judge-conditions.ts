@@ -33,8 +33,9 @@ const JUDGES: Readonly<Record<ConditionType, (look: Look) => Judgement>> = {
 };
 
 /**
- * The conditions of every adopted release (architecture, "Phases, conditions, activation"), by bundle. Works with what {@link assess} has concluded, so that
- * a release of 1,000 images costs two passes over them.
+ * The conditions of every adopted release (architecture, "Phases, conditions, activation"), by
+ * bundle. Works with what {@link assess} has concluded, so that a release of 1,000 images costs two
+ * passes over them.
  */
 export function judgeConditions(
   observed: Observed,
@@ -133,7 +134,10 @@ function notRunning(look: Look): Judgement | undefined {
   return isCurrent ? undefined : judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
 }
 
-/** Whether containers run from it. Once it is proven they are looked at only for an older release that runs in its place. */
+/**
+ * Whether containers run from it. Once it is proven they are looked at only for an older release
+ * that runs in its place.
+ */
 function judgeActive(look: Look): Judgement {
   const { bundle, phase } = look.entry;
   const not = notRunning(look);

@@ -13,15 +13,19 @@ interface Least {
   readonly minor: number;
 }
 
-/** The oldest versions that report pins over CRI, by the name that `Version` gives. Older ones load a release and never call it pinned. */
+/**
+ * The oldest versions that report pins over CRI, by the name that `Version` gives. Older ones load
+ * a release and never call it pinned.
+ */
 const LEAST: ReadonlyMap<string, Least> = new Map([
   ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
   ['containerd', { title: 'containerd', major: 1, minor: 7 }],
 ]);
 
 /**
- * Judges a runtime by the name that an observation has: runtime_name and runtime_version of CRI's `Version` with a blank between, such as
- * `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. Only the first two numbers count.
+ * Judges a runtime by the name that an observation has: runtime_name and runtime_version of CRI's
+ * `Version` with a blank between, such as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`.
+ * Only the first two numbers count.
  */
 export function runtimeSupport(name: string): RuntimeSupport {
   const [runtime = '', version = ''] = name.trim().split(/\s+/);

@@ -4,10 +4,15 @@ import type { Effect } from '../state/effect.ts';
 /** What {@link decide} returns. */
 export interface Decision {
   readonly effects: readonly Effect[];
-  /** Pulls that may follow those of `effects` without another decision; undefined when none may run now. */
+  /**
+   * Pulls that may follow those of `effects` without another decision; undefined when none may run
+   * now.
+   */
   readonly pullQueue?: PullQueue;
   /** Pulls begin once the pins and mirrors of this decision are in place. */
   readonly pullsFollow?: true;
-  /** When the next round is due at the latest by what was decided, in milliseconds since the epoch. */
+  /**
+   * When the next round is due at the latest by what was decided, in milliseconds since the epoch.
+   */
   readonly wakeAt: number | undefined;
 }

@@ -5,7 +5,10 @@ import type { StoredBundle } from '../state/state.ts';
 
 /** A folder of attached files that is to be there. */
 export interface ReleaseFolder {
-  /** `<name>/<version>`: both were checked against their patterns with the payload, so that neither holds a slash or begins with a dot. */
+  /**
+   * `<name>/<version>`: both were checked against their patterns with the payload, so that neither
+   * holds a slash or begins with a dot.
+   */
   readonly folder: string;
   readonly bundle: StoredBundle;
   readonly files: readonly Attachment[];
@@ -16,7 +19,10 @@ export interface ReleaseFilesPlan {
   readonly lay: readonly ReleaseFolder[];
   /** Folders of bundles that are gone. They are removed before any is moved. */
   readonly remove: readonly string[];
-  /** Folders where an earlier version of stickpin made them, in the order in which they are to be moved, before any is laid. */
+  /**
+   * Folders where an earlier version of stickpin made them, in the order in which they are to be
+   * moved, before any is laid.
+   */
   readonly move: readonly { readonly from: string; readonly to: string }[];
 }
 
@@ -25,15 +31,20 @@ function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): 
   return `${name}/${version}`;
 }
 
-/** Its folder as earlier versions called it; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker in it tells whose files it holds. */
+/**
+ * Its folder as earlier versions called it; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker
+ * in it tells whose files it holds.
+ */
 function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name}-${version}`;
 }
 
 /**
- * Attached files lie there from when the bundle is ready (one without images: adopted) until it is retired. Of two bundles with the same folder, as a
- * release that was made again, the one that was adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not
- * laid anew. Nothing is removed while there are unclaimed pins: the files may belong to the release of which the records are lost.
+ * Attached files lie there from when the bundle is ready (one without images: adopted) until it is
+ * retired. Of two bundles with the same folder, as a release that was made again, the one that was
+ * adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not laid anew.
+ * Nothing is removed while there are unclaimed pins: the files may belong to the release of which
+ * the records are lost.
  *
  * @param laid the bundle of each folder that is there and ours.
  */
@@ -75,8 +86,9 @@ export function releaseFilesPlan(
 }
 
 /**
- * Attachments of retired releases among the blobs on the node's own disk that nothing else needs: no other bundle has them attached, and no image of any bundle
- * names them. Should such a release be activated again, its files come from its medium. None while there are unclaimed pins.
+ * Attachments of retired releases among the blobs on the node's own disk that nothing else needs:
+ * no other bundle has them attached, and no image of any bundle names them. Should such a release
+ * be activated again, its files come from its medium. None while there are unclaimed pins.
  *
  * @param kept what lies on the disk.
  */

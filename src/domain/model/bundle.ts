@@ -75,12 +75,16 @@ export interface Layer {
   readonly inBase?: true;
 }
 
-/** The annotation in which a delta says what its base is called, as `ocp@4.13.6`: for people, since `update.base` is a digest. */
+/**
+ * The annotation in which a delta says what its base is called, as `ocp@4.13.6`: for people, since
+ * `update.base` is a digest.
+ */
 export const BASE_ANNOTATION = 'io.stickpin.base';
 
 /**
- * What stands beside an image in its repository under a tag that names the image's digest, as cosign's `sha256-<hex>.sig`: a manifest over blobs
- * that are no layers. Manifest and blobs are small documents.
+ * What stands beside an image in its repository under a tag that names the image's digest, as
+ * cosign's `sha256-<hex>.sig`: a manifest over blobs that are no layers. Manifest and blobs are
+ * small documents.
  */
 export interface AttachedTag extends ContentPointer {
   readonly tag: string;
@@ -89,7 +93,10 @@ export interface AttachedTag extends ContentPointer {
   readonly blobs: readonly ContentPointer[];
 }
 
-/** One image of a bundle. `layers` are indexes into {@link Contents.layers}, for the platform of the node. */
+/**
+ * One image of a bundle. `layers` are indexes into {@link Contents.layers}, for the platform of the
+ * node.
+ */
 export interface Image {
   /** Fully qualified, by digest: `quay.io/coreos/etcd@sha256:…`. */
   readonly reference: string;
@@ -109,14 +116,22 @@ export interface Contents {
   readonly images: readonly Image[];
 }
 
-/** A bundle whose signature and Merkle tree down to `contents.json` and `index.json` were verified. */
+/**
+ * A bundle whose signature and Merkle tree down to `contents.json` and `index.json` were verified.
+ */
 export interface VerifiedBundle {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
-  /** Names (file names without `.pub`) of the distinct trusted keys that signed; none when it was approved by its digest alone. */
+  /**
+   * Names (file names without `.pub`) of the distinct trusted keys that signed; none when it was
+   * approved by its digest alone.
+   */
   readonly signedBy: readonly string[];
-  /** Key ids of these keys, sorted. Absent for a bundle that was adopted before they were recorded, until its medium is read again. */
+  /**
+   * Key ids of these keys, sorted. Absent for a bundle that was adopted before they were recorded,
+   * until its medium is read again.
+   */
   readonly signerKeyIds?: readonly string[];
 }
 
@@ -130,7 +145,9 @@ export function bundleTitle(bundle: { readonly name: string; readonly version: s
   return `${bundle.name} ${bundle.version}`;
 }
 
-/** Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`. */
+/**
+ * Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`.
+ */
 export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
   return signedBy.length === 0 ? 'approved by its digest' : `signature by ${signedBy.join(', ')} ok`;
 }

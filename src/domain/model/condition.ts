@@ -15,7 +15,9 @@ export type ConditionType = (typeof CONDITION_TYPES)[number];
 /** `Unknown` when it can't be observed now, as while the runtime does not answer. */
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
 
-/** What one round says of one condition (Kubernetes API conventions, "Typical status properties"). */
+/**
+ * What one round says of one condition (Kubernetes API conventions, "Typical status properties").
+ */
 export interface ConditionVerdict {
   readonly type: ConditionType;
   readonly status: ConditionStatus;
@@ -31,13 +33,17 @@ export interface Condition extends ConditionVerdict {
   readonly lastTransitionTime: string;
 }
 
-/** The last status of each condition of a bundle, and since when it has been so, in milliseconds since the epoch. */
+/**
+ * The last status of each condition of a bundle, and since when it has been so, in milliseconds
+ * since the epoch.
+ */
 export type ConditionMarks = Readonly<
   Partial<Record<ConditionType, { readonly status: ConditionStatus; readonly since: number }>>
 >;
 
 /**
- * The marks after a round. A status that stays keeps its time, whatever its reason and message say now.
+ * The marks after a round. A status that stays keeps its time, whatever its reason and message say
+ * now.
  *
  * @returns `marks` itself when no status changed, so that nothing needs to be written.
  */

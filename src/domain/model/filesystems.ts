@@ -1,4 +1,7 @@
-/** How one filesystem is mounted. `type` as the kernel names it; `options` beside those that every medium gets. */
+/**
+ * How one filesystem is mounted. `type` as the kernel names it; `options` beside those that every
+ * medium gets.
+ */
 interface FilesystemMount {
   readonly type: string;
   readonly options: readonly string[];
@@ -11,8 +14,9 @@ const EVERY_MEDIUM = ['ro', 'nosuid', 'nodev', 'noexec', 'nosymfollow'];
 const ROOT_ONLY = ['uid=0', 'gid=0', 'fmask=0177', 'dmask=0077'];
 
 /**
- * An ext4 superblock names mount options of its own: what to do at an error (`s_errors`, `panic` among the choices) and any other ones
- * (`s_mount_opts`). Options of the mount win over both (ext4(5)). ext2 and ext3 are mounted by the same driver.
+ * An ext4 superblock names mount options of its own: what to do at an error (`s_errors`, `panic`
+ * among the choices) and any other ones (`s_mount_opts`). Options of the mount win over both
+ * (ext4(5)). ext2 and ext3 are mounted by the same driver.
  */
 const EXT4: FilesystemMount = {
   type: 'ext4',
@@ -20,8 +24,9 @@ const EXT4: FilesystemMount = {
 };
 
 /**
- * The filesystems that can be mounted, by udev's `ID_FS_TYPE`. A journal is not replayed: that would write to the medium, and fails on one that
- * is write-protected. Wherever the kernel knows the option `errors=panic`, the options name another choice, so that no medium makes it.
+ * The filesystems that can be mounted, by udev's `ID_FS_TYPE`. A journal is not replayed: that
+ * would write to the medium, and fails on one that is write-protected. Wherever the kernel knows
+ * the option `errors=panic`, the options name another choice, so that no medium makes it.
  */
 const FILESYSTEMS: Readonly<Record<string, FilesystemMount>> = {
   vfat: { type: 'vfat', options: ['errors=remount-ro', ...ROOT_ONLY] },
@@ -47,14 +52,18 @@ export const defaultFilesystems: readonly string[] = ['vfat', 'exfat', 'ext4', '
 /** All names that `media.filesystems` may hold. */
 export const knownFilesystems: readonly string[] = Object.keys(FILESYSTEMS);
 
-/** How a medium with this `ID_FS_TYPE` is mounted, read-only; undefined when nobody knows how to do so safely. */
+/**
+ * How a medium with this `ID_FS_TYPE` is mounted, read-only; undefined when nobody knows how to do
+ * so safely.
+ */
 export function filesystemMount(idFsType: string): { readonly type: string; readonly options: string } | undefined {
   const known = Object.hasOwn(FILESYSTEMS, idFsType) ? FILESYSTEMS[idFsType] : undefined;
   return known && { type: known.type, options: [...EVERY_MEDIUM, ...known.options].join(',') };
 }
 
 /**
- * Why a medium with this `ID_FS_TYPE` is not mounted, and what to do, to follow its name; undefined when it may be.
+ * Why a medium with this `ID_FS_TYPE` is not mounted, and what to do, to follow its name; undefined
+ * when it may be.
  *
  * @param allowed the setting `media.filesystems`
  */

@@ -6,7 +6,10 @@ interface Found {
   readonly message: string;
 }
 
-/** A finding. `fault`: something does not work; `warning`: it works, and will not always. Each of these says what to do. */
+/**
+ * A finding. `fault`: something does not work; `warning`: it works, and will not always. Each of
+ * these says what to do.
+ */
 export type Finding =
   | (Found & { readonly verdict: 'ok' })
   | (Found & { readonly verdict: 'warning' | 'fault'; readonly remedy: string });

@@ -1,7 +1,10 @@
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
 
-/** Identifies one plugging-in of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path` for a directory. */
+/**
+ * Identifies one plugging-in of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path` for
+ * a directory.
+ */
 export type MediumId = string;
 
 /** A reason that can be shown and stored: an error code and a full sentence. */
@@ -10,13 +13,19 @@ export interface Reason {
   readonly message: string;
 }
 
-/** A blob that is not as it should be. `absent`: no such file; `truncated`: the file has another size; `damaged`: its bytes have another digest. */
+/**
+ * A blob that is not as it should be. `absent`: no such file; `truncated`: the file has another
+ * size; `damaged`: its bytes have another digest.
+ */
 export interface FaultyBlob {
   readonly digest: Digest;
   readonly why: 'absent' | 'truncated' | 'damaged';
 }
 
-/** A blob that a bundle needs and its directory has not got: a faulty one, or one that a delta leaves to its base on purpose. */
+/**
+ * A blob that a bundle needs and its directory has not got: a faulty one, or one that a delta
+ * leaves to its base on purpose.
+ */
 export type MissingBlob = FaultyBlob | { readonly digest: Digest; readonly why: 'in-base' };
 
 /** Whether a blob lacks though it should be there. */
@@ -33,12 +42,19 @@ export type FoundBundle =
       readonly bundle: VerifiedBundle;
       /** Manifests, indexes and configs of all images: what the local blob store keeps. */
       readonly documents: readonly Digest[];
-      /** Blobs of the bundle that this directory lacks (a volume of a larger bundle, or a bad copy). */
+      /**
+       * Blobs of the bundle that this directory lacks (a volume of a larger bundle, or a bad copy).
+       */
       readonly missing: readonly MissingBlob[];
-      /** It is an envelope: made to carry no layers, whose images come from their own registries. */
+      /**
+       * It is an envelope: made to carry no layers, whose images come from their own registries.
+       */
       readonly isEnvelope?: boolean;
     }
-  /** No trusted key signed it, and its digest may still be approved. Nothing of it was parsed but the envelope, so it has no name. */
+  /**
+   * No trusted key signed it, and its digest may still be approved. Nothing of it was parsed but
+   * the envelope, so it has no name.
+   */
   | { readonly kind: 'unapproved'; readonly path: string; readonly bundleId: BundleId }
   | { readonly kind: 'rejected'; readonly path: string; readonly reason: Reason };
 
@@ -48,7 +64,9 @@ export type MediumState =
   | { readonly kind: 'mounted' }
   | { readonly kind: 'read'; readonly bundles: readonly FoundBundle[]; readonly trustRevision: string }
   | { readonly kind: 'failed'; readonly reason: Reason }
-  /** It is plugged in, and was unmounted by somebody else. Nobody mounts it again unless asked to. */
+  /**
+   * It is plugged in, and was unmounted by somebody else. Nobody mounts it again unless asked to.
+   */
   | { readonly kind: 'unmounted' };
 
 /** A medium as observed. */
@@ -59,6 +77,9 @@ export interface Medium {
   /** The drop folder is always there; that it is empty is no news. */
   readonly isDropFolder: boolean;
   readonly state: MediumState;
-  /** It is being mounted or read now, or waits after that failed. What it was before holds until that is over. */
+  /**
+   * It is being mounted or read now, or waits after that failed. What it was before holds until
+   * that is over.
+   */
   readonly isBusy?: boolean;
 }

@@ -1,7 +1,8 @@
 /**
- * The path under which a repository is mirrored on our registry: `quay.io/coreos/etcd` stays as it is, the port of `localhost:5000/app` turns
- * into `localhost__5000/app`, since a colon can't stand in a repository name. Two underscores can't stand in a host name, so two
- * repositories never share a path.
+ * The path under which a repository is mirrored on our registry: `quay.io/coreos/etcd` stays as it
+ * is, the port of `localhost:5000/app` turns into `localhost__5000/app`, since a colon can't stand
+ * in a repository name. Two underscores can't stand in a host name, so two repositories never share
+ * a path.
  */
 export function mirrorPathOf(repository: string): string {
   const slash = repository.indexOf('/');

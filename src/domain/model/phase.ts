@@ -25,7 +25,10 @@ export interface PhaseRow {
   readonly next: readonly Phase[];
 }
 
-/** The table of phases: what each means and what may follow. The diagram in the documentation is made from it. */
+/**
+ * The table of phases: what each means and what may follow. The diagram in the documentation is
+ * made from it.
+ */
 export const PHASES: readonly PhaseRow[] = [
   {
     phase: 'detected',

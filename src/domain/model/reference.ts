@@ -1,7 +1,10 @@
 import { AppError } from '../../platform/app-error.ts';
 import { type Digest, isDigest } from './digest.ts';
 
-/** A fully qualified image reference, after the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
+/**
+ * A fully qualified image reference, after the grammar of distribution/reference:
+ * `registry/path[:tag][@digest]`.
+ */
 export interface Reference {
   /** Host and port as `quay.io` or `127.0.0.1:5000`, in lower case. */
   readonly registry: string;
@@ -18,8 +21,9 @@ const PATH_PART = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
 /**
- * Reads a fully qualified reference with or without tag and digest. `docker.io/etcd` becomes `docker.io/library/etcd`, as every
- * runtime stores it, and `QUAY.io/etcd` becomes `quay.io/etcd`: names of hosts are the same in either case, and nothing else about a reference is.
+ * Reads a fully qualified reference with or without tag and digest. `docker.io/etcd` becomes
+ * `docker.io/library/etcd`, as every runtime stores it, and `QUAY.io/etcd` becomes `quay.io/etcd`:
+ * names of hosts are the same in either case, and nothing else about a reference is.
  *
  * @throws AppError `domain/reference` (`reject`) that names the part which is wrong.
  */
@@ -65,7 +69,8 @@ export function isCanonicalReference(text: string): boolean {
 }
 
 /**
- * The repository of a reference that was checked before: `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Only cuts, never throws.
+ * The repository of a reference that was checked before: `quay.io/coreos/etcd` of
+ * `quay.io/coreos/etcd:3.5@sha256:…`. Only cuts, never throws.
  */
 export function repositoryOf(reference: string): string {
   const [named = ''] = reference.split('@');

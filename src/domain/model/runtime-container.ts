@@ -5,7 +5,10 @@ export interface RuntimeContainer {
   readonly key: string;
   /** How often it was started anew before, as kubelet counts. */
   readonly attempt: number;
-  /** What tells its image, surest first: an id, or a name by digest. Names by tag are left out, since they may have moved. */
+  /**
+   * What tells its image, surest first: an id, or a name by digest. Names by tag are left out,
+   * since they may have moved.
+   */
   readonly imageNames: readonly string[];
   /** `other`: made and not started, or unknown. */
   readonly state: 'running' | 'exited' | 'other';
@@ -15,7 +18,10 @@ export interface RuntimeContainer {
   readonly exitCode: number;
 }
 
-/** The machine's own time since it booted: it knows no jumps, and goes on while the daemon is down or the machine sleeps. */
+/**
+ * The machine's own time since it booted: it knows no jumps, and goes on while the daemon is down
+ * or the machine sleeps.
+ */
 export interface BootTime {
   /** Another one after each boot. */
   readonly bootId: string;

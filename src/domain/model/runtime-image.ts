@@ -8,7 +8,9 @@ export interface RuntimeImage {
   readonly pinned: boolean;
 }
 
-/** The filesystem on which the runtime keeps its images, as `ImageFsInfo` names it; sizes by statfs. */
+/**
+ * The filesystem on which the runtime keeps its images, as `ImageFsInfo` names it; sizes by statfs.
+ */
 export interface ImageFilesystem {
   readonly path: string;
   readonly totalBytes: number;
@@ -17,14 +19,20 @@ export interface ImageFilesystem {
   readonly inodes?: { readonly total: number; readonly free: number };
 }
 
-/** Another filesystem than that of the images, on which the runtime lays down blobs while it pulls; sizes by statfs. */
+/**
+ * Another filesystem than that of the images, on which the runtime lays down blobs while it pulls;
+ * sizes by statfs.
+ */
 export interface StagingFilesystem {
   readonly path: string;
   readonly totalBytes: number;
   readonly freeBytes: number;
 }
 
-/** Where a runtime lays down blobs while it pulls: on the filesystem of the images, or on another one. */
+/**
+ * Where a runtime lays down blobs while it pulls: on the filesystem of the images, or on another
+ * one.
+ */
 export type StagingPlace = 'with-images' | StagingFilesystem;
 
 /** What a runtime keeps of a layer: its files, its compressed blob, or both. */
@@ -57,16 +65,26 @@ export type RuntimeObservation =
       readonly mirrorsTakeEffect?: MirrorEffect;
       /** Absent when blobs are not staged, or when it can't be told where. */
       readonly staging?: StagingPlace | undefined;
-      /** References that our rendered pins name now, sorted. For a runtime that pins by label: those labelled. */
+      /**
+       * References that our rendered pins name now, sorted. For a runtime that pins by label: those
+       * labelled.
+       */
       readonly renderedPins: readonly string[];
       /**
-       * Every reference that any file or label of ours still shows as pinned, sorted, also where {@link renderedPins} is empty since a copy has to be
-       * rendered again. Default: what is rendered.
+       * Every reference that any file or label of ours still shows as pinned, sorted, also where
+       * {@link renderedPins} is empty since a copy has to be rendered again. Default: what is
+       * rendered.
        */
       readonly foundPins?: readonly string[];
-      /** The files that show our pins can't be read, so that {@link foundPins} says nothing. Default false. */
+      /**
+       * The files that show our pins can't be read, so that {@link foundPins} says nothing. Default
+       * false.
+       */
       readonly arePinsUnread?: boolean;
-      /** What in the runtime's configuration takes our rendered pins away, now or with its next reload; the message names the file. */
+      /**
+       * What in the runtime's configuration takes our rendered pins away, now or with its next
+       * reload; the message names the file.
+       */
       readonly pinFault?: Reason | undefined;
       /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */
       readonly renderedMirrors: readonly string[];
@@ -74,7 +92,10 @@ export type RuntimeObservation =
   | UnlistedRuntime
   | UnreachableRuntime;
 
-/** A runtime that answers CRI's `Status` and can't say which images it has, so that nothing is decided about them. */
+/**
+ * A runtime that answers CRI's `Status` and can't say which images it has, so that nothing is
+ * decided about them.
+ */
 export interface UnlistedRuntime {
   readonly kind: 'unlisted';
   /** As the runtime names itself. */

@@ -1,32 +1,49 @@
 import semver from 'semver';
 
 const MAX_VERSION_LENGTH = 128;
-/** `<app>[-rev<N>[-b<build>]]` of the three-tag scheme; what a tag may not hold (`+`, `~`, `:`) is not allowed. */
+/**
+ * `<app>[-rev<N>[-b<build>]]` of the three-tag scheme; what a tag may not hold (`+`, `~`, `:`) is
+ * not allowed.
+ */
 const SCHEME = /^([0-9A-Za-z_][0-9A-Za-z_.-]*?)(?:-rev([0-9]+)(?:-b([0-9A-Za-z][0-9A-Za-z.]*))?)?$/;
 
-/** A tag of the three-tag scheme (bundle format 1, "Tags"), each part as it is written, so that no digit is lost. */
+/**
+ * A tag of the three-tag scheme (bundle format 1, "Tags"), each part as it is written, so that no
+ * digit is lost.
+ */
 export interface SchemeTag {
   /** The version of the application, `2.6.2` of `2.6.2-rev1-b5.1`. */
   readonly app: string;
   /** The revision of the image: digits, `1` of `2.6.2-rev1-b5.1`. Absent from a short tag. */
   readonly revision?: string;
-  /** The build: letters, digits and dots, `5.1` of `2.6.2-rev1-b5.1`. Absent from short and intermediate tags. */
+  /**
+   * The build: letters, digits and dots, `5.1` of `2.6.2-rev1-b5.1`. Absent from short and
+   * intermediate tags.
+   */
   readonly build?: string;
 }
 
-/** Whether `text` is a version of a release: SemVer 2.0.0 (no leading `v`), or one of the three-tag scheme. At most 128 characters. */
+/**
+ * Whether `text` is a version of a release: SemVer 2.0.0 (no leading `v`), or one of the three-tag
+ * scheme. At most 128 characters.
+ */
 export function isVersion(text: string): boolean {
   if (text.length === 0 || text.length > MAX_VERSION_LENGTH) return false;
   // node-semver would also take blanks around it and a leading v or =.
   return SCHEME.test(text) || (/^[0-9]\S*$/.test(text) && semver.valid(text) !== null);
 }
 
-/** Whether `text` is a SemVer range as node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty text is none. */
+/**
+ * Whether `text` is a SemVer range as node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty
+ * text is none.
+ */
 export function isVersionRange(text: string): boolean {
   return text.trim() !== '' && semver.validRange(text) !== null;
 }
 
-/** Reads a tag; undefined when it is longer than 128 characters or holds what a tag may not hold. */
+/**
+ * Reads a tag; undefined when it is longer than 128 characters or holds what a tag may not hold.
+ */
 export function parseSchemeTag(text: string): SchemeTag | undefined {
   const found = text.length <= MAX_VERSION_LENGTH ? SCHEME.exec(text) : null;
   const [, app, revision, build] = found ?? [];
@@ -41,8 +58,9 @@ export function formatSchemeTag({ app, revision, build }: SchemeTag): string {
 }
 
 /**
- * The tags that a long tag implies, the intermediate and the short one: `2.6.2-rev1` and `2.6.2` for `2.6.2-rev1-b5.1`. None for any other
- * text: who gives an intermediate or short tag may have given it to that image alone.
+ * The tags that a long tag implies, the intermediate and the short one: `2.6.2-rev1` and `2.6.2`
+ * for `2.6.2-rev1-b5.1`. None for any other text: who gives an intermediate or short tag may have
+ * given it to that image alone.
  */
 export function impliedTags(text: string): string[] {
   const tag = parseSchemeTag(text);
@@ -51,9 +69,10 @@ export function impliedTags(text: string): string[] {
 }
 
 /**
- * Orders tags of the three-tag scheme by application, then revision, then build; a tag without a part comes before those with one. A total
- * order: 0 for the same text only. Applications order as SemVer does (clause 11), with any count of numbers; so `2.6.2-rc.1` comes before
- * `2.6.2`, and unlike SemVer, `2.6.2-rev1` after it. Builds order the same way, part by part.
+ * Orders tags of the three-tag scheme by application, then revision, then build; a tag without a
+ * part comes before those with one. A total order: 0 for the same text only. Applications order as
+ * SemVer does (clause 11), with any count of numbers; so `2.6.2-rc.1` comes before `2.6.2`, and
+ * unlike SemVer, `2.6.2-rev1` after it. Builds order the same way, part by part.
  *
  * @returns negative when `a` comes before `b`, positive when after.
  */

@@ -11,8 +11,8 @@ type Facts = Pick<BundleFacts, 'bundle' | 'absentImages' | 'presentLayers' | 'ca
 };
 
 /**
- * What is known to be bad of a bundle after a round. What is stored holds while no medium with the blob is plugged in: a copy that was just plugged
- * in may be good until a pull has failed for it.
+ * What is known to be bad of a bundle after a round. What is stored holds while no medium with the
+ * blob is plugged in: a copy that was just plugged in may be good until a pull has failed for it.
  */
 export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
   const { bundle, absentImages, carriers } = facts;
@@ -26,7 +26,8 @@ export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
     if (isNeeded(bad) && !unique.has(bad.digest)) unique.set(bad.digest, bad);
   }
   const all = [...unique.values()];
-  // Of what may lie on another medium one is enough: a large bundle on several media would have thousands.
+  // Of what may lie on another medium one is enough: a large bundle on several media would have
+  // thousands.
   const absent = all.filter(({ why }) => why === 'absent').slice(0, 1);
   return [...flawedAmong(all).slice(0, REMEMBERED), ...absent];
 }

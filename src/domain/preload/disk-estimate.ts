@@ -3,8 +3,9 @@ import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/runti
 import { diskUse, type LayerNeed } from './disk-use.ts';
 
 /**
- * What of a filesystem is short: room for the images (and for staging, where that is on the same one), inodes for their files, or room on another
- * filesystem where blobs are staged while they are pulled.
+ * What of a filesystem is short: room for the images (and for staging, where that is on the same
+ * one), inodes for their files, or room on another filesystem where blobs are staged while they are
+ * pulled.
  */
 export type ShortageKind = 'bytes' | 'inodes' | 'staging';
 
@@ -40,9 +41,15 @@ export interface DiskNeed {
   readonly filesystem: ImageFilesystem;
   readonly layerStorage: LayerStorage;
   readonly staging: StagingPlace | undefined;
-  /** Layers of which stickpin keeps a compressed copy of its own on the filesystem of the images; default none. */
+  /**
+   * Layers of which stickpin keeps a compressed copy of its own on the filesystem of the images;
+   * default none.
+   */
   readonly copied?: ReadonlySet<Digest>;
-  /** Share that stays free of every filesystem, because kubelet starts to evict and to collect images at that mark. */
+  /**
+   * Share that stays free of every filesystem, because kubelet starts to evict and to collect
+   * images at that mark.
+   */
   readonly minFreePercent: number;
   /** How many of the images may be pulled at once, and so be staged together. */
   readonly parallel: number;
@@ -64,7 +71,8 @@ export function estimateDisk(need: DiskNeed): DiskVerdict {
   const { images, filesystem, layerStorage, staging, copied, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   const copies = [...layers.values()].filter(({ digest }) => copied?.has(digest) === true);
-  // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is mended must not depend on space.
+  // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is mended
+  // must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
   const staged = staging === 'with-images' ? stagedBytes(need) : 0;
   const neededBytes = used.bytes + staged + copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
@@ -98,7 +106,10 @@ function shortage(
   return { kind, path, needed, free, reserved: Math.min(reserve, free), lacking: needed - (free - reserve) };
 }
 
-/** The most that is staged at once: the largest images, as many as are pulled together, which share no missing layer then. */
+/**
+ * The most that is staged at once: the largest images, as many as are pulled together, which share
+ * no missing layer then.
+ */
 export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'parallel'>): number {
   const staged = new Set<Digest>();
   let sum = 0;

@@ -25,7 +25,10 @@ export interface BundleFacts {
   readonly presentLayers: ReadonlySet<Digest>;
   /** What any medium or the node's own disk has. */
   readonly availableBlobs: ReadonlySet<Digest>;
-  /** How many layers that absent images need are left to the base and neither present nor offered by a medium. */
+  /**
+   * How many layers that absent images need are left to the base and neither present nor offered by
+   * a medium.
+   */
   readonly lackingOfBase: number;
   /** The base, if it was adopted. */
   readonly base: StoredBundle | undefined;
@@ -49,7 +52,10 @@ const RUNTIME_OBSTACLES: ReadonlySet<string> = new Set(['runtime/config', 'runti
 /** How often the pins are asked for before it is called a fault. */
 const PIN_ATTEMPTS_BEFORE_FAULT = 4;
 
-/** Why present images are not pinned: `runtime/pins-pending`, and after some tries `runtime/pins-ignored`. */
+/**
+ * Why present images are not pinned: `runtime/pins-pending`, and after some tries
+ * `runtime/pins-ignored`.
+ */
 export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed, memory: Memory): Reason {
   const fault = observed.runtime.kind === 'reachable' ? observed.runtime.pinFault : undefined;
   const attempts = memory.pinsRequested?.attempts ?? 0;
@@ -66,7 +72,10 @@ export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Obs
   };
 }
 
-/** `held (base)` when a delta has left layers to a base that is neither on this node nor on a plugged medium. */
+/**
+ * `held (base)` when a delta has left layers to a base that is neither on this node nor on a
+ * plugged medium.
+ */
 export function baseHold({ bundle, lackingOfBase, base }: BundleFacts): PhaseOf | undefined {
   if (lackingOfBase === 0) return undefined;
   const { payload } = bundle;
@@ -89,13 +98,19 @@ export function cancelHold({ bundle, absentImages }: BundleFacts): PhaseOf | und
   return { phase: 'held', hold: 'cancelled', reason: { code: 'engine/cancelled', message } };
 }
 
-/** `held (runtime)` when the runtime's own configuration does not allow what is to be done; that is tried on all the same. */
+/**
+ * `held (runtime)` when the runtime's own configuration does not allow what is to be done; that is
+ * tried on all the same.
+ */
 export function runtimeHold({ obstacle }: Memory): PhaseOf | undefined {
   if (obstacle === undefined || !RUNTIME_OBSTACLES.has(obstacle.code)) return undefined;
   return { phase: 'held', hold: 'runtime', reason: obstacle };
 }
 
-/** `held (media)` when images are absent and no plugged medium can give one of them: it is away, lacks blobs, or they are damaged. */
+/**
+ * `held (media)` when images are absent and no plugged medium can give one of them: it is away,
+ * lacks blobs, or they are damaged.
+ */
 export function mediaHold(facts: BundleFacts): PhaseOf | undefined {
   const { pullableImages, failures } = facts;
   const given = new Set(failures.filter((failure) => failure.retryAt === undefined).map(referenceOf));
@@ -156,7 +171,10 @@ function missingMessage(facts: BundleFacts): string {
   return `${bundleTitle(bundle.payload)} on ${labels} lacks ${lacks}, first ${which}; ${total - absentImages.length}/${total} images present. Plug in the stick that carries the rest, or copy the bundle again.`;
 }
 
-/** What is wanted of the stick with the rest, once one gave all it had, or a part of what is missing lies on this node. */
+/**
+ * What is wanted of the stick with the rest, once one gave all it had, or a part of what is missing
+ * lies on this node.
+ */
 function restMessage(facts: BundleFacts): string | undefined {
   const { bundle, absentImages, presentLayers, availableBlobs, isExhaustedBundle, badBlobs } = facts;
   const indexes = new Set(absentImages.flatMap((image) => image.layers));
@@ -178,13 +196,19 @@ function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts):
   return (first ?? []).filter((blob) => isFaulty(blob) && lacksToo(blob.digest) && !isHere(blob.digest));
 }
 
-/** Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's storage. Short enough for a STATUS line. */
+/**
+ * Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's
+ * storage. Short enough for a STATUS line.
+ */
 export function imagesMissing(facts: BundleFacts): Reason {
   const message = `${missingCount(facts)}, first ${facts.absentImages[0]?.reference}. ${whatNext(facts)}`;
   return { code: 'engine/image-missing', message };
 }
 
-/** A bundle that was ready lacks images that no medium and no disk has, with the names of the first; undefined while that is not so. */
+/**
+ * A bundle that was ready lacks images that no medium and no disk has, with the names of the first;
+ * undefined while that is not so.
+ */
 export function lostImages(facts: BundleFacts): Reason | undefined {
   const { bundle, absentImages, pullableImages } = facts;
   if (bundle.readyAt === undefined || absentImages.length === 0 || pullableImages.length > 0) return undefined;
@@ -214,7 +238,10 @@ function referenceOf(failure: TaskFailure): string {
   return failure.task.kind === 'pull' ? failure.task.reference : '';
 }
 
-/** The failure that a person should see: one that is not tried again by itself, else the one tried most often. */
+/**
+ * The failure that a person should see: one that is not tried again by itself, else the one tried
+ * most often.
+ */
 export function worstFailure(failures: readonly TaskFailure[]): Reason | undefined {
   const rank = (failure: TaskFailure) => (failure.retryAt === undefined ? Number.MAX_SAFE_INTEGER : failure.attempts);
   return [...failures].sort((a, b) => rank(b) - rank(a))[0]?.reason;

@@ -26,7 +26,10 @@ export interface PullStarts {
   readonly pullQueue: PullQueue;
 }
 
-/** What follows a pull that worked, without another look at the runtime: it has the layers now that the pull was to bring. */
+/**
+ * What follows a pull that worked, without another look at the runtime: it has the layers now that
+ * the pull was to bring.
+ */
 export function afterPull({ waiting, running, landed, parallel }: PullQueue, reference: string): PullStarts {
   const ended = running.filter((pull) => pull.reference === reference);
   const brought = ended.flatMap(({ missingLayers }) => missingLayers.map(({ digest }) => digest));

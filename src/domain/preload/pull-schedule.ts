@@ -18,7 +18,10 @@ export interface ScheduleInput<Pull extends PullCandidate> {
   readonly parallel: number;
 }
 
-/** Carriers of the layers that most bytes of others depend on go first, then the largest. Ties keep the order of the bundle. */
+/**
+ * Carriers of the layers that most bytes of others depend on go first, then the largest. Ties keep
+ * the order of the bundle.
+ */
 export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[]): Pull[] {
   const carriers = countCarriers(candidates);
   return candidates

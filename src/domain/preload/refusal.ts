@@ -12,7 +12,10 @@ export function refusalsOf(
   );
 }
 
-/** One reason for all refusals of a bundle: the first, with their number. @param title as `ocp 4.13.7` */
+/**
+ * One reason for all refusals of a bundle: the first, with their number. @param title as `ocp
+ * 4.13.7`
+ */
 export function refusalReason(title: string, [first, ...others]: readonly TaskFailure[]): Reason | undefined {
   if (first === undefined || others.length === 0) return first?.reason;
   const message = `policy.json of this node refuses ${others.length + 1} images of ${title}; first: ${first.reason.message}`;

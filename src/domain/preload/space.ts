@@ -19,7 +19,10 @@ export interface SpaceContext {
   readonly presentLayers: ReadonlySet<Digest>;
 }
 
-/** Whether what is neither present nor being pulled fits; undefined when nothing is known about the filesystem. */
+/**
+ * Whether what is neither present nor being pulled fits; undefined when nothing is known about the
+ * filesystem.
+ */
 export function diskVerdict(
   bundle: StoredBundle,
   absent: readonly Image[],
@@ -27,7 +30,8 @@ export function diskVerdict(
 ): DiskVerdict | undefined {
   const { runtime } = observed;
   if (runtime.kind !== 'reachable' || runtime.filesystem === undefined) return undefined;
-  // What a running pull has written already lacks from the free bytes, so that counting it as needed would count it twice.
+  // What a running pull has written already lacks from the free bytes, so that counting it as
+  // needed would count it twice.
   const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
   const layersOf = (image: Image) => missingLayersOf(image, bundle, presentLayers);
   const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap(layersOf));
@@ -45,15 +49,19 @@ export function diskVerdict(
   });
 }
 
-/** Layers that are written to the node's own disk while they pass by, where that takes room from the images. */
+/**
+ * Layers that are written to the node's own disk while they pass by, where that takes room from the
+ * images.
+ */
 function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Policy): ReadonlySet<Digest> {
   if (!policy.keepBlobs || observed.layersBesideImages !== true) return new Set();
   return new Set(layers.flatMap(({ digest }) => (observed.localBlobs.has(digest) ? [] : [digest])));
 }
 
 /**
- * The pull that found the runtime's disk full or read-only, for as long as it must not be tried again. While there is one nothing is pulled at all: every
- * other pull would only fill what others on the node need.
+ * The pull that found the runtime's disk full or read-only, for as long as it must not be tried
+ * again. While there is one nothing is pulled at all: every other pull would only fill what others
+ * on the node need.
  */
 export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): TaskFailure | undefined {
   return failures.find(
@@ -61,7 +69,10 @@ export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): T
   );
 }
 
-/** `held (space)` when what is still to be pulled does not fit, or when the disk filled up while something was pulled. */
+/**
+ * `held (space)` when what is still to be pulled does not fit, or when the disk filled up while
+ * something was pulled.
+ */
 export function spaceHold(
   { bundle, disk }: { readonly bundle: StoredBundle; readonly disk: DiskVerdict | undefined },
   memory: Pick<Memory, 'failures'>,

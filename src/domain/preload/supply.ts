@@ -21,7 +21,10 @@ export interface ImageSupply {
   readonly mirroredImages: readonly Image[];
 }
 
-/** What all verified bundles that were found and the node's own disk offer together. A blob belongs to no bundle: its digest says what it is. */
+/**
+ * What all verified bundles that were found and the node's own disk offer together. A blob belongs
+ * to no bundle: its digest says what it is.
+ */
 export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<Digest>): Supply {
   const availableBlobs = new Set(localBlobs);
   const envelopes = new Set<BundleId>();
@@ -62,7 +65,10 @@ export function supplyImages(
   };
 }
 
-/** Where what is absent of a bundle comes from, for people: media, registries, or the node's own disk. */
+/**
+ * Where what is absent of a bundle comes from, for people: media, registries, or the node's own
+ * disk.
+ */
 export function sourcesOf({
   blobMedia,
   pullableImages,

@@ -11,7 +11,10 @@ export interface ImageIds {
   of(name: string): string | undefined;
 }
 
-/** An index over `ListImages`. Ids are told with and without `sha256:` in front, depending on the runtime. */
+/**
+ * An index over `ListImages`. Ids are told with and without `sha256:` in front, depending on the
+ * runtime.
+ */
 export function imageIds(images: readonly RuntimeImage[]): ImageIds {
   const byName = new Map<string, string>();
   for (const { imageId, repoDigests } of images) {
@@ -24,7 +27,10 @@ function bare(name: string): string {
   return name.startsWith('sha256:') ? name.slice('sha256:'.length) : name;
 }
 
-/** The id of the image that a container was made from, or undefined when the runtime has no such image any more. */
+/**
+ * The id of the image that a container was made from, or undefined when the runtime has no such
+ * image any more.
+ */
 export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | undefined {
   for (const name of container.imageNames) {
     const id = ids.of(name);
@@ -33,7 +39,10 @@ export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | 
   return undefined;
 }
 
-/** What an image is called beside those of its bundle: its component; else its repository, unless another image lies there too; else its reference. */
+/**
+ * What an image is called beside those of its bundle: its component; else its repository, unless
+ * another image lies there too; else its reference.
+ */
 function componentOf(image: Image, images: readonly Image[]): string {
   if (image.component !== undefined) return image.component;
   const repository = repositoryOf(image.reference);
@@ -56,7 +65,10 @@ export function componentsById({ contents }: StoredBundle, ids: ImageIds): Reado
   );
 }
 
-/** Ids of the images that tell a bundle from every other one that was activated and is kept. Bundles with the very same images are no others. */
+/**
+ * Ids of the images that tell a bundle from every other one that was activated and is kept. Bundles
+ * with the very same images are no others.
+ */
 export function distinguishingIds(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -75,7 +87,10 @@ export function distinguishingIds(
   return new Set(own);
 }
 
-/** The containers that speak for a bundle: those of its distinguishing images, and those of components that are required. */
+/**
+ * The containers that speak for a bundle: those of its distinguishing images, and those of
+ * components that are required.
+ */
 export function witnessesOf(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],

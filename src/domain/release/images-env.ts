@@ -20,8 +20,9 @@ export function imagesEnv(bundles: readonly StoredBundle[]): string {
 }
 
 /**
- * Adds to a new `images.env` those lines of the previous one that name an unclaimed pin and whose variable is not set anew: what was recorded of
- * their release is lost, and units that start without the control plane still need them.
+ * Adds to a new `images.env` those lines of the previous one that name an unclaimed pin and whose
+ * variable is not set anew: what was recorded of their release is lost, and units that start
+ * without the control plane still need them.
  */
 export function keepUnclaimedLines(text: string, previous: string, unclaimed: readonly string[]): string {
   const pins = new Set(unclaimed);

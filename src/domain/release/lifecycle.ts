@@ -13,7 +13,10 @@ import { isLookDue, provenWayBack, provenWithFallback, unprovenWayBack } from '.
 import { neverActivated, seenRunning } from './seen-running.ts';
 import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
 
-/** How often to look whether pins that were taken away are gone: a reload takes its time and nothing tells when it is over. */
+/**
+ * How often to look whether pins that were taken away are gone: a reload takes its time and nothing
+ * tells when it is over.
+ */
 const UNPIN_POLL_MS = 1_000;
 /** How long to look; what is still pinned then is pinned by somebody else. */
 const UNPIN_PATIENCE_MS = 30_000;
@@ -23,7 +26,10 @@ export interface LifeAssessment {
   readonly effects: readonly Effect[];
   /** When the soak of a component ends, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
-  /** How the soak of each release that is not proven yet stands, as far as containers were looked at. */
+  /**
+   * How the soak of each release that is not proven yet stands, as far as containers were looked
+   * at.
+   */
   readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
   /** Digests of images that the runtime has and that did not come with us. */
   readonly foreign: ReadonlySet<string>;
@@ -55,8 +61,9 @@ export interface BeforeLook {
 }
 
 /**
- * Whether anything hangs on containers: a release that must prove itself or may run by itself, one that is to be retired, images that are to be removed.
- * While all is proven they are looked at now and then, since an older release may run again.
+ * Whether anything hangs on containers: a release that must prove itself or may run by itself, one
+ * that is to be retired, images that are to be removed. While all is proven they are looked at now
+ * and then, since an older release may run again.
  */
 export function needsContainers(
   stored: Stored,
@@ -115,7 +122,8 @@ export function assessLife(
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, look));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, look));
   const followed = [...unproven, ...proven];
-  // One of two that run in parts is activated at a time, else the tags would be those of whichever comes last.
+  // One of two that run in parts is activated at a time, else the tags would be those of whichever
+  // comes last.
   const goingBack = new Set(followed.flatMap(({ bundle, isBack }) => (isBack ? [bundle.payload.name] : [])));
   const unasked = seenRunning(
     waiting.filter(({ payload }) => !goingBack.has(payload.name)),
@@ -139,7 +147,10 @@ export function assessLife(
   };
 }
 
-/** Whether a release was retired just now whose images are to be removed, and the runtime still reports some of them as pinned. */
+/**
+ * Whether a release was retired just now whose images are to be removed, and the runtime still
+ * reports some of them as pinned.
+ */
 function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
   if (runtime.kind !== 'reachable') return false;
   const needed = new Set(
@@ -173,7 +184,10 @@ function unprovenReleases({ bundles }: Stored): readonly StoredBundle[] {
   return bundles.filter((bundle) => current.has(bundle.bundleId) && !isProven(bundle) && !isRolledBack(bundle));
 }
 
-/** Same images, new metadata: nothing could tell it from the other one, so it goes on where that one is. */
+/**
+ * Same images, new metadata: nothing could tell it from the other one, so it goes on where that one
+ * is.
+ */
 function takeOverEffects(stored: Stored, policy: Policy): Effect[] {
   return unprovenReleases(stored)
     .filter((bundle) => !wasActive(bundle))

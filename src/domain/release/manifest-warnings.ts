@@ -9,8 +9,9 @@ export interface ManifestImage extends PodImage {
 }
 
 /**
- * What will go wrong on a node without a registry, when these workloads run from this bundle: a line for each image and cause, in the order in
- * which they are found, with the first place and how many more there are.
+ * What will go wrong on a node without a registry, when these workloads run from this bundle: a
+ * line for each image and cause, in the order in which they are found, with the first place and how
+ * many more there are.
  */
 export function manifestWarnings(used: readonly ManifestImage[], images: readonly Image[]): string[] {
   const places = new Map<string, ManifestImage[]>();
@@ -53,7 +54,10 @@ function problemsOf({ image, pullPolicy }: PodImage, carried: Carried): string[]
   return [...always, ...absence(image, reference, carried)];
 }
 
-/** Kubernetes: without a policy it is `Always` for the tag `latest` and where there is neither tag nor digest, else `IfNotPresent`. */
+/**
+ * Kubernetes: without a policy it is `Always` for the tag `latest` and where there is neither tag
+ * nor digest, else `IfNotPresent`.
+ */
 function alwaysPulled(image: string, pullPolicy: string | undefined, reference: Reference | undefined): string[] {
   const costs = 'the node asks the registry each time it starts';
   if (pullPolicy === 'Always') return [`imagePullPolicy of ${image} is Always: ${costs}; use IfNotPresent`];

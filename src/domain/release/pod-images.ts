@@ -2,9 +2,14 @@
 export interface PodImage {
   /** Who asks for it, as `Deployment shop/web, container app`. */
   readonly usedBy: string;
-  /** As it stands there; empty where it is missing, which OpenShift's image triggers fill in later. */
+  /**
+   * As it stands there; empty where it is missing, which OpenShift's image triggers fill in later.
+   */
   readonly image: string;
-  /** `imagePullPolicy` of a container, `pullPolicy` of an image volume. Absent where the cluster derives it from the tag. */
+  /**
+   * `imagePullPolicy` of a container, `pullPolicy` of an image volume. Absent where the cluster
+   * derives it from the tag.
+   */
   readonly pullPolicy?: string;
 }
 
@@ -21,8 +26,9 @@ const CONTAINERS = [
 const MAX_DEPTH = 64;
 
 /**
- * The images of all pods that a Kubernetes object describes, in its order. A pod's spec is known by its shape, a list of containers, wherever it lies:
- * so this knows Pod, Deployment, CronJob and List, and the kinds of operators as well. Nothing is found in texts, as in a ConfigMap.
+ * The images of all pods that a Kubernetes object describes, in its order. A pod's spec is known by
+ * its shape, a list of containers, wherever it lies: so this knows Pod, Deployment, CronJob and
+ * List, and the kinds of operators as well. Nothing is found in texts, as in a ConfigMap.
  *
  * @param object what YAML or JSON was parsed to; anything.
  */

@@ -15,7 +15,10 @@ export function keptBundles(bundles: readonly StoredBundle[]): readonly StoredBu
   return bundles.filter((bundle) => !isRetired(bundle));
 }
 
-/** The release of a stream that was activated last and is not retired: its tags are the ones that hold. */
+/**
+ * The release of a stream that was activated last and is not retired: its tags are the ones that
+ * hold.
+ */
 export function currentRelease(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
   return newest(keptBundles(bundles), stream, (bundle) => bundle.activatedAt);
 }

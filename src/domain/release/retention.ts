@@ -13,7 +13,10 @@ export function isProtected({ payload }: StoredBundle, { protect }: Pick<Lifecyc
   return protect.includes(bundleName(payload));
 }
 
-/** Whether a delta that is kept, and was never complete, builds on this bundle: its missing layers are found only among images of the base. */
+/**
+ * Whether a delta that is kept, and was never complete, builds on this bundle: its missing layers
+ * are found only among images of the base.
+ */
 export function isBaseInNeed({ bundleId }: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   return keptBundles(bundles).some(
     ({ payload, readyAt }) => readyAt === undefined && payload.update?.base === bundleId,
@@ -26,9 +29,11 @@ function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle):
 }
 
 /**
- * The bundles that are kept no longer now that a newer one has proven itself: of the proven ones those beyond `keep`, and those that were passed
- * over, older by their sequence than the last known good release. Never the release that was activated last, the last known good one, one that
- * a person has asked for, the base of a delta that is not ready yet, or a protected one. Oldest first.
+ * The bundles that are kept no longer now that a newer one has proven itself: of the proven ones
+ * those beyond `keep`, and those that were passed over, older by their sequence than the last known
+ * good release. Never the release that was activated last, the last known good one, one that a
+ * person has asked for, the base of a delta that is not ready yet, or a protected one. Oldest
+ * first.
  */
 export function surplusBundles(bundles: readonly StoredBundle[], policy: LifecyclePolicy): readonly StoredBundle[] {
   const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
@@ -48,8 +53,9 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Lifecyc
 }
 
 /**
- * The bundle that is to be given up so that `next` gets the space it lacks: one that was rolled back, else the fallback. Undefined when the
- * stream's present release is not proven, or when what would be freed does not help.
+ * The bundle that is to be given up so that `next` gets the space it lacks: one that was rolled
+ * back, else the fallback. Undefined when the stream's present release is not proven, or when what
+ * would be freed does not help.
  */
 export function roomFor(
   next: StoredBundle,
@@ -87,7 +93,9 @@ export interface Room {
   readonly inodes: number;
 }
 
-/** What keeping a protected release costs: bytes on disk of the layers that nothing else kept names. */
+/**
+ * What keeping a protected release costs: bytes on disk of the layers that nothing else kept names.
+ */
 export interface ProtectedRelease {
   readonly bundle: StoredBundle;
   readonly ownBytes: number;
@@ -138,8 +146,10 @@ export interface RemovalContext {
 }
 
 /**
- * Image ids of a retired bundle that may be removed as far as images tell: stickpin brought them, no kept bundle names them, nothing pins
- * them any more, no unclaimed pin names them, and they have no name that is not one of ours. None while a delta that is not ready builds on the bundle. Whether a container uses them is not looked at here.
+ * Image ids of a retired bundle that may be removed as far as images tell: stickpin brought them,
+ * no kept bundle names them, nothing pins them any more, no unclaimed pin names them, and they have
+ * no name that is not one of ours. None while a delta that is not ready builds on the bundle.
+ * Whether a container uses them is not looked at here.
  */
 export function removableIds(
   bundle: StoredBundle,
@@ -161,7 +171,10 @@ export function removableIds(
     .map((image) => image.imageId);
 }
 
-/** Leaves out what a container that has not exited uses. `undefined` containers: nothing is known, so nothing goes. */
+/**
+ * Leaves out what a container that has not exited uses. `undefined` containers: nothing is known,
+ * so nothing goes.
+ */
 export function withoutUsed(
   imageIds: readonly string[],
   containers: readonly RuntimeContainer[] | undefined,
@@ -175,7 +188,10 @@ export function withoutUsed(
   });
 }
 
-/** Every reference of ours that names the image was pulledByUs: one that was there before makes the image foreign, whatever its other names. */
+/**
+ * Every reference of ours that names the image was pulledByUs: one that was there before makes the
+ * image foreign, whatever its other names.
+ */
 function isPulledByUs(
   { imageId }: RuntimeImage,
   bundles: readonly StoredBundle[],

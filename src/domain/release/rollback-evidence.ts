@@ -5,7 +5,10 @@ import type { ContainerLook } from './container-look.ts';
 import { componentNames, componentsById, imageIdOf } from './evidence.ts';
 import { currentIds, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
-/** How long the release before must run again, and nothing of the newer one, before it is called rolled back; the soak time if that is shorter. */
+/**
+ * How long the release before must run again, and nothing of the newer one, before it is called
+ * rolled back; the soak time if that is shorter.
+ */
 const BACK_MS = 60_000;
 
 /** How often containers are looked at while all is proven; the soak time if that is shorter. */
@@ -16,11 +19,17 @@ export interface WayBack {
   /** Its clock, with the time since when that is so. */
   readonly soak: Soak;
   readonly effects: readonly Effect[];
-  /** When it will have been so for long enough, as milliseconds from now; undefined while it is not so, or when it has been. */
+  /**
+   * When it will have been so for long enough, as milliseconds from now; undefined while it is not
+   * so, or when it has been.
+   */
   readonly dueInMs: number | undefined;
 }
 
-/** Of each stream the release that was activated last, if it is proven, did not go back, and has one before it to which it could. */
+/**
+ * Of each stream the release that was activated last, if it is proven, did not go back, and has one
+ * before it to which it could.
+ */
 export function provenWithFallback(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   const current = currentIds(bundles);
   return bundles.filter(
@@ -32,7 +41,10 @@ export function provenWithFallback(bundles: readonly StoredBundle[]): readonly S
   );
 }
 
-/** Whether it is time to look at containers again `sinceLookMs` after the last time, although no release has to prove itself: what is proven may go back. */
+/**
+ * Whether it is time to look at containers again `sinceLookMs` after the last time, although no
+ * release has to prove itself: what is proven may go back.
+ */
 export function isLookDue(
   bundles: readonly StoredBundle[],
   sinceLookMs: number,
@@ -43,8 +55,9 @@ export function isLookDue(
 }
 
 /**
- * Of a release that has not proven itself yet. That its containers vanish is not enough: a job that has ended does so too, and so does a node that
- * is drained. One component that ran from it must have a container from an image of the older one that started after it.
+ * Of a release that has not proven itself yet. That its containers vanish is not enough: a job that
+ * has ended does so too, and so does a node that is drained. One component that ran from it must
+ * have a container from an image of the older one that started after it.
  *
  * @param seen its clock after this look
  */
@@ -56,8 +69,9 @@ export function unprovenWayBack(bundle: StoredBundle, seen: Soak, look: Containe
 }
 
 /**
- * Of a proven release. It may be drained for maintenance at any time of its long life, while somebody tries an image of the older one: so all
- * components that ran from it when it was proven, as far as the older one has them, must run from that one again.
+ * Of a proven release. It may be drained for maintenance at any time of its long life, while
+ * somebody tries an image of the older one: so all components that ran from it when it was proven,
+ * as far as the older one has them, must run from that one again.
  *
  * @param isRunning whether anything runs from it
  */
@@ -92,8 +106,8 @@ function after(
 }
 
 /**
- * The releases of its stream to which one may go back, the last known good one first. One that went back itself is not gone back to: it would be
- * activated, and that is for a person to ask for.
+ * The releases of its stream to which one may go back, the last known good one first. One that went
+ * back itself is not gone back to: it would be activated, and that is for a person to ask for.
  */
 function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return keptBundles(bundles)
@@ -102,7 +116,9 @@ function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]):
     .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0));
 }
 
-/** Components that ran from `bundle` and run from an image that only `older` has, started after it. */
+/**
+ * Components that ran from `bundle` and run from an image that only `older` has, started after it.
+ */
 function componentsBack(
   bundle: StoredBundle,
   older: StoredBundle,

@@ -14,7 +14,10 @@ export type SoakVerdict =
   | { readonly kind: 'none' }
   | {
       readonly kind: 'soaking';
-      /** Until all that runs has soaked, if nothing is disturbed; undefined when that needs more than time. */
+      /**
+       * Until all that runs has soaked, if nothing is disturbed; undefined when that needs more
+       * than time.
+       */
       readonly remainingMs: number | undefined;
       /** Required components that don't run. */
       readonly lacking: readonly string[];
@@ -24,8 +27,9 @@ export type SoakVerdict =
   | { readonly kind: 'done' };
 
 /**
- * The soak clock after one more look. A restart (another container of the same name in the same pod, one that was started anew before, another
- * start time) starts the clock of its component again; so does one that ended with an error. What ended well says nothing either way.
+ * The soak clock after one more look. A restart (another container of the same name in the same
+ * pod, one that was started anew before, another start time) starts the clock of its component
+ * again; so does one that ended with an error. What ended well says nothing either way.
  */
 export function soakAfter(
   before: Soak | undefined,
@@ -90,7 +94,10 @@ function isRestart(known: ComponentSoak | undefined, container: RuntimeContainer
   return container.attempt > 0 || (known?.runs.some((run) => run.key === container.key) ?? false);
 }
 
-/** Whether every component that was seen running has run without restart for `soakMs`, and those of `require` are among them. */
+/**
+ * Whether every component that was seen running has run without restart for `soakMs`, and those of
+ * `require` are among them.
+ */
 export function judgeSoak(
   soak: Soak | undefined,
   { bootId, uptimeMs }: BootTime,

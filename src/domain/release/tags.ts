@@ -31,7 +31,10 @@ export interface TagAssessment {
   readonly contested: readonly StrayTag[];
   /** Those of them that are to be given to their images now, all of one release. */
   readonly due: readonly StrayTag[];
-  /** Those of them whose repositories need our mirror: the due ones, and those that wait after a failure. */
+  /**
+   * Those of them whose repositories need our mirror: the due ones, and those that wait after a
+   * failure.
+   */
   readonly mirrored: readonly StrayTag[];
   /** Tags that were given again, and name their images now, or are nobody's any more. */
   readonly settled: readonly string[];
@@ -49,7 +52,10 @@ export interface TagHolder {
   readonly absentImages: readonly unknown[];
 }
 
-/** So often is a tag given again within {@link CONTEST_MS}; if it is lost once more, somebody else wants it. */
+/**
+ * So often is a tag given again within {@link CONTEST_MS}; if it is lost once more, somebody else
+ * wants it.
+ */
 const CONTEST_TIMES = 3;
 const CONTEST_MS = 60 * 60_000;
 /** First pause after a tag was given again; four times as long after each further time. */
@@ -72,8 +78,9 @@ export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readon
 }
 
 /**
- * The release to which each tag belongs: of each stream the one that was activated last, and of several streams that share a tag the one that was
- * activated last of all. One that was rolled back or unpinned holds no tags, and none that was activated before it does: to move them there would
+ * The release to which each tag belongs: of each stream the one that was activated last, and of
+ * several streams that share a tag the one that was activated last of all. One that was rolled back
+ * or unpinned holds no tags, and none that was activated before it does: to move them there would
  * be an activation that nobody asked for.
  */
 export function tagOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string, StoredBundle> {
@@ -89,7 +96,10 @@ export function tagOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string,
   return new Map(holders.flatMap((bundle) => tagGoalsOf(bundle).map(({ tag }) => [tag, bundle] as const)));
 }
 
-/** Compares the tags of the releases that hold them with what the runtime says. An image that is absent is pulled first. */
+/**
+ * Compares the tags of the releases that hold them with what the runtime says. An image that is
+ * absent is pulled first.
+ */
 export function assessTags(
   holders: readonly TagHolder[],
   { runtime, now }: Observed,
@@ -125,7 +135,10 @@ export function assessTags(
   };
 }
 
-/** What is still worth knowing of when tags were given: of those that have settled the last hour, of the others everything. */
+/**
+ * What is still worth knowing of when tags were given: of those that have settled the last hour, of
+ * the others everything.
+ */
 export function tagsGivenLately(
   given: readonly TagGiven[],
   settled: readonly string[],
@@ -148,7 +161,8 @@ function compare(
   holders: readonly TagHolder[],
   { images }: Extract<RuntimeObservation, { kind: 'reachable' }>,
 ): { readonly stray: readonly StrayTag[]; readonly met: ReadonlySet<string>; readonly owned: ReadonlySet<string> } {
-  // An activation that comes next, or that failed half-way and is tried again, moves the tags of its stream.
+  // An activation that comes next, or that failed half-way and is tried again, moves the tags of
+  // its stream.
   const activating = holders.filter(({ activationDue, absentImages }) => activationDue && absentImages.length === 0);
   const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
   const withdrawn = new Set(holders.flatMap((one) => (one.withdrawn === undefined ? [] : [one.bundle.bundleId])));

@@ -4,20 +4,29 @@ import { latestStamp } from '../state/stamp.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 
-/** Unclaimed pins of one release; of a release that nobody remembers `bundleId`, `name` and `version` are absent. */
+/**
+ * Unclaimed pins of one release; of a release that nobody remembers `bundleId`, `name` and
+ * `version` are absent.
+ */
 export type UnclaimedPins = Partial<Omit<PinnedRelease, 'references'>> & Pick<PinnedRelease, 'references'>;
 
 /** What a round concludes about pins. */
 export interface PinAssessment {
   /** Pins that a release which is kept here wants, sorted. */
   readonly claimed: readonly string[];
-  /** Pins that stickpin rendered before and that no known release wants, sorted. They stay until their release is adopted again or a person gives them up. */
+  /**
+   * Pins that stickpin rendered before and that no known release wants, sorted. They stay until
+   * their release is adopted again or a person gives them up.
+   */
   readonly unclaimed: readonly string[];
   /** {@link unclaimed} by release, the nameless rest last. */
   readonly unclaimedReleases: readonly UnclaimedPins[];
   /** What the ledger is to say. */
   readonly record: PinRecord;
-  /** There may be pins that nobody remembers and that can't be seen now: nothing may be rendered over them, and the ledger stays as it is. */
+  /**
+   * There may be pins that nobody remembers and that can't be seen now: nothing may be rendered
+   * over them, and the ledger stays as it is.
+   */
   readonly isUncertain: boolean;
 }
 
@@ -34,8 +43,10 @@ export interface PinContext {
 /**
  * Sorts all pins into claimed and unclaimed ones.
  *
- * INVARIANT: a pin that was rendered goes for one of two reasons only: the database says that its release was retired, and is not older than the ledger; or
- * a person gave it up. A database that was lost, replaced or restored says nothing about releases that it does not know. When in doubt a pin is kept.
+ * INVARIANT: a pin that was rendered goes for one of two reasons only: the database says that its
+ * release was retired, and is not older than the ledger; or a person gave it up. A database that
+ * was lost, replaced or restored says nothing about releases that it does not know. When in doubt a
+ * pin is kept.
  */
 export function assessPins({ bundles, ledger, runtime, age }: PinContext): PinAssessment {
   const found = runtime.kind === 'reachable' ? (runtime.foundPins ?? runtime.renderedPins) : [];
@@ -76,12 +87,18 @@ export function isSameRecord(one: PinRecord, other: PinRecord): boolean {
   return textOf(one) === textOf(other);
 }
 
-/** Whether the database is the one that the ledger was written beside, and not an earlier copy of it. */
+/**
+ * Whether the database is the one that the ledger was written beside, and not an earlier copy of
+ * it.
+ */
 export function isAsNew(age: StateAge, ledger: StateAge): boolean {
   return age.origin === ledger.origin && age.revision >= ledger.revision;
 }
 
-/** The database says that the release was retired at a time at which the ledger, written later, still wanted its pins: one of them is damaged. */
+/**
+ * The database says that the release was retired at a time at which the ledger, written later,
+ * still wanted its pins: one of them is damaged.
+ */
 function isDisputed(
   { bundleId }: PinnedRelease,
   bundles: readonly StoredBundle[],

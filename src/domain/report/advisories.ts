@@ -9,9 +9,10 @@ export interface EffectiveAdvisory extends Advisory {
 }
 
 /**
- * What is now known about releases of a stream, by version (bundle format, `advisories`: "the newest sequence wins"): of all bundles that speak of a
- * version, the one with the highest sequence. So one that speaks of other versions takes nothing back, and an advisory that is neither a
- * dead end nor a barrier takes back an earlier one.
+ * What is now known about releases of a stream, by version (bundle format, `advisories`: "the
+ * newest sequence wins"): of all bundles that speak of a version, the one with the highest
+ * sequence. So one that speaks of other versions takes nothing back, and an advisory that is
+ * neither a dead end nor a barrier takes back an earlier one.
  *
  * @param bundles adopted bundles that are trusted, in any order.
  */

@@ -3,7 +3,10 @@ import type { Assessment } from '../assess/assess.ts';
 import { bundleTitle } from '../model/bundle.ts';
 import type { Memory } from '../state/memory.ts';
 
-/** What STATUS says while layers are copied from a medium to the node's own disk; undefined while none are. */
+/**
+ * What STATUS says while layers are copied from a medium to the node's own disk; undefined while
+ * none are.
+ */
 export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): string | undefined {
   if (copyingBytes === undefined) return undefined;
   const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);

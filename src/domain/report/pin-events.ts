@@ -12,7 +12,9 @@ export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined
   return titles.length === 0 ? undefined : titles.join(' and ');
 }
 
-/** All that a person has to know of unclaimed pins, in two sentences; undefined when there are none. */
+/**
+ * All that a person has to know of unclaimed pins, in two sentences; undefined when there are none.
+ */
 function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefined {
   const { unclaimed, unclaimedReleases } = pins;
   if (unclaimed.length === 0) return undefined;
@@ -32,7 +34,10 @@ export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | unde
   return `${formatCount(count, 'unclaimed pin')}${of} ${count === 1 ? 'is' : 'are'} kept: plug in the stick, see 'stickpin list'.`;
 }
 
-/** Pins that became unclaimed, and such as were claimed again. `before`: undefined in the first round, when all of them are told. */
+/**
+ * Pins that became unclaimed, and such as were claimed again. `before`: undefined in the first
+ * round, when all of them are told.
+ */
 export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
   const was = new Set(before?.pins.unclaimed);
   const message = unclaimedMessage(after);

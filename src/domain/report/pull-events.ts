@@ -1,6 +1,9 @@
 import type { MessageKind } from '../../platform/message-ids.ts';
 
-/** The kind of message for a failed pull, by the code of its cause, so that its catalog entry says what to do about this very cause. */
+/**
+ * The kind of message for a failed pull, by the code of its cause, so that its catalog entry says
+ * what to do about this very cause.
+ */
 export function pullFailureKind(code: string): MessageKind {
   switch (code) {
     case 'media/blob-damaged':

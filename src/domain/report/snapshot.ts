@@ -2,7 +2,10 @@ import type { Assessment } from '../assess/assess.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 
-/** What a round saw, what the engine remembered then, and what was concluded. Everything that is told comes from here. */
+/**
+ * What a round saw, what the engine remembered then, and what was concluded. Everything that is
+ * told comes from here.
+ */
 export interface Snapshot {
   readonly observed: Observed;
   readonly memory: Memory;

@@ -15,7 +15,10 @@ export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<s
   });
 }
 
-/** What is told when lost tags name their images again: all in one line, with what the first of them named meanwhile. */
+/**
+ * What is told when lost tags name their images again: all in one line, with what the first of them
+ * named meanwhile.
+ */
 export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle): string {
   const [first] = lost;
   const verb = lost.length === 1 ? 'names its image' : 'name their images';

@@ -1,6 +1,9 @@
 import { type Digest, shortDigest } from '../model/digest.ts';
 
-/** A blob that a pull failed for: where its bad copy lies, and whether anything plugged in has another one. */
+/**
+ * A blob that a pull failed for: where its bad copy lies, and whether anything plugged in has
+ * another one.
+ */
 export interface FailedBlob {
   readonly digest: Digest;
   readonly why: BadBlob['why'];
@@ -12,10 +15,16 @@ export interface FailedBlob {
   readonly isLast: boolean;
 }
 
-/** A blob that a bundle needs and of which only a bad copy, or none, was seen. Stored, so that it is known when the medium is away. */
+/**
+ * A blob that a bundle needs and of which only a bad copy, or none, was seen. Stored, so that it is
+ * known when the medium is away.
+ */
 export interface BadBlob {
   readonly digest: Digest;
-  /** `damaged`: its bytes have another digest. `truncated`: its file has another size. `absent`: it may lie on another medium of the bundle. */
+  /**
+   * `damaged`: its bytes have another digest. `truncated`: its file has another size. `absent`: it
+   * may lie on another medium of the bundle.
+   */
   readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
   /** Label of the medium on which it was looked for. */
   readonly medium: string;
@@ -28,7 +37,10 @@ export function flawedAmong(badBlobs: readonly BadBlob[]): readonly BadBlob[] {
   return badBlobs.filter(({ why }) => why !== 'absent');
 }
 
-/** What is wrong with the copies that were seen, in few words: `blob sha256:5f0c… was damaged on sdb1 (and 2 more)`. */
+/**
+ * What is wrong with the copies that were seen, in few words: `blob sha256:5f0c… was damaged on
+ * sdb1 (and 2 more)`.
+ */
 export function flawsOf([first, ...others]: readonly BadBlob[]): string {
   if (first === undefined) return '';
   const rest = others.length === 0 ? '' : ` (and ${others.length} more)`;

@@ -7,13 +7,21 @@ import type { Soak } from './soak-record.ts';
 /** Something to do, as plain data. Each is idempotent: done twice, the result is the same. */
 export type Effect =
   | { readonly kind: 'mount-medium'; readonly mediumId: MediumId }
-  /** Find and judge the bundles of a mounted medium, or judge them again because the trusted keys changed. */
+  /**
+   * Find and judge the bundles of a mounted medium, or judge them again because the trusted keys
+   * changed.
+   */
   | { readonly kind: 'read-medium'; readonly mediumId: MediumId }
-  /** Keep the documents and attachments of a verified bundle on the node's own disk, so that it can be adopted. Long: its medium is busy meanwhile. */
+  /**
+   * Keep the documents and attachments of a verified bundle on the node's own disk, so that it can
+   * be adopted. Long: its medium is busy meanwhile.
+   */
   | { readonly kind: 'keep-documents'; readonly bundleId: BundleId; readonly mediumId: MediumId }
   /** Keep a verified bundle, whose documents are there, in the database. */
   | { readonly kind: 'adopt-bundle'; readonly bundleId: BundleId; readonly mediumId: MediumId }
-  /** Make exactly these references our pins. `force` reloads the runtime even if no byte changed. */
+  /**
+   * Make exactly these references our pins. `force` reloads the runtime even if no byte changed.
+   */
   | {
       readonly kind: 'apply-pins';
       readonly references: readonly string[];
@@ -31,9 +39,15 @@ export type Effect =
   | { readonly kind: 'record-soak'; readonly bundleId: BundleId; readonly soak: Soak }
   | { readonly kind: 'record-active'; readonly bundleId: BundleId }
   | { readonly kind: 'record-proven'; readonly bundleId: BundleId }
-  /** It had been active, and `to` runs again: that one is to be activated, so that tags name what runs. */
+  /**
+   * It had been active, and `to` runs again: that one is to be activated, so that tags name what
+   * runs.
+   */
   | { readonly kind: 'record-rolled-back'; readonly bundleId: BundleId; readonly to: BundleId }
-  /** A release runs, by these components, though it was never activated: it is to be, so that tags name what runs. */
+  /**
+   * A release runs, by these components, though it was never activated: it is to be, so that tags
+   * name what runs.
+   */
   | { readonly kind: 'request-activation'; readonly bundleId: BundleId; readonly components: readonly string[] }
   /** A release with the very same images as `from` goes on where that one is; `from` is retired. */
   | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }
@@ -46,7 +60,10 @@ export type Effect =
     }
   /** Remove images of a retired release, exited containers that still hold them first. */
   | { readonly kind: 'remove-images'; readonly bundleId: BundleId; readonly images: readonly Removal[] }
-  /** Keep who signed an adopted bundle, as its medium shows: a signature was added, or its key is trusted only now. */
+  /**
+   * Keep who signed an adopted bundle, as its medium shows: a signature was added, or its key is
+   * trusted only now.
+   */
   | {
       readonly kind: 'record-signers';
       readonly bundleId: BundleId;

@@ -8,7 +8,10 @@ export interface LastCarrier {
   readonly isDropFolder: boolean;
 }
 
-/** What was last seen of each bundle, carried over from round to round. Nothing is known after a restart. */
+/**
+ * What was last seen of each bundle, carried over from round to round. Nothing is known after a
+ * restart.
+ */
 export type LastCarriers = ReadonlyMap<BundleId, LastCarrier>;
 
 /** Adds to `before` what a round saw. */

@@ -24,16 +24,25 @@ export type RunningTask =
   /** Give these tags to the images of an activated release again. */
   | { readonly kind: 'restore-tags'; readonly bundleId: BundleId; readonly tags: readonly string[] };
 
-/** How a pull, or an activation, failed last. Forgotten when it succeeds, when the media change, and at a restart. */
+/**
+ * How a pull, or an activation, failed last. Forgotten when it succeeds, when the media change, and
+ * at a restart.
+ */
 export interface TaskFailure {
   readonly task: RunningTask;
   readonly attempts: number;
   readonly reason: Reason;
   /** The blob that it failed for, if that is known. */
   readonly blob?: FailedBlob;
-  /** The quick tries are used up, or there are none: what is left are tries with long pauses, or another medium. */
+  /**
+   * The quick tries are used up, or there are none: what is left are tries with long pauses, or
+   * another medium.
+   */
   readonly isExhausted?: boolean;
-  /** When it may be tried again, in milliseconds since the epoch; undefined: not before the media change. */
+  /**
+   * When it may be tried again, in milliseconds since the epoch; undefined: not before the media
+   * change.
+   */
   readonly retryAt: number | undefined;
 }
 
@@ -46,15 +55,19 @@ export interface TagGiven {
 /** What was last asked of the runtime in terms of pins, so that asking again can back off. */
 export interface PinsRequested {
   readonly references: readonly string[];
-  /** Images that were present and not reported pinned when we asked, joined; a new set is asked for at once. */
+  /**
+   * Images that were present and not reported pinned when we asked, joined; a new set is asked for
+   * at once.
+   */
   readonly unpinned: string;
   readonly attempts: number;
   readonly at: number;
 }
 
 /**
- * What the engine remembers from round to round: what it asked for, what it is doing, what failed. Nothing of it can be seen by looking at the node.
- * Most of it is gone after a restart; `pinLedger` and `floors` are kept on the disk.
+ * What the engine remembers from round to round: what it asked for, what it is doing, what failed.
+ * Nothing of it can be seen by looking at the node. Most of it is gone after a restart; `pinLedger`
+ * and `floors` are kept on the disk.
  */
 export interface Memory {
   /** Long effects that run now. */
@@ -62,23 +75,43 @@ export interface Memory {
   readonly failures: readonly TaskFailure[];
   /** Undefined: pins were not asked for since the start. */
   readonly pinsRequested: PinsRequested | undefined;
-  /** References whose pins were asked for in vain, and that were not pulled since: see `isHeldByTagAlone`. */
+  /**
+   * References whose pins were asked for in vain, and that were not pulled since: see
+   * `isHeldByTagAlone`.
+   */
   readonly unenforcedPins: readonly string[];
-  /** Tags that were given to their images again, oldest first, as far as it matters: see `tagsGivenLately`. */
+  /**
+   * Tags that were given to their images again, oldest first, as far as it matters: see
+   * `tagsGivenLately`.
+   */
   readonly tagsGiven: readonly TagGiven[];
-  /** Bundles whose media had no more to give in the last round: another stick is wanted, not the same one again. */
+  /**
+   * Bundles whose media had no more to give in the last round: another stick is wanted, not the
+   * same one again.
+   */
   readonly exhaustedBundles: readonly BundleId[];
   /** What carried each bundle when it was last seen. */
   readonly lastCarriers: LastCarriers;
-  /** Bundles that are being adopted: how many of their documents and attachments are kept on the node's own disk, or found damaged. */
+  /**
+   * Bundles that are being adopted: how many of their documents and attachments are kept on the
+   * node's own disk, or found damaged.
+   */
   readonly keeping: ReadonlyMap<BundleId, Kept>;
-  /** Bytes left to copy from media to the node's own disk; undefined while nothing is being copied. */
+  /**
+   * Bytes left to copy from media to the node's own disk; undefined while nothing is being copied.
+   */
   readonly copyingBytes: number | undefined;
   /** What kept the last round from doing all that it wanted, if anything. */
   readonly obstacle: Reason | undefined;
-  /** The daemon has just started, and what is plugged in was not read yet: nothing is known to be away. */
+  /**
+   * The daemon has just started, and what is plugged in was not read yet: nothing is known to be
+   * away.
+   */
   readonly isLooking: boolean;
-  /** What is remembered of pins beside the database; undefined when there is nothing, or when it can't be read. */
+  /**
+   * What is remembered of pins beside the database; undefined when there is nothing, or when it
+   * can't be read.
+   */
   readonly pinLedger: PinLedger | undefined;
   /** What protects from older bundles. Remembered beside the bundles, so that it outlives them. */
   readonly floors: Floors;

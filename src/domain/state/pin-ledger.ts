@@ -31,6 +31,9 @@ export interface PinRecord {
 export interface PinLedger extends PinRecord {
   /** The database that this agrees with. */
   readonly state: StateAge;
-  /** The latest time that was recorded of any bundle then, in milliseconds since the epoch; see `latestStamp`. */
+  /**
+   * The latest time that was recorded of any bundle then, in milliseconds since the epoch; see
+   * `latestStamp`.
+   */
   readonly stamp: number;
 }

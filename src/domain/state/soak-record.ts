@@ -10,7 +10,10 @@ export interface SoakRun {
 /** What is known of one component of an activated release. */
 export interface ComponentSoak {
   readonly component: string;
-  /** Whether its images distinguish the release; others are followed only because `lifecycle.require` names them. */
+  /**
+   * Whether its images distinguish the release; others are followed only because
+   * `lifecycle.require` names them.
+   */
   readonly counts: boolean;
   readonly runs: readonly SoakRun[];
   /** Containers that ended with an error and were not started anew yet. */
@@ -22,8 +25,9 @@ export interface ComponentSoak {
 }
 
 /**
- * The soak clock of one activation. It counts the machine's uptime, not the wall clock, which may jump: a container that still is the same one
- * after the daemon was down has run on meanwhile. Nothing of it outlives a reboot, since no container does.
+ * The soak clock of one activation. It counts the machine's uptime, not the wall clock, which may
+ * jump: a container that still is the same one after the daemon was down has run on meanwhile.
+ * Nothing of it outlives a reboot, since no container does.
  */
 export interface Soak {
   /** Of which activation. */

@@ -1,8 +1,9 @@
 import type { StoredBundle } from './state.ts';
 
 /**
- * A time for something that happens now: later than every activation, every request for one and all that followed, also when the wall clock has fallen back, as it
- * does on a node without a battery-backed clock. Their order decides what is activated.
+ * A time for something that happens now: later than every activation, every request for one and all
+ * that followed, also when the wall clock has fallen back, as it does on a node without a
+ * battery-backed clock. Their order decides what is activated.
  */
 export function stampAfter(bundles: readonly StoredBundle[], now: number): number {
   return Math.max(now, 1 + latestStamp(bundles));

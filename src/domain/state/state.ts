@@ -11,16 +11,25 @@ import type { BadBlob } from './bad-blob.ts';
 import type { StateAge } from './pin-ledger.ts';
 import type { Soak } from './soak-record.ts';
 
-/** A bundle that was adopted: trusted once, kept in the database from then on. Times are milliseconds since the epoch. */
+/**
+ * A bundle that was adopted: trusted once, kept in the database from then on. Times are
+ * milliseconds since the epoch.
+ */
 export interface StoredBundle extends VerifiedBundle {
   readonly adoptedAt: number;
   /** Its pins were here before it was adopted, since what was recorded of it had been lost. */
   readonly claimedAt?: number;
   /** First time that every image was present and pinned. */
   readonly readyAt?: number;
-  /** Activation was asked for: by a person (`stickpin activate`), or because it runs all the same: it was started by other means, or again in place of one that went back. */
+  /**
+   * Activation was asked for: by a person (`stickpin activate`), or because it runs all the same:
+   * it was started by other means, or again in place of one that went back.
+   */
   readonly activationRequestedAt?: number;
-  /** Rules that don't hold the activation that was asked for last: a person has confirmed it, or it runs already. */
+  /**
+   * Rules that don't hold the activation that was asked for last: a person has confirmed it, or it
+   * runs already.
+   */
   readonly activationOverrides?: readonly RuleCode[];
   /** Activation was done. */
   readonly activatedAt?: number;
@@ -39,11 +48,17 @@ export interface StoredBundle extends VerifiedBundle {
   readonly soak?: Soak;
   /** A person cancelled its preload (`stickpin cancel`). */
   readonly cancelled?: Cancellation;
-  /** What was found damaged or lacking of it on media, as of the last round that saw one; absent when nothing was. */
+  /**
+   * What was found damaged or lacking of it on media, as of the last round that saw one; absent
+   * when nothing was.
+   */
   readonly badBlobs?: readonly BadBlob[];
 }
 
-/** When a preload was cancelled, and the media that were plugged in then: another one makes it go on. */
+/**
+ * When a preload was cancelled, and the media that were plugged in then: another one makes it go
+ * on.
+ */
 export interface Cancellation {
   readonly at: number;
   readonly media: readonly MediumId[];
@@ -53,7 +68,10 @@ export interface Cancellation {
 export interface Stored {
   /** In the order of adoption. */
   readonly bundles: readonly StoredBundle[];
-  /** References that stickpin pulled when the runtime had no image of that digest: all that it may remove again. */
+  /**
+   * References that stickpin pulled when the runtime had no image of that digest: all that it may
+   * remove again.
+   */
   readonly pulledByUs?: ReadonlySet<string>;
   /** What people said about bundle digests, one of each digest. */
   readonly verdicts: readonly Verdict[];
@@ -66,7 +84,9 @@ export interface Stored {
 export interface Observed {
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
-  /** Whether the wall clock is synchronised with an outside source (timedatectl's NTPSynchronized). */
+  /**
+   * Whether the wall clock is synchronised with an outside source (timedatectl's NTPSynchronized).
+   */
   readonly clockSynchronised: boolean;
   /** GOARCH of this node. */
   readonly arch: string;
@@ -78,10 +98,15 @@ export interface Observed {
   readonly media: readonly Medium[];
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;
-  /** The node's own copies of layers lie on the filesystem of the runtime's images; default false. */
+  /**
+   * The node's own copies of layers lie on the filesystem of the runtime's images; default false.
+   */
   readonly layersBesideImages?: boolean;
   readonly runtime: RuntimeObservation;
-  /** All containers, looked at only when something hangs on them; undefined when they were not, or could not be. */
+  /**
+   * All containers, looked at only when something hangs on them; undefined when they were not, or
+   * could not be.
+   */
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly boot: BootTime;
 }

@@ -1,6 +1,9 @@
 import type { BundleId } from '../model/digest.ts';
 
-/** What lets an unknown bundle in (`trust.require`): signatures of enough trusted keys, the approval of its digest, or both. */
+/**
+ * What lets an unknown bundle in (`trust.require`): signatures of enough trusted keys, the approval
+ * of its digest, or both.
+ */
 export type TrustRequirement = 'signature' | 'approval' | 'both';
 
 /** The settings that trust depends on. */
@@ -12,7 +15,10 @@ export interface TrustPolicy {
   readonly approved: readonly BundleId[];
 }
 
-/** What a person said about a bundle digest, ahead of its stick or afterwards. The latest word counts. */
+/**
+ * What a person said about a bundle digest, ahead of its stick or afterwards. The latest word
+ * counts.
+ */
 export interface Verdict {
   readonly bundleId: BundleId;
   readonly verdict: 'approved' | 'rejected';
@@ -20,7 +26,10 @@ export interface Verdict {
   readonly at: number;
 }
 
-/** What is known of approvals: from the configuration and from `stickpin approve` and `stickpin reject`. */
+/**
+ * What is known of approvals: from the configuration and from `stickpin approve` and `stickpin
+ * reject`.
+ */
 export interface Approvals {
   readonly policy: TrustPolicy;
   readonly verdicts: readonly Verdict[];
@@ -31,7 +40,10 @@ export function isRejectedHere(bundleId: BundleId, { verdicts }: Approvals): boo
   return verdicts.some((said) => said.bundleId === bundleId && said.verdict === 'rejected');
 }
 
-/** Whether a digest is approved, by a person or by the configuration. A rejection by a person wins over the configuration. */
+/**
+ * Whether a digest is approved, by a person or by the configuration. A rejection by a person wins
+ * over the configuration.
+ */
 export function isApproved(bundleId: BundleId, approvals: Approvals): boolean {
   if (isRejectedHere(bundleId, approvals)) return false;
   const { policy, verdicts } = approvals;

@@ -10,7 +10,10 @@ export interface RotatedKey {
   readonly bundleId: BundleId;
 }
 
-/** A key that a bundle took out of force (bundle format, `trust.revoked`). Only an administrator brings it back. */
+/**
+ * A key that a bundle took out of force (bundle format, `trust.revoked`). Only an administrator
+ * brings it back.
+ */
 export interface RevokedKey {
   readonly keyId: string;
   readonly bundleId: BundleId;
@@ -24,7 +27,10 @@ export interface KeyRotation {
 
 /** What is known of revocations in one round. */
 export interface Revocations {
-  /** Key ids that never count: of the administrator's `*.revoked` files, now or earlier, and of bundles that rotated keys. */
+  /**
+   * Key ids that never count: of the administrator's `*.revoked` files, now or earlier, and of
+   * bundles that rotated keys.
+   */
   readonly keyIds: readonly string[];
   /** Revocations can't be read, so that nobody knows which keys are meant. */
   readonly revocationsUnreadable: boolean;
@@ -36,8 +42,9 @@ export interface Revocations {
 export const NO_ROTATION: KeyRotation = { keys: [], revoked: [] };
 
 /**
- * Bundle format, `trust`: "takes effect when the envelope meets the present threshold". A bundle that is trusted because its digest was approved
- * changes no key. The threshold is that of `trust.threshold`, at least 1.
+ * Bundle format, `trust`: "takes effect when the envelope meets the present threshold". A bundle
+ * that is trusted because its digest was approved changes no key. The threshold is that of
+ * `trust.threshold`, at least 1.
  */
 export function rotatesKeys({ payload, signerKeyIds }: VerifiedBundle, threshold: number): boolean {
   return hasRotation(payload) && (signerKeyIds?.length ?? 0) >= threshold;

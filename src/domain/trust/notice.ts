@@ -3,8 +3,9 @@ import type { Payload, VerifiedBundle } from '../model/bundle.ts';
 import { hasRotation, type KeyRotation } from './key-rotation.ts';
 
 /**
- * Whether a bundle is a release: it carries images. One without ("a bundle may carry nothing else", bundle format, `advisories`) is a notice: it is
- * adopted for its advisories and keys, and there is nothing to preload or to activate.
+ * Whether a bundle is a release: it carries images. One without ("a bundle may carry nothing else",
+ * bundle format, `advisories`) is a notice: it is adopted for its advisories and keys, and there is
+ * nothing to preload or to activate.
  */
 export function isRelease({ contents }: Pick<VerifiedBundle, 'contents'>): boolean {
   return contents.images.length > 0;
@@ -19,7 +20,10 @@ export interface NoticeTakings {
   readonly areKeysLeft: boolean;
 }
 
-/** What is taken of an adopted notice. `rotation`: all that came by rotation, or what comes with this one. */
+/**
+ * What is taken of an adopted notice. `rotation`: all that came by rotation, or what comes with
+ * this one.
+ */
 export function noticeTakings({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeTakings {
   const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
   const keysTrusted = rotation.keys.filter(({ pem }) => pems.has(pem)).length;

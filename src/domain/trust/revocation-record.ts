@@ -14,7 +14,10 @@ export interface StoredRevocation {
   readonly restoredAt?: number;
 }
 
-/** What a node remembers of revocations, so that they outlast the files and bundles that brought them. */
+/**
+ * What a node remembers of revocations, so that they outlast the files and bundles that brought
+ * them.
+ */
 export interface RevocationRecord {
   /** Folders of keys that were listed once. */
   readonly folders: readonly string[];
@@ -33,7 +36,10 @@ export interface SeenRevocation {
 /** Nothing was seen yet. */
 export const EMPTY_RECORD: RevocationRecord = { folders: [], revocations: [] };
 
-/** Two copies of the record as one. They differ after a crash or when one is older: what either still holds as revoked is revoked. */
+/**
+ * Two copies of the record as one. They differ after a crash or when one is older: what either
+ * still holds as revoked is revoked.
+ */
 export function mergeRecords(one: RevocationRecord, other: RevocationRecord): RevocationRecord {
   const merged = new Map(one.revocations.map((entry) => [entryKey(entry), entry]));
   for (const entry of other.revocations) {
@@ -49,8 +55,9 @@ export function withFolder(record: RevocationRecord, folder: string): Revocation
 }
 
 /**
- * The record with revocations that are there now. One of a file holds again although it was lifted before, since the administrator put the file there;
- * one of a bundle stays lifted, since the same bundle says nothing new. Gives the same object when nothing is new.
+ * The record with revocations that are there now. One of a file holds again although it was lifted
+ * before, since the administrator put the file there; one of a bundle stays lifted, since the same
+ * bundle says nothing new. Gives the same object when nothing is new.
  */
 export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
   const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
@@ -75,7 +82,10 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
   return isNew ? { ...record, revocations: [...entries.values()] } : record;
 }
 
-/** The record with every revocation of a key lifted, by whichever of its ids it was named. A bundle that revokes it later, or a file, revokes it anew. */
+/**
+ * The record with every revocation of a key lifted, by whichever of its ids it was named. A bundle
+ * that revokes it later, or a file, revokes it anew.
+ */
 export function withRestored(record: RevocationRecord, ids: readonly string[], at: number): RevocationRecord {
   const revocations = record.revocations.map((entry) =>
     isOf(entry, ids) && entry.restoredAt === undefined ? { ...entry, restoredAt: at } : entry,

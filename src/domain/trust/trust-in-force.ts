@@ -7,11 +7,14 @@ export interface TrustInForce {
   readonly require: TrustRequirement;
   /** How many distinct keys must have signed, at least 1. */
   readonly threshold: number;
-  /** Keys that count, sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key of `trust.keys_dir`. */
+  /**
+   * Keys that count, sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key
+   * of `trust.keys_dir`.
+   */
   readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: BundleId }[];
   /**
-   * Keys that never count. `file`: the `*.revoked` file that names it; `revokedBy`: the bundle that revoked it, where no file does. Neither: a file
-   * did that is gone.
+   * Keys that never count. `file`: the `*.revoked` file that names it; `revokedBy`: the bundle that
+   * revoked it, where no file does. Neither: a file did that is gone.
    */
   readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: BundleId; readonly file?: string }[];
   /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
@@ -22,7 +25,10 @@ export interface TrustInForce {
   readonly cause?: string;
 }
 
-/** {@link TrustInForce} for programs: bundles are named as `ocp@4.13.7`, or by their digest where they are not known here. */
+/**
+ * {@link TrustInForce} for programs: bundles are named as `ocp@4.13.7`, or by their digest where
+ * they are not known here.
+ */
 export interface TrustReport {
   readonly require: string;
   readonly threshold: number;

@@ -19,8 +19,9 @@ type BadCopy =
   | { readonly kind: 'unreadable'; readonly why: string };
 
 /**
- * Reads blobs from where they are served until one is found whose bytes have another digest and of which there is no other copy; without one, the
- * first that can't be read and has none; else the first bad one. Used after the runtime refused an image, so that the bad blob can be named. Every
+ * Reads blobs from where they are served until one is found whose bytes have another digest and of
+ * which there is no other copy; without one, the first that can't be read and has none; else the
+ * first bad one. Used after the runtime refused an image, so that the bad blob can be named. Every
  * bad copy that was read is distrusted, so that the next try takes another one.
  */
 export async function findBadBlob(

@@ -18,9 +18,15 @@ export interface LayerKeeperDependencies {
 
 /** Makes the layers on the node's own disk those of the plan, beside the rounds. */
 export interface LayerKeeper {
-  /** Follows a new plan. While `isIdle` is false nothing is copied: pulls have the medium for themselves. */
+  /**
+   * Follows a new plan. While `isIdle` is false nothing is copied: pulls have the medium for
+   * themselves.
+   */
   follow(plan: KeepPlan, isIdle: boolean): void;
-  /** Bytes that were left to copy when the layer that is being copied was begun; undefined while none is. */
+  /**
+   * Bytes that were left to copy when the layer that is being copied was begun; undefined while
+   * none is.
+   */
   copyingBytes(): number | undefined;
   /** Ends what is under way, and waits for its end. */
   stop(): Promise<void>;
@@ -44,7 +50,10 @@ interface Keeping extends LayerKeeperDependencies {
   removal: Promise<void>;
 }
 
-/** A keeper without a plan. `onEnd` is called when a copy ended. INVARIANTS: one copy at a time; one removal at a time, in the order of the plans. */
+/**
+ * A keeper without a plan. `onEnd` is called when a copy ended. INVARIANTS: one copy at a time; one
+ * removal at a time, in the order of the plans.
+ */
 export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => void): LayerKeeper {
   const keeping: Keeping = {
     ...deps,
@@ -108,7 +117,8 @@ function start(keeping: Keeping, layer: Layer): void {
 
 async function copyLayer(keeping: Keeping, { digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> {
   const { layers, source } = keeping;
-  // A copy that was found bad was reported by who found it, and is trusted again once its medium changes.
+  // A copy that was found bad was reported by who found it, and is trusted again once its medium
+  // changes.
   const copies = await source.copiesOf(digest, signal);
   if (!copies.some(({ isTrusted }) => isTrusted)) return postpone(keeping, digest);
   const writer = await layers.begin(digest, sizeBytes);

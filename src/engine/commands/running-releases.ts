@@ -5,7 +5,9 @@ import type { StateStore } from '../../ports/state.ts';
 /** Which releases run, as far as can be known. */
 export interface Running {
   readonly releases: ReadonlySet<BundleId>;
-  /** False when the runtime does not answer: then it is what was seen last, which may be nothing. */
+  /**
+   * False when the runtime does not answer: then it is what was seen last, which may be nothing.
+   */
   readonly isSeenNow: boolean;
 }
 

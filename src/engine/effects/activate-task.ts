@@ -32,15 +32,17 @@ export async function activateBundle(
 }
 
 /**
- * Gives tags to the images of a release: each tag that does not name its image yet is pulled from our registry and compared with what the
- * runtime says. The first that came out wrong is taken away again and ends the activation.
+ * Gives tags to the images of a release: each tag that does not name its image yet is pulled from
+ * our registry and compared with what the runtime says. The first that came out wrong is taken away
+ * again and ends the activation.
  *
- * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our registry for its repository. Another registry,
- * asked for a tag, may give another image.
+ * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our
+ * registry for its repository. Another registry, asked for a tag, may give another image.
  *
  * @returns the tags that did not name their images before.
- * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry yet; `engine/tag-mismatch` (`retry`) when a tag
- * names another image afterwards; what the pulls throw.
+ * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry
+ *   yet; `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; what the pulls
+ *   throw.
  */
 export async function giveTags(
   goals: readonly TagGoal[],
@@ -73,7 +75,10 @@ async function observed(runtime: ActivationDependencies['runtime'], signal: Abor
   return { images: new Map(named), mirrorsTakeEffect, path: filesystem?.path };
 }
 
-/** What a person has to do about a storage that takes no writes; undefined for any other error. `path`: where the images lie. */
+/**
+ * What a person has to do about a storage that takes no writes; undefined for any other error.
+ * `path`: where the images lie.
+ */
 function storageError(error: unknown, path: string | undefined): AppError | undefined {
   if (!(error instanceof AppError) || !isStorageTrouble(error)) return undefined;
   const where = path === undefined ? '' : ` (${path}, or where it stages blobs)`;
@@ -84,17 +89,26 @@ function storageError(error: unknown, path: string | undefined): AppError | unde
   return new AppError({ code: error.code, message, disposition: 'wait', cause: error });
 }
 
-/** A runtime whose disk takes no writes may fail before it has come to our registry: that tells nothing of its mirrors. */
+/**
+ * A runtime whose disk takes no writes may fail before it has come to our registry: that tells
+ * nothing of its mirrors.
+ */
 function isStorageFailure(failure: unknown): boolean {
   return failure instanceof AppError && isStorageTrouble(failure);
 }
 
-/** Images are the same to a runtime when they have the same configuration, whatever manifest they came by. */
+/**
+ * Images are the same to a runtime when they have the same configuration, whatever manifest they
+ * came by.
+ */
 function isSameImage(tagged: RuntimeImage | undefined, own: RuntimeImage | undefined): boolean {
   return tagged !== undefined && tagged.imageId === own?.imageId;
 }
 
-/** One image of each repository: of several repositories a runtime that has not reloaded yet may have the mirror of one only. */
+/**
+ * One image of each repository: of several repositories a runtime that has not reloaded yet may
+ * have the mirror of one only.
+ */
 function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
   return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
 }
@@ -136,7 +150,10 @@ async function giveTag(
   });
 }
 
-/** Another manifest of the same configuration makes no other image, but the runtime lists a digest that the image did not have before. */
+/**
+ * Another manifest of the same configuration makes no other image, but the runtime lists a digest
+ * that the image did not have before.
+ */
 function hasForeignManifest(after: RuntimeImage | undefined, before: RuntimeImage | undefined): boolean {
   if (after === undefined || before === undefined) return false;
   const known = new Set(before.repoDigests.map(digestIn));

@@ -27,8 +27,8 @@ export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
 /**
  * Adopts bundles.
  *
- * INVARIANT: `keep-documents` comes first, as decided by `decide()`. A bundle in the database has its
- * documents on the node's own disk, as far as any medium had them.
+ * INVARIANT: `keep-documents` comes first, as decided by `decide()`. A bundle in the database has
+ * its documents on the node's own disk, as far as any medium had them.
  */
 export function adoptionExecutors(deps: AdoptionEffectDependencies): Executors<'keep-documents' | 'adopt-bundle'> {
   return {
@@ -71,7 +71,10 @@ function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
   return adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId);
 }
 
-/** The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`); none when too few trusted keys signed it. */
+/**
+ * The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`); none when too
+ * few trusted keys signed it.
+ */
 function rotationOf(bundle: VerifiedBundle, threshold: number): KeyRotation {
   if (!rotatesKeys(bundle, threshold)) return NO_ROTATION;
   const { bundleId, payload } = bundle;

@@ -30,7 +30,8 @@ export async function execute(
   assessment: Assessment,
   signal: AbortSignal,
 ): Promise<void> {
-  // Each executor takes the effects of the kind that it is listed under, which TypeScript can't follow here.
+  // Each executor takes the effects of the kind that it is listed under, which TypeScript can't
+  // follow here.
   const executor = executors[effect.kind] as Executor<Effect['kind']>;
   await executor(effect, assessment, signal);
 }

@@ -14,7 +14,10 @@ export interface DocumentKeeping {
   readonly source: Pick<BlobSource, 'read'>;
 }
 
-/** Documents written at once. Each is synced to the disk; one of libuv's four threads stays free for other work. */
+/**
+ * Documents written at once. Each is synced to the disk; one of libuv's four threads stays free for
+ * other work.
+ */
 const DOCUMENTS_AT_ONCE = 3;
 
 /**
@@ -47,7 +50,10 @@ export function withoutAttachments(found: Adoption['found']): Adoption['found'] 
   return { ...found, bundle: { ...found.bundle, payload } };
 }
 
-/** Only the size of an attachment was checked so far. A damaged one is reported when its files are installed. */
+/**
+ * Only the size of an attachment was checked so far. A damaged one is reported when its files are
+ * installed.
+ */
 async function keepAttachment({ digest }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
   try {
     await keepDocument(digest, deps, signal);

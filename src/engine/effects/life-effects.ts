@@ -42,7 +42,9 @@ type LifeEffectKind =
   | 'retire'
   | 'remove-images';
 
-/** Records what became of releases after their activation, and removes what is not needed any more. */
+/**
+ * Records what became of releases after their activation, and removes what is not needed any more.
+ */
 export function lifeExecutors(deps: LifeEffectDependencies): Executors<LifeEffectKind> {
   return {
     'record-soak': ({ bundleId, soak }) => onBundle(deps, bundleId, () => deps.store.setSoak(bundleId, soak)),
@@ -104,7 +106,10 @@ function requestActivation(deps: LifeEffectDependencies, bundle: StoredBundle, c
   record(deps, event, (row) => deps.store.requestActivation(bundle.bundleId, RULE_CODES, row));
 }
 
-/** INVARIANT: `activeAt` is recorded last. With it nothing is left to take over, so what comes before it is done again after a crash. */
+/**
+ * INVARIANT: `activeAt` is recorded last. With it nothing is left to take over, so what comes
+ * before it is done again after a crash.
+ */
 function takeOver(
   deps: LifeEffectDependencies,
   bundle: StoredBundle,
@@ -131,7 +136,10 @@ function retire(deps: LifeEffectDependencies, bundle: StoredBundle, retirement: 
   );
 }
 
-/** Goes on after a failure, so that one image in use does not keep the others. @throws the first failure */
+/**
+ * Goes on after a failure, so that one image in use does not keep the others. @throws the first
+ * failure
+ */
 async function removeImages(
   { containers, recorder, alive }: LifeEffectDependencies,
   bundle: StoredBundle,

@@ -8,7 +8,10 @@ import type { MirrorGate } from './mirror-gate.ts';
 export interface PinRequests {
   /** The last request; undefined before the first. */
   last: PinsRequested | undefined;
-  /** References whose pins were asked for in vain. `true` once the image was pulled for it, which is tried once. */
+  /**
+   * References whose pins were asked for in vain. `true` once the image was pulled for it, which is
+   * tried once.
+   */
   readonly inVain: Map<string, boolean>;
 }
 
@@ -33,7 +36,8 @@ export function pinExecutors(deps: PinEffectDependencies): Executors<'apply-pins
   return {
     'apply-pins': (effect, _assessment, signal) => applyPins(deps, effect, signal),
     'apply-mirrors': ({ repositories }, _assessment, signal) => {
-      // INVARIANT: the gate hears of it first. No pull may pass by what the old mirrors have proved.
+      // INVARIANT: the gate hears of it first. No pull may pass by what the old mirrors have
+      // proved.
       deps.mirrorGate.written(repositories);
       const mirrors = repositories.map((repository) => ({ repository }));
       return deps.runtime.applyMirrors(mirrors, signal);
@@ -60,7 +64,9 @@ export function unenforcedPins({ inVain }: PinRequests): readonly string[] {
   return [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference]));
 }
 
-/** All pins hold: a pin that is lost from now on is asked for at once, without the pauses of before. */
+/**
+ * All pins hold: a pin that is lost from now on is asked for at once, without the pauses of before.
+ */
 export function notePinsHeld(requests: PinRequests): void {
   if (requests.last !== undefined) requests.last = { ...requests.last, unpinned: '', attempts: 0 };
 }

@@ -49,8 +49,8 @@ interface Pull {
 /**
  * Pulls one image, and records how that ended.
  *
- * INVARIANT: that we bring the image is on the disk before the runtime is asked for it. After a crash
- * it is ours to remove.
+ * INVARIANT: that we bring the image is on the disk before the runtime is asked for it. After a
+ * crash it is ours to remove.
  *
  * @throws AppError `store/…` when that can't be settled; whatever aborted `signal`
  */
@@ -107,7 +107,10 @@ function recordPulled(effects: PullEffects, { task, image, bundle, about }: Pull
   return 'pulled';
 }
 
-/** The image is the right one, but the stick was not read. One warning for each bundle: the cause is the same for all its images. */
+/**
+ * The image is the right one, but the stick was not read. One warning for each bundle: the cause is
+ * the same for all its images.
+ */
 function elsewhereLevel({ reportedElsewhere }: PullEffects, { bundleId }: StoredBundle): 'info' | 'warn' {
   const level = reportedElsewhere.has(bundleId) ? 'info' : 'warn';
   reportedElsewhere.add(bundleId);
@@ -125,7 +128,10 @@ function recordFailure(effects: PullEffects, { task, image, about }: Pull, fault
   recorder.tell(pullFailedEvent({ ...fault, triedAgain }, { ...about, image: image.reference }));
 }
 
-/** Of several failures that are the same only the first is reported. That they go on is shown with the bundle. */
+/**
+ * Of several failures that are the same only the first is reported. That they go on is shown with
+ * the bundle.
+ */
 function isWorthReporting(
   { reason, retry }: PullFault,
   { attempts }: Pick<TaskFailure, 'attempts'>,
@@ -137,7 +143,10 @@ function isWorthReporting(
   return before?.reason.message !== reason.message;
 }
 
-/** A pull that begins before the runtime has its mirrors does not read the stick where another registry answers. */
+/**
+ * A pull that begins before the runtime has its mirrors does not read the stick where another
+ * registry answers.
+ */
 async function passGate(
   { mirrorGate, recorder }: PullEffects,
   reference: string,
@@ -149,7 +158,10 @@ async function passGate(
   if (end === 'waited-in-vain') recorder.tell(mirrorsUnusedEvent(about));
 }
 
-/** An image for which this can't be recorded counts as not ours and is never removed. That costs space, and nothing else. */
+/**
+ * An image for which this can't be recorded counts as not ours and is never removed. That costs
+ * space, and nothing else.
+ */
 function notePulledByUs({ store, log }: PullEffects, reference: string, isPulledByUs: boolean): void {
   try {
     store.setPulledByUs(reference, isPulledByUs);

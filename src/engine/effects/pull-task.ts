@@ -36,7 +36,10 @@ export interface PullFault {
 export type PullEnd =
   | {
       readonly kind: 'pulled';
-      /** It was to come from our registry, which was never asked for its manifest: another source of the runtime gave it. */
+      /**
+       * It was to come from our registry, which was never asked for its manifest: another source of
+       * the runtime gave it.
+       */
       readonly isElsewhere: boolean;
     }
   /** The runtime is being stopped; nothing is wrong with the image. */
@@ -142,7 +145,10 @@ function onlineMessage({ reference }: Image, what: string, error: unknown): stri
   return `${what} could not be pulled from ${registry}, where it comes from since no medium has its blobs: ${reasonOf(error)}`;
 }
 
-/** Names the blob that is damaged or lacking, if that is the cause. What is above others is looked at first: without a manifest the medium is gone. */
+/**
+ * Names the blob that is damaged or lacking, if that is the cause. What is above others is looked
+ * at first: without a manifest the medium is gone.
+ */
 async function blobFault(
   { image, bundle }: Failed,
   what: string,
@@ -189,7 +195,9 @@ function lackingFault(digest: Digest, what: string): PullFault {
   return { reason: { code: 'bundle/blob-missing', message }, retry: 'media', blob };
 }
 
-/** What is to come from media: what a delta leaves to its base is on none, and the runtime has it. */
+/**
+ * What is to come from media: what a delta leaves to its base is on none, and the runtime has it.
+ */
 function layersOf(image: Image, { contents }: StoredBundle): readonly Digest[] {
   return image.layers
     .map((index) => contents.layers[index])
@@ -211,7 +219,10 @@ function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): Pull
   return { reason: { code: 'media/blob-damaged', message }, retry: 'backoff', blob };
 }
 
-/** With another copy at hand the image is tried again from there at once; without, a person is to bring one. */
+/**
+ * With another copy at hand the image is tried again from there at once; without, a person is to
+ * bring one.
+ */
 function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
   const title = bundleTitle(bundle.payload);

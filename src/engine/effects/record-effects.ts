@@ -53,7 +53,10 @@ function readyEvent({ bundleId, payload, contents }: StoredBundle): Event {
   return { kind: 'bundleReady', level: 'info', bundleId, message };
 }
 
-/** Takes back that these preloads were cancelled, with one line of history. Bundles that were not cancelled stay as they are. */
+/**
+ * Takes back that these preloads were cancelled, with one line of history. Bundles that were not
+ * cancelled stay as they are.
+ */
 export function resumePreloads(
   bundleIds: readonly BundleId[],
   store: StateReader & Pick<PreloadStore, 'cancel'>,

@@ -51,7 +51,9 @@ export function createTagEffects(deps: TagEffectDependencies): TagEffects {
   return { ...deps, given: deps.store.tagsGiven(), isUnsaved: false, isFailureLogged: false, reported: new Set() };
 }
 
-/** Moves the tags of the task. A failure is recorded, not thrown. @throws whatever aborted `signal` */
+/**
+ * Moves the tags of the task. A failure is recorded, not thrown. @throws whatever aborted `signal`
+ */
 export async function runTagTask(
   effects: TagEffects,
   task: TagTask,
@@ -81,8 +83,8 @@ export function followTags(effects: TagEffects, assessment: Assessment): void {
 }
 
 /**
- * INVARIANT: the floor is raised before the activation is recorded. Otherwise a database that is lost
- * or set back would be the only place that knows the sequence.
+ * INVARIANT: the floor is raised before the activation is recorded. Otherwise a database that is
+ * lost or set back would be the only place that knows the sequence.
  */
 async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
   const { store, recorder, failures, floorKeeper, clock } = effects;

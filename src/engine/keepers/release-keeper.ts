@@ -20,12 +20,20 @@ export interface ReleaseKeeperDependencies {
   readonly alive: () => void;
 }
 
-/** How long the files of one release may take: one that was damaged is read from its medium again, which may be as bad. */
+/**
+ * How long the files of one release may take: one that was damaged is read from its medium again,
+ * which may be as bad.
+ */
 const LAY_DEADLINE_MS = 30_000;
 
-/** Installs the attached files of releases and removes them, in the end from the kept documents too. */
+/**
+ * Installs the attached files of releases and removes them, in the end from the kept documents too.
+ */
 export interface ReleaseKeeper {
-  /** Brings the folders in line. What fails is reported once, until something else fails, and tried again in the next round. Only an abort throws. */
+  /**
+   * Brings the folders in line. What fails is reported once, until something else fails, and tried
+   * again in the next round. Only an abort throws.
+   */
   follow(assessment: Assessment, signal: AbortSignal): Promise<void>;
 }
 
@@ -37,7 +45,10 @@ interface Keeping extends ReleaseKeeperDependencies {
   readonly shared: Set<Digest>;
 }
 
-/** Does one step. A failure of it is remembered under `what`, and the next step is done all the same. */
+/**
+ * Does one step. A failure of it is remembered under `what`, and the next step is done all the
+ * same.
+ */
 type Attempt = (what: string, work: () => Promise<void>) => Promise<void>;
 
 /** A keeper that has reported nothing yet. */
@@ -64,7 +75,10 @@ async function follow(keeping: Keeping, assessment: Assessment, signal: AbortSig
   keeping.reported = failure;
 }
 
-/** INVARIANT: what is not wanted goes before folders are moved, and these before new ones are made. A folder may take the name of another. */
+/**
+ * INVARIANT: what is not wanted goes before folders are moved, and these before new ones are made.
+ * A folder may take the name of another.
+ */
 async function followFolders(
   keeping: Keeping,
   assessment: Assessment,

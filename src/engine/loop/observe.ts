@@ -33,8 +33,8 @@ const RUNTIME_DEADLINE_MS = 15_000;
 const CLOCK_DEADLINE_MS = 2_000;
 
 /**
- * One observation. A part that can't be observed is itself an observation ("runtime unreachable"), never a hang and never an error; only an
- * abort of `signal` throws.
+ * One observation. A part that can't be observed is itself an observation ("runtime unreachable"),
+ * never a hang and never an error; only an abort of `signal` throws.
  */
 export async function observe(
   deps: ObserveDependencies,
@@ -71,7 +71,10 @@ function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
   return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
 }
 
-/** Images and containers as they are now; undefined when the runtime does not answer. Only an abort of `signal` throws. */
+/**
+ * Images and containers as they are now; undefined when the runtime does not answer. Only an abort
+ * of `signal` throws.
+ */
 export async function lookAtContainers(
   { runtime, containers }: Pick<ObserveDependencies, 'runtime' | 'containers'>,
   signal: AbortSignal,

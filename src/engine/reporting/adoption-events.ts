@@ -36,7 +36,10 @@ export function signersEvent({ bundleId, payload }: StoredBundle, signedBy: read
   return { kind: 'bundleVerified', level: 'info', bundleId, message };
 }
 
-/** The trusted keys changed with a bundle, or did not although it says so. Nothing for a bundle that names no keys. */
+/**
+ * The trusted keys changed with a bundle, or did not although it says so. Nothing for a bundle that
+ * names no keys.
+ */
 export function rotationEvents(bundle: VerifiedBundle, { keys, revoked }: KeyRotation): Event[] {
   const { bundleId, payload } = bundle;
   if (!hasRotation(payload)) return [];

@@ -15,10 +15,16 @@ import type { EventLog, EventRow } from '../../ports/state.ts';
 export interface EventRecorder {
   /** Logs and records. What can't be recorded is logged all the same; never throws. */
   tell(event: Event): void;
-  /** The history row of `event`, for a transaction that records more than that; log it afterwards with {@link EventRecorder.log}. */
+  /**
+   * The history row of `event`, for a transaction that records more than that; log it afterwards
+   * with {@link EventRecorder.log}.
+   */
   row(event: Event): EventRow;
   log(event: Event): void;
-  /** An effect failed. The same failure is told once until another one comes or a minute has passed; the reason is returned. */
+  /**
+   * An effect failed. The same failure is told once until another one comes or a minute has passed;
+   * the reason is returned.
+   */
   tellFailure(effect: Effect, assessment: Assessment, error: unknown): Reason;
 }
 

@@ -15,7 +15,10 @@ interface FailedPull {
   readonly triedAgain: number | undefined;
 }
 
-/** The catalog entry of a damaged blob names every field, and journalctl prints the bare name of a field that is absent. */
+/**
+ * The catalog entry of a damaged blob names every field, and journalctl prints the bare name of a
+ * field that is absent.
+ */
 const NOT_KNOWN = 'not known';
 
 /** A pull failed: of the blob that is to blame, with its file, or of the image. */

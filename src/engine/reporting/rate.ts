@@ -1,14 +1,18 @@
 /** Weight of the newest second in the smoothed rate. */
 const NEWEST_WEIGHT = 0.2;
-/** A rate is told after this much time in which something was transferred, and not before this many bytes were. */
+/**
+ * A rate is told after this much time in which something was transferred, and not before this many
+ * bytes were.
+ */
 const MIN_MOVING_S = 3;
 const MIN_BYTES = 1024 * 1024;
 
 /** A rate in bytes a second, smoothed over some ten seconds of transfer. */
 export interface RateGauge {
   /**
-   * Takes a reading of an ever growing counter at a monotonic time in milliseconds. `isOpen`: a transfer is under way. Time without one, as while the
-   * runtime unpacks what it got, does not count.
+   * Takes a reading of an ever growing counter at a monotonic time in milliseconds. `isOpen`: a
+   * transfer is under way. Time without one, as while the runtime unpacks what it got, does not
+   * count.
    */
   sample(totalBytes: number, atMs: number, isOpen: boolean): void;
   /** Undefined until there is enough to judge by: some seconds of transfer, and some bytes. */
@@ -41,7 +45,10 @@ export function createRateGauge(): RateGauge {
   };
 }
 
-/** `rate` is a sum of weighted rates, and `weight` that of their weights: so the first readings count no more than those that follow. */
+/**
+ * `rate` is a sum of weighted rates, and `weight` that of their weights: so the first readings
+ * count no more than those that follow.
+ */
 const NOTHING_SEEN = { bytes: 0, seconds: 0, rate: 0, weight: 0 };
 
 function withReading(seen: typeof NOTHING_SEEN, bytes: number, seconds: number): typeof NOTHING_SEEN {

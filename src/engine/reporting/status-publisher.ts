@@ -33,11 +33,17 @@ interface Seen extends Snapshot {
 
 /** Reports the state of the node to everyone who listens. */
 export interface StatusPublisher {
-  /** The state as of the last round, with what is under way now; undefined before the first round. */
+  /**
+   * The state as of the last round, with what is under way now; undefined before the first round.
+   */
   report(): StatusReport | undefined;
-  /** Publishes the report. Never throws, since it is also called by a timer: a failure is logged. */
+  /**
+   * Publishes the report. Never throws, since it is also called by a timer: a failure is logged.
+   */
   publish(): void;
-  /** Publishes once a second while something is under way, until the returned function is called. */
+  /**
+   * Publishes once a second while something is under way, until the returned function is called.
+   */
   tick(): () => void;
   /** Logs trouble of the daemon itself, the same message once a minute. */
   logTrouble(message: string, error: unknown): void;

@@ -7,7 +7,10 @@ import type { Clock } from '../../platform/clock.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { createRateGauge, type RateGauge } from './rate.ts';
 
-/** What is measured of transfers from one look at them to the next. Times are monotonic milliseconds. */
+/**
+ * What is measured of transfers from one look at them to the next. Times are monotonic
+ * milliseconds.
+ */
 export interface TransferGauge {
   readonly clock: Clock;
   readonly meter: TransferMeter;
@@ -29,7 +32,10 @@ export function createTransferGauge(clock: Clock, meter: TransferMeter): Transfe
   return { clock, meter, rate: createRateGauge(), waitingSince: undefined, movedAt: clock.monotonic(), movedBytes: 0 };
 }
 
-/** How far the transfers are now. To be asked about once a second while something runs: the rate is measured between two calls. */
+/**
+ * How far the transfers are now. To be asked about once a second while something runs: the rate is
+ * measured between two calls.
+ */
 export function measureProgress(
   gauge: TransferGauge,
   running: readonly RunningTask[],

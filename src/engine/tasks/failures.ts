@@ -5,21 +5,39 @@ import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 
 /** How soon a failed task may be tried again. */
 export type RetryPolicy =
-  /** 1 s doubling to 10 s, each up to a quarter shorter by chance, five times, then every five minutes. */
+  /**
+   * 1 s doubling to 10 s, each up to a quarter shorter by chance, five times, then every five
+   * minutes.
+   */
   | 'backoff'
-  /** The runtime has not yet taken up its configuration: every 300 ms, thirty tries, then as `backoff`. */
+  /**
+   * The runtime has not yet taken up its configuration: every 300 ms, thirty tries, then as
+   * `backoff`.
+   */
   | 'settling'
-  /** After half a second, ten tries, then every ten seconds: what is lacking is observed, so that the task is not started before it is there. */
+  /**
+   * After half a second, ten tries, then every ten seconds: what is lacking is observed, so that
+   * the task is not started before it is there.
+   */
   | 'observed'
-  /** As `backoff`, and then every ten seconds: a disk is full or read-only, nothing tells when that is over, and a try costs next to nothing. */
+  /**
+   * As `backoff`, and then every ten seconds: a disk is full or read-only, nothing tells when that
+   * is over, and a try costs next to nothing.
+   */
   | 'space'
-  /** Every five minutes from the first time: only a person can mend it, and nothing tells when that was done. */
+  /**
+   * Every five minutes from the first time: only a person can mend it, and nothing tells when that
+   * was done.
+   */
   | 'person'
   /** Not before the media change. */
   | 'media';
 
 const BACKOFF_TRIES = 5;
-/** Largest part by which a pause of `backoff` is shorter, so that pulls that failed together are not tried together for ever. */
+/**
+ * Largest part by which a pause of `backoff` is shorter, so that pulls that failed together are not
+ * tried together for ever.
+ */
 const JITTER = 0.25;
 /** Quick tries while the runtime takes up its configuration. */
 const SETTLING_TRIES = 30;
@@ -33,7 +51,10 @@ const OBSERVED_LATER_MS = 10_000;
 /** How often a runtime that has not yet taken up its mirrors is tried before that is told. */
 const SETTLING_UNTOLD = 10;
 
-/** Whether a failure while the runtime takes up its configuration is told: once when it takes long, and once when the quick tries are used up. */
+/**
+ * Whether a failure while the runtime takes up its configuration is told: once when it takes long,
+ * and once when the quick tries are used up.
+ */
 export function isSettlingTold(attempts: number): boolean {
   return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
 }

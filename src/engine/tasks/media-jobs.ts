@@ -2,19 +2,31 @@ import type { MediumId, Reason } from '../../domain/model/medium.ts';
 import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import type { Clock } from '../../platform/clock.ts';
 
-/** Pause before a medium is looked at again after that failed; doubled each time up to {@link PAUSE_MAX_MS}. */
+/**
+ * Pause before a medium is looked at again after that failed; doubled each time up to {@link
+ * PAUSE_MAX_MS}.
+ */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
-/** The longest pause while our own disk takes no writes, so that a medium is gone on with soon after there is room. */
+/**
+ * The longest pause while our own disk takes no writes, so that a medium is gone on with soon after
+ * there is room.
+ */
 const DISK_PAUSE_MAX_MS = 5_000;
 
-/** Mounts and reads media beside the loop, so that a stick that is slow or bad holds up nothing else. One job a medium. */
+/**
+ * Mounts and reads media beside the loop, so that a stick that is slow or bad holds up nothing
+ * else. One job a medium.
+ */
 export interface MediaJobs {
   /** Media that are being mounted or read, or that wait after that failed. */
   busy(): ReadonlySet<MediumId>;
   /** Why the last job of a medium that is still waited for failed, if one did. */
   obstacle(): Reason | undefined;
-  /** Starts `work` unless the medium is busy. `onFail` tells what it threw, and gives the reason. Its end kicks the loop. */
+  /**
+   * Starts `work` unless the medium is busy. `onFail` tells what it threw, and gives the reason.
+   * Its end kicks the loop.
+   */
   start(mediumId: MediumId, work: (signal: AbortSignal) => Promise<void>, onFail: (error: unknown) => Reason): void;
   /** Aborts all and waits for their ends. */
   stop(): Promise<void>;

@@ -8,13 +8,22 @@ export interface Next {
   readonly needsRound: boolean;
 }
 
-/** The pulls that follow each other between two rounds. A round takes long when a release has a thousand images, and pulls may be short. */
+/**
+ * The pulls that follow each other between two rounds. A round takes long when a release has a
+ * thousand images, and pulls may be short.
+ */
 export interface RunningQueue {
   /** A round begins to look: nothing follows until it has decided. */
   begin(): void;
-  /** Something asks for a round, and it may be a reason against more pulls: nothing follows, neither now nor after the round that is under way. */
+  /**
+   * Something asks for a round, and it may be a reason against more pulls: nothing follows, neither
+   * now nor after the round that is under way.
+   */
   stop(): void;
-  /** Takes what a round has decided may follow, and tells what does after the pulls that ended meanwhile. */
+  /**
+   * Takes what a round has decided may follow, and tells what does after the pulls that ended
+   * meanwhile.
+   */
   decided(pullQueue: PullQueue | undefined): Next;
   after(reference: string): Next;
 }
@@ -25,7 +34,10 @@ const ROUND: Next = { starts: [], needsRound: true };
 /** Nothing follows before the first round. */
 export function createRunningQueue(): RunningQueue {
   let pullQueue: PullQueue | undefined;
-  /** Pulls that ended since a round began to look; undefined between rounds, and when it will not decide what follows. */
+  /**
+   * Pulls that ended since a round began to look; undefined between rounds, and when it will not
+   * decide what follows.
+   */
   let ended: string[] | undefined;
 
   function after(reference: string): Next {

@@ -38,14 +38,16 @@ interface Watched {
 const TICK_MS = 1_000;
 
 /**
- * Notices pulls that have stalled. There is no limit to how long a pull takes; what is counted is the time without a byte, while
+ * Notices pulls that have stalled. There is no limit to how long a pull takes; what is counted is
+ * the time without a byte, while
  *
  * - the registry has a transfer open for it and its medium, which is there, gives nothing; or
- * - the runtime takes nothing of an open transfer, or has asked for nothing yet, and no other pull is being stored: a runtime that unpacks one image
- *   to a slow disk may keep the others waiting.
+ * - the runtime takes nothing of an open transfer, or has asked for nothing yet, and no other pull
+ *   is being stored: a runtime that unpacks one image to a slow disk may keep the others waiting.
  *
- * Not counted is the time in which a transfer waits for its medium to come back, and that in which the runtime has got all that it asked for:
- * it unpacks then, as long as that takes. Every byte and every new request start the count anew.
+ * Not counted is the time in which a transfer waits for its medium to come back, and that in which
+ * the runtime has got all that it asked for: it unpacks then, as long as that takes. Every byte and
+ * every new request start the count anew.
  */
 export function createStallWatch({ clock, meter, stallMs }: StallDependencies): StallWatch {
   const all = new Set<Watched>();

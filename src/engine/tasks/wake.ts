@@ -21,7 +21,8 @@ export function createWake(clock: Clock): Wake {
     const own = new AbortController();
     const stop = () => own.abort();
     interrupt = own;
-    // Not AbortSignal.any(): in Node 20 each use leaves an entry on a signal that lives as long as the daemon.
+    // Not AbortSignal.any(): in Node 20 each use leaves an entry on a signal that lives as long as
+    // the daemon.
     signal.addEventListener('abort', stop, { once: true });
     await clock.sleep(ms, own.signal).catch(() => undefined);
     signal.removeEventListener('abort', stop);

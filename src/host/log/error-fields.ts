@@ -1,8 +1,8 @@
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 
 /**
- * What of a thrown value goes into a log line: its text with those of its causes, its code, and the stack of anything that is no
- * {@link AppError}, since only that is a bug.
+ * What of a thrown value goes into a log line: its text with those of its causes, its code, and the
+ * stack of anything that is no {@link AppError}, since only that is a bug.
  */
 export function errorFields(thrown: unknown): Readonly<Record<string, string>> {
   const fields: Record<string, string> = { error: textWithCauses(thrown) };

@@ -12,12 +12,15 @@ export interface JournalLog extends Log {
   close(): void;
 }
 
-/** Bytes that a value is cut to when the whole entry is more than the kernel takes in one datagram. */
+/**
+ * Bytes that a value is cut to when the whole entry is more than the kernel takes in one datagram.
+ */
 const CUT_BYTES = 16_384;
 
 /**
- * A log that speaks journald's native protocol (systemd, JOURNAL_NATIVE_PROTOCOL): `PRIORITY`, `MESSAGE`, `SYSLOG_IDENTIFIER` and every field
- * in upper case (`bundleId` → `BUNDLE_ID`, `messageId` → `MESSAGE_ID`). `err` becomes `ERROR`, `ERROR_CODE` and `ERROR_STACK`.
+ * A log that speaks journald's native protocol (systemd, JOURNAL_NATIVE_PROTOCOL): `PRIORITY`,
+ * `MESSAGE`, `SYSLOG_IDENTIFIER` and every field in upper case (`bundleId` → `BUNDLE_ID`,
+ * `messageId` → `MESSAGE_ID`). `err` becomes `ERROR`, `ERROR_CODE` and `ERROR_STACK`.
  */
 export async function createJournalLog(options: {
   readonly level: LogLevel;
@@ -42,7 +45,8 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   const { err, ...others } = fields;
   const all = { ...(err === undefined ? {} : errorFields(err)), ...others };
   return [
-    // With control characters other than line ends in it, journalctl shows `[… blob data]` and no text.
+    // With control characters other than line ends in it, journalctl shows `[… blob data]` and no
+    // text.
     ['MESSAGE', Buffer.from(plainLines(message))],
     ['PRIORITY', Buffer.from(String(SYSLOG_PRIORITY[level]))],
     ['SYSLOG_IDENTIFIER', Buffer.from('stickpin')],
@@ -53,7 +57,10 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   ];
 }
 
-/** systemd.journal-fields(7): upper case, digits and underscores, no underscore in front, at most 64. */
+/**
+ * systemd.journal-fields(7): upper case, digits and underscores, no underscore in front, at most
+ * 64.
+ */
 function fieldName(key: string): string | undefined {
   const name = key
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -70,7 +77,8 @@ function textOf(value: unknown): string {
 }
 
 function sendEntry(sender: DatagramSender, entry: Entry): void {
-  // A memory file would carry entries of any size, but a file descriptor can't be passed from here; what is too long is cut.
+  // A memory file would carry entries of any size, but a file descriptor can't be passed from here;
+  // what is too long is cut.
   if (sender.send(encode(entry)) === 'too-large') sender.send(encode(entry.map(cut)));
 }
 

@@ -24,8 +24,9 @@ export interface LogDeps {
 }
 
 /**
- * The log of the program: the native journal when stdout or stderr is connected to it (`JOURNAL_STREAM`, systemd.exec(5)), otherwise pino's
- * JSON lines on stdout. Only one of the two is loaded.
+ * The log of the program: the native journal when stdout or stderr is connected to it
+ * (`JOURNAL_STREAM`, systemd.exec(5)), otherwise pino's JSON lines on stdout. Only one of the two
+ * is loaded.
  */
 export async function createLog(deps: LogDeps): Promise<ClosableLog> {
   const level = deps.level ?? 'info';
@@ -38,7 +39,10 @@ export async function createLog(deps: LogDeps): Promise<ClosableLog> {
   return createJsonLog(level, deps.destination);
 }
 
-/** `JOURNAL_STREAM` is `device:inode` and is inherited by children whose output goes elsewhere, so it has to be compared. */
+/**
+ * `JOURNAL_STREAM` is `device:inode` and is inherited by children whose output goes elsewhere, so
+ * it has to be compared.
+ */
 function isJournal(stream: string | undefined): boolean {
   if (stream === undefined) return false;
   return [1, 2].some((fd) => {

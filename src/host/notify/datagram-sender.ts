@@ -1,8 +1,9 @@
 import type { DgramSocket } from 'node-unix-socket';
 
 /**
- * What became of a datagram. `queued`: the receiver is busy, it is sent as soon as the receiver takes
- * more. `too-large`: the kernel does not take so many bytes at once. `lost`: nobody received it.
+ * What became of a datagram. `queued`: the receiver is busy, it is sent as soon as the receiver
+ * takes more. `too-large`: the kernel does not take so many bytes at once. `lost`: nobody received
+ * it.
  */
 type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
 
@@ -16,13 +17,16 @@ export interface DatagramSender {
 /** Datagrams kept while the receiver is busy; more are lost. */
 const MAX_QUEUED = 512;
 
-/** Of the send buffer the kernel keeps so many bytes for itself: net/unix/af_unix.c, `unix_dgram_sendmsg`. */
+/**
+ * Of the send buffer the kernel keeps so many bytes for itself: net/unix/af_unix.c,
+ * `unix_dgram_sendmsg`.
+ */
 const SEND_BUFFER_RESERVE_BYTES = 32;
 
 /**
- * Makes a {@link DatagramSender} to the socket at `path`, a path in the filesystem: the native module
- * has no abstract addresses. Nothing is opened before the first datagram. The path is looked up for
- * each datagram, so a receiver that started again is found.
+ * Makes a {@link DatagramSender} to the socket at `path`, a path in the filesystem: the native
+ * module has no abstract addresses. Nothing is opened before the first datagram. The path is looked
+ * up for each datagram, so a receiver that started again is found.
  *
  * The module is loaded here, not on import, so that a machine without systemd never needs it.
  */

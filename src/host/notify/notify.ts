@@ -11,9 +11,14 @@ export interface SystemdNotifier extends ServiceNotifier {
 
 /** What {@link createServiceNotifier} needs. */
 export interface NotifierDeps {
-  /** `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are read from it and removed, so that no child has them. */
+  /**
+   * `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are read from it and removed, so that no
+   * child has them.
+   */
   readonly env: NodeJS.ProcessEnv;
-  /** Asked before each `WATCHDOG=1`; while it says false, systemd is left to restart the service. */
+  /**
+   * Asked before each `WATCHDOG=1`; while it says false, systemd is left to restart the service.
+   */
   readonly healthy: () => boolean;
   readonly log: Log;
   /** CLOCK_MONOTONIC in microseconds; default the machine's. */
@@ -22,8 +27,9 @@ export interface NotifierDeps {
 }
 
 /**
- * The notifier of this service: sd_notify(3), sd_watchdog_enabled(3). Every call does nothing when `NOTIFY_SOCKET` is not set, or names an
- * abstract socket: those can't be reached from here, and systemd's own is a path (`/run/systemd/notify`).
+ * The notifier of this service: sd_notify(3), sd_watchdog_enabled(3). Every call does nothing when
+ * `NOTIFY_SOCKET` is not set, or names an abstract socket: those can't be reached from here, and
+ * systemd's own is a path (`/run/systemd/notify`).
  */
 export async function createServiceNotifier(deps: NotifierDeps): Promise<SystemdNotifier> {
   const { NOTIFY_SOCKET: path, WATCHDOG_USEC: usec, WATCHDOG_PID: watchdogPid } = deps.env;

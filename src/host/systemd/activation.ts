@@ -1,4 +1,7 @@
-/** A socket that systemd opened for us (sd_listen_fds(3)). `name` is `FileDescriptorName=`, by default the socket unit's name. */
+/**
+ * A socket that systemd opened for us (sd_listen_fds(3)). `name` is `FileDescriptorName=`, by
+ * default the socket unit's name.
+ */
 export interface ActivatedSocket {
   readonly fd: number;
   readonly name: string;
@@ -7,8 +10,9 @@ export interface ActivatedSocket {
 const FIRST_FD = 3;
 
 /**
- * The sockets passed to this process, none without socket activation. `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` are removed from `env`,
- * so that no child takes them for its own. A Node server listens on one with `server.listen({ fd })`.
+ * The sockets passed to this process, none without socket activation. `LISTEN_PID`, `LISTEN_FDS`
+ * and `LISTEN_FDNAMES` are removed from `env`, so that no child takes them for its own. A Node
+ * server listens on one with `server.listen({ fd })`.
  */
 export function takeActivatedSockets(env: NodeJS.ProcessEnv, pid: number = process.pid): readonly ActivatedSocket[] {
   const { LISTEN_PID: listenPid, LISTEN_FDS: listenFds, LISTEN_FDNAMES: listenNames } = env;

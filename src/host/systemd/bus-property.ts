@@ -13,7 +13,8 @@ export interface BusProperty {
 }
 
 /**
- * The value of a property, out of its variant (D-Bus specification, `org.freedesktop.DBus.Properties.Get`).
+ * The value of a property, out of its variant (D-Bus specification,
+ * `org.freedesktop.DBus.Properties.Get`).
  *
  * @throws what {@link SystemBus.call} throws
  */

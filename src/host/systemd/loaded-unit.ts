@@ -5,8 +5,8 @@ import { asUnitError } from './unit-error.ts';
 import { unitObjectPath } from './unit-object.ts';
 
 /**
- * One property of a unit, which systemd loads from disk for it if need be: one that does not exist has the `LoadState` `not-found`. `iface` is the last
- * part: `Unit`, `Socket`.
+ * One property of a unit, which systemd loads from disk for it if need be: one that does not exist
+ * has the `LoadState` `not-found`. `iface` is the last part: `Unit`, `Socket`.
  *
  * @throws AppError `host/unit` (`retry`)
  */

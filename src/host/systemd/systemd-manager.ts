@@ -26,23 +26,32 @@ export interface SystemdManager extends UnitControl {
   /** Names of the units in memory that fit one of the fnmatch(3) patterns. Loads nothing. */
   listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
   /**
-   * One property of a unit in memory, or undefined when there is no such unit. `iface` is the last part: `Unit`, `Device`, `Mount`.
+   * One property of a unit in memory, or undefined when there is no such unit. `iface` is the last
+   * part: `Unit`, `Device`, `Mount`.
    *
    * @throws AppError `host/unit` (`retry`)
    */
   unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
   /** Calls `listener` for device units and with `resync` after each connection to the bus. */
   onDeviceUnit(listener: (event: UnitEvent) => void): Unsubscribe;
-  /** Starts a transient mount unit that goes away with its device; resolves when mounted. @throws AppError `host/unit` (`retry`) */
+  /**
+   * Starts a transient mount unit that goes away with its device; resolves when mounted. @throws
+   * AppError `host/unit` (`retry`)
+   */
   mount(request: MountRequest, signal: AbortSignal): Promise<void>;
-  /** `StopUnit(name, "replace")`; resolves when the job is done, at once when there is no such unit. @throws AppError `host/unit` */
+  /**
+   * `StopUnit(name, "replace")`; resolves when the job is done, at once when there is no such unit.
+   * @throws AppError `host/unit`
+   */
   stopUnit(unit: string, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Makes a {@link SystemdManager} on `bus`. `onDeviceUnit` and `onUnitChange` are best called before the bus is started.
+ * Makes a {@link SystemdManager} on `bus`. `onDeviceUnit` and `onUnitChange` are best called before
+ * the bus is started.
  *
- * It calls methods by hand: introspection proxies would parse the manager's 100 KiB of XML at each start.
+ * It calls methods by hand: introspection proxies would parse the manager's 100 KiB of XML at each
+ * start.
  */
 export function createSystemdManager(deps: { readonly bus: SystemBus }): SystemdManager {
   const { bus } = deps;
@@ -61,7 +70,8 @@ export function createSystemdManager(deps: { readonly bus: SystemBus }): Systemd
     },
     unitProperty: async (unit, iface, name, signal) => {
       try {
-        // GetUnit first: asking a unit's object for a property would load the unit and so bring back what just went.
+        // GetUnit first: asking a unit's object for a property would load the unit and so bring
+        // back what just went.
         const [path] = await call('GetUnit', 's', [unit], signal);
         const asked = { destination: SYSTEMD, path: String(path), iface: `${SYSTEMD}.${iface}`, name };
         return await busProperty(bus, asked, signal);

@@ -5,7 +5,9 @@ import { SYSTEMD } from './systemd-names.ts';
 /** Codes of errors of the room host. */
 export type HostErrorCode = 'host/unit' | 'host/no-such-unit';
 
-/** The error for a job that systemd ran and that ended badly, as `failed` or `timeout` (JobRemoved). */
+/**
+ * The error for a job that systemd ran and that ended badly, as `failed` or `timeout` (JobRemoved).
+ */
 export function jobFailed(doing: string, unit: string, result: string): AppError<HostErrorCode> {
   return new AppError({
     code: 'host/unit',
@@ -14,7 +16,9 @@ export function jobFailed(doing: string, unit: string, result: string): AppError
   });
 }
 
-/** An error reply of systemd as AppError `host/no-such-unit` or `host/unit`; anything else as it is. */
+/**
+ * An error reply of systemd as AppError `host/no-such-unit` or `host/unit`; anything else as it is.
+ */
 export function asUnitError(doing: string, unit: string, error: unknown): unknown {
   if (!(error instanceof BusErrorReply)) return error;
   const code: HostErrorCode = error.errorName === `${SYSTEMD}.NoSuchUnit` ? 'host/no-such-unit' : 'host/unit';

@@ -5,7 +5,10 @@ import { loadedUnitProperty } from './loaded-unit.ts';
 import { MANAGER, MANAGER_SIGNALS, PROPERTIES, SYSTEMD } from './systemd-names.ts';
 import { unitObjectPath, unitOfObjectPath } from './unit-object.ts';
 
-/** A unit that came into memory, left it, or changed. `resync`: signals may have been missed, look at everything again. */
+/**
+ * A unit that came into memory, left it, or changed. `resync`: signals may have been missed, look
+ * at everything again.
+ */
 export type UnitEvent =
   | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
   | { readonly kind: 'resync' };
@@ -50,7 +53,10 @@ export async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): P
   }
 }
 
-/** Calls `listener` when `ActiveState` or `MainPID` of the unit changed, and after each connection, with `ActiveState` where it is known. */
+/**
+ * Calls `listener` when `ActiveState` or `MainPID` of the unit changed, and after each connection,
+ * with `ActiveState` where it is known.
+ */
 export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?: string) => void): Unsubscribe {
   const path = unitObjectPath(unit);
   const last = new Map<string, unknown>();

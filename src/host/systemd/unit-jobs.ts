@@ -7,7 +7,8 @@ import { subscribeToSignals } from './unit-events.ts';
 /**
  * Runs `start`, which returns a job's path, and waits for `JobRemoved` of that job.
  *
- * @throws AppError `host/unit` (`retry`) when systemd refuses or the job fails; `host/no-such-unit` (`retry`).
+ * @throws AppError `host/unit` (`retry`) when systemd refuses or the job fails; `host/no-such-unit`
+ *   (`retry`).
  */
 export type JobRunner = (
   doing: string,

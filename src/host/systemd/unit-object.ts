@@ -1,6 +1,9 @@
 const ROOT = '/org/freedesktop/systemd1/unit';
 
-/** The D-Bus object of a unit: `crio.service` → `/org/freedesktop/systemd1/unit/crio_2eservice` (systemd, `sd_bus_path_encode`). */
+/**
+ * The D-Bus object of a unit: `crio.service` → `/org/freedesktop/systemd1/unit/crio_2eservice`
+ * (systemd, `sd_bus_path_encode`).
+ */
 export function unitObjectPath(unit: string): string {
   if (unit === '') return `${ROOT}/_`;
   const bytes = [...Buffer.from(unit, 'utf8')];

@@ -24,18 +24,29 @@ export interface DeviceMediaDeps {
   readonly query?: UdevQuery;
   /** Default: the real places. */
   readonly paths?: MachinePaths;
-  /** After how long a device is looked at again when systemd or udev gave no answer, in milliseconds. Default 5 s. */
+  /**
+   * After how long a device is looked at again when systemd or udev gave no answer, in
+   * milliseconds. Default 5 s.
+   */
   readonly retryMs?: number;
 }
 
-/** Units of kernel names only: the same device has others by label, UUID and path, which all contain a further dash. */
+/**
+ * Units of kernel names only: the same device has others by label, UUID and path, which all contain
+ * a further dash.
+ */
 const KERNEL_NAME = /^dev-[^-]+\.device$/;
-/** Our rule's alias for the same device: it comes and goes with the medium even where the drive's own unit stays. */
+/**
+ * Our rule's alias for the same device: it comes and goes with the medium even where the drive's
+ * own unit stays.
+ */
 const ALIAS = /^dev-stickpin-/;
 /** Every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
-/** So often a unit that gives no answer is tried before the first look counts as done without it. */
+/**
+ * So often a unit that gives no answer is tried before the first look counts as done without it.
+ */
 const TRIES_OF_FIRST_LOOK = 3;
 
 interface Known {
@@ -68,8 +79,8 @@ interface DeviceWatch {
 /**
  * Sticks, cards and discs, as systemd tells of them (fact 25) and our udev rule marks them.
  *
- * Events only say which unit to look at; what is true is then asked for, one unit after the other, so that neither their order nor a lost
- * one matters.
+ * Events only say which unit to look at; what is true is then asked for, one unit after the other,
+ * so that neither their order nor a lost one matters.
  */
 export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   const { query = queryUdev, paths = machinePaths, retryMs = 5_000 } = deps;

@@ -14,13 +14,19 @@ export interface Device {
   readonly sysfsPath: string;
   /** `major:minor`. */
   readonly number: string;
-  /** The kernel's count of disks seen since boot, which tells one plugging-in from the next; undefined before Linux 5.15. */
+  /**
+   * The kernel's count of disks seen since boot, which tells one plugging-in from the next;
+   * undefined before Linux 5.15.
+   */
   readonly diskSeq: string | undefined;
   readonly filesystem: string;
   readonly filesystemUuid: string;
 }
 
-/** Whether a device is a medium; `refused` is one that our rule marked and that must be left alone, and says why. */
+/**
+ * Whether a device is a medium; `refused` is one that our rule marked and that must be left alone,
+ * and says why.
+ */
 export type DeviceVerdict =
   | { readonly kind: 'medium'; readonly device: Device }
   | { readonly kind: 'refused'; readonly name: string; readonly reason: string }
@@ -31,7 +37,10 @@ export interface MachinePaths {
   readonly sysRoot: string;
   readonly mountinfo: string;
   readonly fstab: string;
-  /** Folder with a file `<device>/options` for each ext4 that is mounted, all its options a line each. */
+  /**
+   * Folder with a file `<device>/options` for each ext4 that is mounted, all its options a line
+   * each.
+   */
   readonly ext4: string;
 }
 
@@ -44,9 +53,11 @@ export const machinePaths: MachinePaths = {
 };
 
 /**
- * Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and what lies on top of it.
+ * Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and what lies
+ * on top of it.
  *
- * @param isNamed a person named it, so that our rule need not have marked it; everything else is judged all the same
+ * @param isNamed a person named it, so that our rule need not have marked it; everything else is
+ *   judged all the same
  */
 export async function judgeDevice(
   sysfsPath: string,
@@ -69,7 +80,8 @@ export async function judgeDevice(
   }
   if (await hasHolders(sysfsPath)) return { kind: 'refused', name, reason: 'device-mapper or md uses it' };
   if (properties.DEVTYPE === 'partition' && !isNamed) {
-    // A hybrid ISO image shows the same filesystem on the disk and on a partition; the kernel mounts only one of them.
+    // A hybrid ISO image shows the same filesystem on the disk and on a partition; the kernel
+    // mounts only one of them.
     const whole = await query(dirname(sysfsPath), signal);
     if (whole?.STICKPIN_MEDIUM === '1' && isFilesystem(whole)) return { kind: 'other' };
   }

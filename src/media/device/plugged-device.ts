@@ -24,7 +24,10 @@ export interface PluggedDeviceDeps {
 
 const RELEASE_TIMEOUT_MS = 30_000;
 
-/** A stick (or disc, or card) as a medium. It is read where it is mounted already, else mounted at `<mountDirectory>/<mediumId>`. */
+/**
+ * A stick (or disc, or card) as a medium. It is read where it is mounted already, else mounted at
+ * `<mountDirectory>/<mediumId>`.
+ */
 export function createPluggedDevice(mediumId: MediumId, device: Device, deps: PluggedDeviceDeps): PluggedMedium {
   const where = join(deps.mountDirectory, mediumId);
   const unit = unitNameOfPath(where, 'mount');
@@ -37,7 +40,8 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
       const present = await usableMount(device, unit, where, deps, signal);
       isOurs = present === undefined || present === where;
       if (present === undefined) await mount(device, unit, where, deps, signal);
-      // Between the look at the device and the mount it may have been swapped for another one of the same name.
+      // Between the look at the device and the mount it may have been swapped for another one of
+      // the same name.
       if (!(await isSame(device))) throw gone(device);
       return openFolderMedium(present ?? where, 'medium');
     },
@@ -52,10 +56,11 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
 }
 
 /**
- * Where it is mounted already and may be read. A mount of ours that an earlier version or other settings made, and that would not be made now, is
- * taken away.
+ * Where it is mounted already and may be read. A mount of ours that an earlier version or other
+ * settings made, and that would not be made now, is taken away.
  *
- * @throws AppError `media/in-use` (`reject`) when somebody else has mounted it such that reading it may stop this machine
+ * @throws AppError `media/in-use` (`reject`) when somebody else has mounted it such that reading it
+ *   may stop this machine
  */
 async function usableMount(
   device: Device,
@@ -67,7 +72,8 @@ async function usableMount(
   const mounts = wholeMountsOf(device, await readMounts(paths));
   const [any] = mounts;
   if (any === undefined) return undefined;
-  // All mounts of a device share the option. Nothing is read before it is known, since the first read may be one too many.
+  // All mounts of a device share the option. Nothing is read before it is known, since the first
+  // read may be one too many.
   const panics = await panicsOnError(any, device.name, paths.ext4);
   const foreign = mounts.find(({ mountPoint }) => mountPoint !== where);
   if (panics !== false && foreign !== undefined) throw panicking(device, foreign.mountPoint);
@@ -110,13 +116,17 @@ async function mount(
   }
   const now = wholeMountsOf(device, await readMounts(paths)).find(({ mountPoint }) => mountPoint === where);
   if (now === undefined) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
-  // The kernel keeps the options of a mount that there is already, which may be one that this process does not see.
+  // The kernel keeps the options of a mount that there is already, which may be one that this
+  // process does not see.
   if ((await panicsOnError(now, device.name, paths.ext4)) !== true) return;
   await units.stopUnit(unit, signal);
   throw panicking(device, 'another place');
 }
 
-/** The kernel gives each plugging-in a number of its own; the path in /sys alone would be the same for the next stick in the same port. */
+/**
+ * The kernel gives each plugging-in a number of its own; the path in /sys alone would be the same
+ * for the next stick in the same port.
+ */
 async function isSame({ sysfsPath, diskSeq }: Device): Promise<boolean> {
   try {
     await access(sysfsPath);

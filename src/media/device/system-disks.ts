@@ -6,7 +6,8 @@ import type { MountEntry } from '../mount/mountinfo.ts';
 const SYSTEM_MOUNTS = new Set(['/', '/usr', '/etc', '/var', '/boot', '/boot/efi', '/efi', '/sysroot']);
 
 /**
- * The whole disks (as `sda`) that carry the system's own filesystems, through device-mapper and md to what lies below. `sysRoot` is `/sys`.
+ * The whole disks (as `sda`) that carry the system's own filesystems, through device-mapper and md
+ * to what lies below. `sysRoot` is `/sys`.
  */
 export async function systemDisks(mounts: readonly MountEntry[], sysRoot: string): Promise<ReadonlySet<string>> {
   const disks = new Set<string>();
@@ -28,7 +29,9 @@ export async function hasHolders(sysfsPath: string): Promise<boolean> {
   return (await namesIn(join(sysfsPath, 'holders'))).length > 0;
 }
 
-/** btrfs and overlays have device numbers of their own, so the name of the source is tried as well. */
+/**
+ * btrfs and overlays have device numbers of their own, so the name of the source is tried as well.
+ */
 async function blockDeviceOf(mount: MountEntry, sysRoot: string): Promise<string | undefined> {
   const byNumber = await resolved(join(sysRoot, 'dev/block', mount.device));
   if (byNumber !== undefined) return byNumber;

@@ -32,7 +32,10 @@ export const queryUdev: UdevQuery = async (sysfsPath, signal) => {
   }
 };
 
-/** The `KEY=VALUE` lines of `udevadm info --query=property`. A value ends with its line, whatever is in it. */
+/**
+ * The `KEY=VALUE` lines of `udevadm info --query=property`. A value ends with its line, whatever is
+ * in it.
+ */
 export function parseUdevProperties(text: string): UdevProperties {
   const pairs = text.split('\n').flatMap((line) => {
     const equals = line.indexOf('=');

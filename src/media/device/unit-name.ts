@@ -1,6 +1,7 @@
 /**
- * A path as a systemd unit name of the given type, as `systemd-escape --path --suffix=mount` gives it (systemd.unit(5), "String Escaping for
- * Inclusion in Unit Names"): `/run/stickpin/media/7-sdb1` → `run-stickpin-media-7\x2dsdb1.mount`.
+ * A path as a systemd unit name of the given type, as `systemd-escape --path --suffix=mount` gives
+ * it (systemd.unit(5), "String Escaping for Inclusion in Unit Names"): `/run/stickpin/media/7-sdb1`
+ * → `run-stickpin-media-7\x2dsdb1.mount`.
  */
 export function unitNameOfPath(path: string, suffix: 'mount' | 'device'): string {
   const simplified = path.split('/').filter((part) => part !== '' && part !== '.');

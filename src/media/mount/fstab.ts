@@ -1,6 +1,9 @@
 import { undoOctalEscapes } from './mountinfo.ts';
 
-/** The devices that fstab(5) names in its first column, as written there: `/dev/sda2`, `UUID=…`, `LABEL=…`, `PARTUUID=…`, `PARTLABEL=…`. */
+/**
+ * The devices that fstab(5) names in its first column, as written there: `/dev/sda2`, `UUID=…`,
+ * `LABEL=…`, `PARTUUID=…`, `PARTLABEL=…`.
+ */
 export function parseFstab(text: string): readonly string[] {
   return text.split('\n').flatMap((line) => {
     const [source] = line.trim().split(/\s+/);
@@ -16,7 +19,10 @@ const TAGS = {
   PARTLABEL: 'ID_PART_ENTRY_NAME',
 } as const;
 
-/** Whether one of fstab's `sources` names the device with these udev properties. UUIDs are compared without regard to case. */
+/**
+ * Whether one of fstab's `sources` names the device with these udev properties. UUIDs are compared
+ * without regard to case.
+ */
 export function isInFstab(
   sources: readonly string[],
   properties: Readonly<Record<string, string | undefined>>,

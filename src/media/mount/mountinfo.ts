@@ -12,7 +12,10 @@ export interface MountEntry {
   readonly superOptions: readonly string[];
 }
 
-/** The mounts in the text of `/proc/self/mountinfo`, later ones above earlier ones. Lines that can't be understood are left out. */
+/**
+ * The mounts in the text of `/proc/self/mountinfo`, later ones above earlier ones. Lines that can't
+ * be understood are left out.
+ */
 export function parseMountinfo(text: string): readonly MountEntry[] {
   return text.split('\n').flatMap((line) => {
     const words = line.split(' ');

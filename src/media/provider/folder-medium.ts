@@ -4,7 +4,9 @@ import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import type { MediumBundle, OpenMedium } from './media-provider.ts';
 
-/** A medium that is a directory of this machine, or one `.stickpin.tar` file: `root` is its path. */
+/**
+ * A medium that is a directory of this machine, or one `.stickpin.tar` file: `root` is its path.
+ */
 export function openFolderMedium(root: string, layout: BundleLayout): OpenMedium {
   return {
     place: root,

@@ -15,7 +15,10 @@ export type MediaErrorCode =
   | 'media/load'
   | 'media/no-blob';
 
-/** Read access to one bundle of a medium. Both may be the same object; a peer may answer them in different ways. */
+/**
+ * Read access to one bundle of a medium. Both may be the same object; a peer may answer them in
+ * different ways.
+ */
 export interface BundleAccess {
   /** Reads the bundle's documents while it is judged. */
   readonly reader: BundleReader;
@@ -49,7 +52,10 @@ export interface OpenMedium {
   findBundles(signal: AbortSignal): Promise<readonly MediumBundle[]>;
 }
 
-/** One plugged-in medium, as its provider hands it over. It need not be a directory, nor on this machine. */
+/**
+ * One plugged-in medium, as its provider hands it over. It need not be a directory, nor on this
+ * machine.
+ */
 export interface PluggedMedium {
   readonly mediumId: MediumId;
   /** What people call it: `sdb1`, or the path of a directory. */
@@ -59,14 +65,18 @@ export interface PluggedMedium {
   /**
    * Makes the medium readable; mounts it, where it is one to be mounted. Idempotent.
    *
-   * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`), `media/gone` (`wait`)
+   * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`),
+   *   `media/gone` (`wait`)
    */
   open(signal: AbortSignal): Promise<OpenMedium>;
-  /** Whether the medium is still there. Asked after a read error, which comes before the news of a pulled stick. */
+  /**
+   * Whether the medium is still there. Asked after a read error, which comes before the news of a
+   * pulled stick.
+   */
   isThere(signal: AbortSignal): Promise<boolean>;
   /**
-   * Where the whole medium is mounted, of all mounts there are; {@link OpenMedium.place} is one of these places.
-   * Absent on media that are not mounted by themselves.
+   * Where the whole medium is mounted, of all mounts there are; {@link OpenMedium.place} is one of
+   * these places. Absent on media that are not mounted by themselves.
    */
   mountPoints?(mounts: readonly MountEntry[]): readonly string[];
   /** Releases what {@link open} took, after the medium left. Never throws. */
@@ -85,14 +95,21 @@ export interface MediaSink {
 
 /** Finds one sort of media. */
 export interface MediaProvider {
-  /** Reports what is there and from then on what comes, changes and goes. @throws AppError when it can't ever work. */
+  /**
+   * Reports what is there and from then on what comes, changes and goes. @throws AppError when it
+   * can't ever work.
+   */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
-  /** Whether all that was there at the start has been reported; absent where {@link start} waits for that. */
+  /**
+   * Whether all that was there at the start has been reported; absent where {@link start} waits for
+   * that.
+   */
   isLookedAt?(): boolean;
   /** Looks at everything again. */
   rescan(signal: AbortSignal): Promise<void>;
   /**
-   * Takes a medium that somebody named, and returns its label; undefined when this sort is not this provider's.
+   * Takes a medium that somebody named, and returns its label; undefined when this sort is not this
+   * provider's.
    *
    * @throws AppError `media/load` (`reject`) that says why it can't be taken
    */

@@ -1,6 +1,9 @@
 import { chmod, mkdir } from 'node:fs/promises';
 
-/** Makes a folder that only its owner may enter, whatever the umask; one that is there already becomes so. @throws system errors */
+/**
+ * Makes a folder that only its owner may enter, whatever the umask; one that is there already
+ * becomes so. @throws system errors
+ */
 export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   await chmod(path, 0o700);

@@ -1,12 +1,17 @@
 import { AppError } from '../app-error.ts';
 
-/** Said to nobody: the work has ended. One for all, since an error with its stack for each call costs more than the call's own part here. */
+/**
+ * Said to nobody: the work has ended. One for all, since an error with its stack for each call
+ * costs more than the call's own part here.
+ */
 const OVER = new Error('the work is over');
 
 /**
- * Runs `work` under a deadline. The signal handed to `work` aborts when `parent` does or when `timeoutMs` has passed.
+ * Runs `work` under a deadline. The signal handed to `work` aborts when `parent` does or when
+ * `timeoutMs` has passed.
  *
- * @throws AppError `platform/deadline` (`retry`) when the deadline passed; whatever `work` throws otherwise.
+ * @throws AppError `platform/deadline` (`retry`) when the deadline passed; whatever `work` throws
+ *   otherwise.
  */
 export async function withDeadline<T>(
   what: string,
@@ -23,7 +28,8 @@ export async function withDeadline<T>(
   const own = new AbortController();
   const { signal } = own;
   const timer = setTimeout(() => own.abort(expiry), timeoutMs);
-  // Not AbortSignal.any(): in Node 20 each use leaves an entry on a parent that lives as long as the daemon.
+  // Not AbortSignal.any(): in Node 20 each use leaves an entry on a parent that lives as long as
+  // the daemon.
   const onParent = () => own.abort(parent.reason);
   parent.addEventListener('abort', onParent, { once: true });
   try {
@@ -35,7 +41,10 @@ export async function withDeadline<T>(
   }
 }
 
-/** Waits for `work` no longer than until `signal` aborts; then its reason is thrown, whatever becomes of `work` (a system call that hangs). */
+/**
+ * Waits for `work` no longer than until `signal` aborts; then its reason is thrown, whatever
+ * becomes of `work` (a system call that hangs).
+ */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   work.catch(() => undefined); // may fail after it was given up
   signal.throwIfAborted();

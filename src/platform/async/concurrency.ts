@@ -1,5 +1,6 @@
 /**
- * Runs `work` over all items, at most `limit` at once. The first failure aborts the signal that the others got, and is thrown when all have ended.
+ * Runs `work` over all items, at most `limit` at once. The first failure aborts the signal that the
+ * others got, and is thrown when all have ended.
  */
 export async function forEachLimited<T>(
   items: readonly T[],

@@ -1,6 +1,7 @@
 /**
- * Works on `items` with at most `atOnce` of them in hand, and yields the results in the order of the items. The first error in that order
- * ends it; what is still in hand is waited for first, also when the consumer stops.
+ * Works on `items` with at most `atOnce` of them in hand, and yields the results in the order of
+ * the items. The first error in that order ends it; what is still in hand is waited for first, also
+ * when the consumer stops.
  */
 export async function* inOrder<Item, Result>(
   items: Iterable<Item>,

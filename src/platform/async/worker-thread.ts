@@ -7,13 +7,19 @@ export interface WorkerThreadOptions<Message> {
   /** Limits of its heap, in MiB. Buffers that are transferred to it do not count. */
   readonly heap: Pick<ResourceLimits, 'maxOldGenerationSizeMb' | 'maxYoungGenerationSizeMb'>;
   readonly onMessage: (message: Message) => void;
-  /** Called once, when the thread is over: with the reason given to `end()`, or with the error that ended it. */
+  /**
+   * Called once, when the thread is over: with the reason given to `end()`, or with the error that
+   * ended it.
+   */
   readonly onEnd: (reason: unknown) => void;
 }
 
 /** A thread that runs a program of ours. */
 export interface WorkerThread<Task> {
-  /** Hands a task to the program. `transfer` names buffers that are moved to it instead of being copied. */
+  /**
+   * Hands a task to the program. `transfer` names buffers that are moved to it instead of being
+   * copied.
+   */
   post(task: Task, transfer?: readonly TransferListItem[]): void;
   /** Ends the thread at once, whatever it does. */
   end(reason: unknown): void;
@@ -22,7 +28,10 @@ export interface WorkerThread<Task> {
 /** The code of the error with which Node ends a thread whose heap has reached its limit. */
 export const OUT_OF_MEMORY = 'ERR_WORKER_OUT_OF_MEMORY';
 
-/** Starts a thread. It gets none of the flags of this process, as loaders: they are meant for another program. */
+/**
+ * Starts a thread. It gets none of the flags of this process, as loaders: they are meant for
+ * another program.
+ */
 export function startWorkerThread<Task, Message>(options: WorkerThreadOptions<Message>): WorkerThread<Task> {
   const { program, heap, onMessage, onEnd } = options;
   const worker = new Worker(program, {

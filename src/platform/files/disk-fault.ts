@@ -2,7 +2,10 @@ import { accessSync, closeSync, constants, openSync, rmSync, statfsSync, writeSy
 import { join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
 
-/** Why a filesystem takes no writes: no space or no inode is left, a quota is used up, or it is mounted read-only. */
+/**
+ * Why a filesystem takes no writes: no space or no inode is left, a quota is used up, or it is
+ * mounted read-only.
+ */
 export type DiskFault = 'full' | 'quota' | 'read-only';
 
 const FAULTS: Readonly<Record<string, DiskFault>> = {
@@ -36,7 +39,10 @@ export function diskFaultMessage(path: string, fault: DiskFault): string {
 /** As much as a small database needs at once. */
 const PROBE_BYTES = 64 * 1024;
 
-/** Writes a small file into a directory and removes it again. @returns the fault that was met, if any */
+/**
+ * Writes a small file into a directory and removes it again. @returns the fault that was met, if
+ * any
+ */
 export function probeDisk(directory: string): DiskFault | undefined {
   const path = join(directory, `.stickpin-probe-${process.pid}`);
   try {
@@ -54,7 +60,10 @@ export function probeDisk(directory: string): DiskFault | undefined {
   }
 }
 
-/** What a look tells without writing: a filesystem that is read-only, or has nothing left. What can't be looked at has no fault. */
+/**
+ * What a look tells without writing: a filesystem that is read-only, or has nothing left. What
+ * can't be looked at has no fault.
+ */
 export function glanceAtDisk(directory: string): DiskFault | undefined {
   try {
     accessSync(directory, constants.W_OK);

@@ -2,8 +2,9 @@ import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink } from 'node:fs/promises';
 
 /**
- * A folder that is held by a descriptor. Whatever is renamed, removed or replaced by a link on the way to it, it stays the same one, and what is opened
- * in it lies in it. Names are single ones; links are never followed.
+ * A folder that is held by a descriptor. Whatever is renamed, removed or replaced by a link on the
+ * way to it, it stays the same one, and what is opened in it lies in it. Names are single ones;
+ * links are never followed.
  */
 export interface HeldFolder {
   /** How it was reached, for messages. */
@@ -14,7 +15,9 @@ export interface HeldFolder {
   readLink(name: string): Promise<string>;
   /** The names in it, at most `limit`, in no order. @throws system errors */
   names(limit: number): Promise<string[]>;
-  /** Opens a file for reading without waiting for a pipe. @throws system errors; `ELOOP` for a link */
+  /**
+   * Opens a file for reading without waiting for a pipe. @throws system errors; `ELOOP` for a link
+   */
   openFile(name: string): Promise<FileHandle>;
   /** @throws system errors; `ENOTDIR` for a link and for what is no folder */
   openFolder(name: string): Promise<HeldFolder>;
@@ -22,7 +25,9 @@ export interface HeldFolder {
   close(): Promise<void>;
 }
 
-/** open(2) with `O_PATH`, for which Node has no name: the folder is held, and nothing is read of it. */
+/**
+ * open(2) with `O_PATH`, for which Node has no name: the folder is held, and nothing is read of it.
+ */
 const O_PATH = 0o10000000;
 const HOLD = O_PATH | constants.O_DIRECTORY;
 /** As many links on the way as the kernel follows. */
@@ -34,8 +39,10 @@ export async function holdFolder(path: string): Promise<HeldFolder> {
 }
 
 /**
- * Holds the folder at an absolute path, which a program that runs as root reads though others may change it. The way is walked name by name. A link on it
- * is followed only if it is root's or ours and lies in a folder where nobody else can replace it, as `/mnt` on systems that keep it below `/var`.
+ * Holds the folder at an absolute path, which a program that runs as root reads though others may
+ * change it. The way is walked name by name. A link on it is followed only if it is root's or ours
+ * and lies in a folder where nobody else can replace it, as `/mnt` on systems that keep it below
+ * `/var`.
  *
  * @throws system errors; `ENOTDIR` for any other link
  */
@@ -61,7 +68,10 @@ export async function holdWithoutLinks(path: string): Promise<HeldFolder> {
   return folder;
 }
 
-/** Holds the folder that several names lead to, one in the other. @throws system errors; `ENOTDIR` for a link */
+/**
+ * Holds the folder that several names lead to, one in the other. @throws system errors; `ENOTDIR`
+ * for a link
+ */
 export async function holdBelow(root: HeldFolder, names: readonly string[]): Promise<HeldFolder> {
   let folder = await root.openFolder('.');
   for (const name of names) {
@@ -86,8 +96,8 @@ export async function withFolder<T>(opening: Promise<HeldFolder>, use: (folder: 
 }
 
 /**
- * One folder for all that use it at the same time: opened for the first, closed after the last, so that nothing stays open between uses. One that is not
- * there is looked for again by the next.
+ * One folder for all that use it at the same time: opened for the first, closed after the last, so
+ * that nothing stays open between uses. One that is not there is looked for again by the next.
  */
 export function shareFolder(opening: () => Promise<HeldFolder | undefined>) {
   let current: { readonly folder: Promise<HeldFolder | undefined>; users: number } | undefined;
@@ -113,12 +123,16 @@ export function shareFolder(opening: () => Promise<HeldFolder | undefined>) {
 }
 
 function heldBy(handle: FileHandle, path: string): HeldFolder {
-  // Every other process sees other descriptors here; this one needs no right but that to search the folder.
+  // Every other process sees other descriptors here; this one needs no right but that to search the
+  // folder.
   const at = `/proc/self/fd/${handle.fd}`;
   let underWay = 0;
   let closing: Promise<void> | undefined;
   let finish: () => void = () => undefined;
-  /** INVARIANT: the descriptor is open while a call uses its number, since the number of a closed one may soon belong to another folder. */
+  /**
+   * INVARIANT: the descriptor is open while a call uses its number, since the number of a closed
+   * one may soon belong to another folder.
+   */
   const run = async <T>(call: () => Promise<T>): Promise<T> => {
     if (closing !== undefined) throw systemError('ESTALE', `${path} is no longer held`);
     underWay += 1;

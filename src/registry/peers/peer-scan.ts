@@ -6,7 +6,10 @@ import { findRows, rowKey, type TcpTable } from './tcp-table.ts';
 /** What is looked at of a `net.Socket`. */
 export interface PeerSocket {
   readonly destroyed: boolean;
-  /** Undefined when the other end has reset the connection. Node asks the kernel at the first use and remembers the answer. */
+  /**
+   * Undefined when the other end has reset the connection. Node asks the kernel at the first use
+   * and remembers the answer.
+   */
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
   readonly localAddress?: string | undefined;
@@ -15,7 +18,10 @@ export interface PeerSocket {
 
 /** Finds out whose processes are at the other ends of loopback connections. */
 export interface PeerScan {
-  /** The uid of the process that has the other end open; undefined when nobody has, or when it can't be found out. Never rejects. */
+  /**
+   * The uid of the process that has the other end open; undefined when nobody has, or when it can't
+   * be found out. Never rejects.
+   */
   uidOf(socket: PeerSocket): Promise<number | undefined>;
 }
 
@@ -26,12 +32,21 @@ export interface PeerScanDeps {
   readonly read?: (table: TcpTable) => AsyncIterable<string>;
 }
 
-/** The kernel gives a table in pieces; a row can slip between two of them when sockets come and go meanwhile. */
+/**
+ * The kernel gives a table in pieces; a row can slip between two of them when sockets come and go
+ * meanwhile.
+ */
 const LOOKS = 3;
-/** Pause after a scan, in its own durations: scans take a fifth of the time at most, however many ask. */
+/**
+ * Pause after a scan, in its own durations: scans take a fifth of the time at most, however many
+ * ask.
+ */
 const PAUSE_FACTOR = 4;
 const LONGEST_PAUSE_MS = 250;
-/** The pause ends early for so many: shared among them a scan costs little, and there is a limit to how many may wait. */
+/**
+ * The pause ends early for so many: shared among them a scan costs little, and there is a limit to
+ * how many may wait.
+ */
 const CROWD = 2_048;
 /** How often it is looked in a pause whether there is a crowd. */
 const LOOK_MS = 20;
@@ -53,7 +68,8 @@ interface Desk {
 }
 
 /**
- * Makes a {@link PeerScan}. All that ask while a scan is under way, or in the pause behind one, share the next. A socket that is closed by then costs none.
+ * Makes a {@link PeerScan}. All that ask while a scan is under way, or in the pause behind one,
+ * share the next. A socket that is closed by then costs none.
  */
 export function createPeerScan({ clock, read = readTable }: PeerScanDeps): PeerScan {
   const desk: Desk = { clock, read, open: new Set(), isBusy: false, notBeforeMs: 0 };
@@ -91,7 +107,10 @@ async function pause({ clock, open, notBeforeMs }: Desk): Promise<void> {
   }
 }
 
-/** INVARIANT: nobody asks a socket for its addresses before this does; the first answer of the kernel tells whether it was reset. */
+/**
+ * INVARIANT: nobody asks a socket for its addresses before this does; the first answer of the
+ * kernel tells whether it was reset.
+ */
 function dropClosed(open: Set<Question>): void {
   for (const question of open) {
     const { socket } = question;
@@ -101,7 +120,10 @@ function dropClosed(open: Set<Question>): void {
   }
 }
 
-/** One look into the tables for all that are open now. The second one is read only while somebody is not found. */
+/**
+ * One look into the tables for all that are open now. The second one is read only while somebody is
+ * not found.
+ */
 async function scan({ open, read }: Desk): Promise<void> {
   const asked = new Set(open);
   for (const table of TABLES) {

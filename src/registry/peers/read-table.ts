@@ -7,8 +7,8 @@ const PIECE_BYTES = 64 * 1024;
 const PIECES_A_TURN = 64;
 
 /**
- * A table of /proc in pieces of whole lines. The kernel writes each piece when it is read, so that reading never waits: another thread would add the way there
- * and back for each piece.
+ * A table of /proc in pieces of whole lines. The kernel writes each piece when it is read, so that
+ * reading never waits: another thread would add the way there and back for each piece.
  *
  * @throws Error when it can't be read; `tcp6` is not there on a kernel without IPv6.
  */
@@ -33,7 +33,10 @@ function* piecesOf(file: number): Generator<string> {
   }
 }
 
-/** The pieces of a text, each cut back to whole lines; what is cut off begins the next. A last line that is not ended is left out. */
+/**
+ * The pieces of a text, each cut back to whole lines; what is cut off begins the next. A last line
+ * that is not ended is left out.
+ */
 export function* wholeLines(pieces: Iterable<string>): Generator<string> {
   let rest = '';
   for (const piece of pieces) {

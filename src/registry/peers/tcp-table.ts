@@ -12,16 +12,19 @@ export type TcpTable = '/proc/net/tcp' | '/proc/net/tcp6';
 type ByteOrder = ReturnType<typeof endianness>;
 
 /**
- * States of a row whose process still has the socket (proc(5); the numbers are those of the kernel's tcp_states.h): ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2,
- * in which it has closed its sending half only.
+ * States of a row whose process still has the socket (proc(5); the numbers are those of the
+ * kernel's tcp_states.h): ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2, in which it has closed its
+ * sending half only.
  */
 const OPEN_STATES: ReadonlySet<string> = new Set(['01', '04', '05']);
 
 /**
- * How a row begins, behind its number, that belongs to the other end of a connection: `PEER OWN`, since its local end is our remote end. In `tcp6` an IPv4
- * address stands mapped into IPv6. Undefined when the table has no such connection.
+ * How a row begins, behind its number, that belongs to the other end of a connection: `PEER OWN`,
+ * since its local end is our remote end. In `tcp6` an IPv4 address stands mapped into IPv6.
+ * Undefined when the table has no such connection.
  *
- * @param byteOrder that of the machine which wrote the table, by default this one (s390x is big-endian)
+ * @param byteOrder that of the machine which wrote the table, by default this one (s390x is
+ *   big-endian)
  */
 export function rowKey(
   table: TcpTable,
@@ -40,7 +43,8 @@ const ADDRESS_DIGITS: Readonly<Record<TcpTable, number>> = { '/proc/net/tcp': 8,
 /**
  * Looks for the rows of several connections in whole lines of a table.
  *
- * A row without an inode counts for nobody: it belongs to a socket that no process has any more, and is shown with uid 0 whoever had it.
+ * A row without an inode counts for nobody: it belongs to a socket that no process has any more,
+ * and is shown with uid 0 whoever had it.
  *
  * @param wanted what is looked for by its {@link rowKey}
  * @param onFound is told what was found, and the uid that has the socket
@@ -72,7 +76,10 @@ function uidOf(row: string): number | undefined {
   return OPEN_STATES.has(state) && inode !== undefined && inode !== '0' ? Number(uid) : undefined;
 }
 
-/** The start of an IPv4 address mapped into IPv6, and ::1: each group of four bytes is a number in the machine's order. */
+/**
+ * The start of an IPv4 address mapped into IPv6, and ::1: each group of four bytes is a number in
+ * the machine's order.
+ */
 const WORDS = {
   LE: { mapped: '0000000000000000FFFF0000', loopback: '00000000000000000000000001000000' },
   BE: { mapped: '00000000000000000000FFFF', loopback: '00000000000000000000000000000001' },

@@ -14,7 +14,10 @@ export interface ConfigFault {
   readonly reason: string;
 }
 
-/** A date, a time or both, as the file has it: `1979-05-27T00:32:00.5-07:00`. Whoever renders it again loses nothing. */
+/**
+ * A date, a time or both, as the file has it: `1979-05-27T00:32:00.5-07:00`. Whoever renders it
+ * again loses nothing.
+ */
 export class TomlMoment {
   readonly text: string;
 
@@ -24,8 +27,8 @@ export class TomlMoment {
 }
 
 /**
- * TOML as a plain tree, or why it isn't TOML. Integers are bigint and floats are number, so that both can be rendered as they
- * were; dates and times are {@link TomlMoment}.
+ * TOML as a plain tree, or why it isn't TOML. Integers are bigint and floats are number, so that
+ * both can be rendered as they were; dates and times are {@link TomlMoment}.
  */
 export type ParsedToml =
   | { readonly kind: 'table'; readonly table: TomlTable }
@@ -63,7 +66,10 @@ export async function readConfigFile(path: string, signal: AbortSignal): Promise
   }
 }
 
-/** The paths of every file below a directory, or none when it doesn't exist: names in byte order, a directory's files in its place (Go's filepath.Walk). */
+/**
+ * The paths of every file below a directory, or none when it doesn't exist: names in byte order, a
+ * directory's files in its place (Go's filepath.Walk).
+ */
 export async function walkFiles(directory: string, options: { readonly recursive: boolean }): Promise<string[]> {
   const found: string[] = [];
   for (const entry of await entriesOf(directory)) {

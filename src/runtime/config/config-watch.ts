@@ -3,8 +3,9 @@ import type { Log } from '../../platform/log.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 
 /**
- * Calls `listener` when a file at or below one of `paths` comes, goes or changes; paths that don't exist yet are waited for. Links are watched as
- * links. `ownPaths` (files that we write ourselves) count for nothing.
+ * Calls `listener` when a file at or below one of `paths` comes, goes or changes; paths that don't
+ * exist yet are waited for. Links are watched as links. `ownPaths` (files that we write ourselves)
+ * count for nothing.
  */
 export function watchConfig(
   paths: readonly string[],

@@ -21,7 +21,10 @@ export interface ContainerdRuntimeOptions {
   readonly unitNames?: readonly string[];
   readonly units: UnitControl;
   readonly mirror: MirrorAddress;
-  /** Default: what containerd says its `config_path` is, or `/etc/containerd/certs.d` when it doesn't say. */
+  /**
+   * Default: what containerd says its `config_path` is, or `/etc/containerd/certs.d` when it
+   * doesn't say.
+   */
   readonly certsDirectory?: string;
   /** Deadline of an observation, default 15 s. */
   readonly observeTimeoutMs?: number;
@@ -38,8 +41,9 @@ const TRAITS: RuntimeTraits = { title: 'containerd', layerStorage: 'both', mirro
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 
 /**
- * containerd: mirrors by `hosts.toml`, read at each pull; pins by label; images over CRI. It needs no reload, so `force` means nothing. What is to be
- * pinned is labelled as soon as it is pulled, so that no garbage collection comes in between and no round has to ask for it.
+ * containerd: mirrors by `hosts.toml`, read at each pull; pins by label; images over CRI. It needs
+ * no reload, so `force` means nothing. What is to be pinned is labelled as soon as it is pulled, so
+ * that no garbage collection comes in between and no round has to ask for it.
  */
 export function createContainerdRuntime(options: ContainerdRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/run/containerd/containerd.sock', unitNames = ['containerd.service'], protoRoot } = options;
@@ -93,7 +97,8 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     },
     pull: async (reference, signal) => {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);
-      // The image is there: a label that could not be set is missed by the next observation, and asked for then.
+      // The image is there: a label that could not be set is missed by the next observation, and
+      // asked for then.
       await pinPulled(reference, signal).catch(() => signal.throwIfAborted());
     },
     image: cri.imageStatus,

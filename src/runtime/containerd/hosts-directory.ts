@@ -11,11 +11,15 @@ import { parseHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml
 /** Mirrors in one `certs.d` directory. */
 export interface HostsDirectory {
   /**
-   * Makes our registry the first host of the registries of exactly these repositories; every other `hosts.toml` of ours is taken away and what was
-   * there before put back, the same file. @throws AppError `runtime/config`, `runtime/write`
+   * Makes our registry the first host of the registries of exactly these repositories; every other
+   * `hosts.toml` of ours is taken away and what was there before put back, the same file. @throws
+   * AppError `runtime/config`, `runtime/write`
    */
   apply(repositories: readonly string[]): Promise<void>;
-  /** Repositories mirrored to our registry now, sorted. Those mirrored to another address appear as `stale …`. */
+  /**
+   * Repositories mirrored to our registry now, sorted. Those mirrored to another address appear as
+   * `stale …`.
+   */
   rendered(): Promise<string[]>;
 }
 
@@ -26,8 +30,9 @@ const SCRATCH = '.stickpin-';
 /**
  * {@link HostsDirectory} on `certsDirectory`.
  *
- * INVARIANTS: a user's file gets its second name (a hard link) before ours takes its first one, and loses it only when it has its first one back;
- * so at no moment, crash or not, is there no complete copy, and owner, mode and times stay.
+ * INVARIANTS: a user's file gets its second name (a hard link) before ours takes its first one, and
+ * loses it only when it has its first one back; so at no moment, crash or not, is there no complete
+ * copy, and owner, mode and times stay.
  */
 export function createHostsDirectory(certsDirectory: string, address: MirrorAddress): HostsDirectory {
   return {
@@ -61,7 +66,8 @@ async function restoreUnless(
   if (ours !== undefined && wanted.has(ours.registry)) return;
   const hasSaved = (await readIfPresent(join(directory, SAVED))) !== undefined;
   if (ours === undefined) {
-    // Somebody put a file of their own over ours, or a crash came before ours was in place: the first name has the newer truth.
+    // Somebody put a file of their own over ours, or a crash came before ours was in place: the
+    // first name has the newer truth.
     if (hasSaved) await unlink(join(directory, SAVED));
     return;
   }
@@ -71,7 +77,10 @@ async function restoreUnless(
   if (hasSaved) await syncDirectory(directory);
 }
 
-/** At one stroke, since containerd takes an empty directory for a host without mirrors and then doesn't look at `_default`. */
+/**
+ * At one stroke, since containerd takes an empty directory for a host without mirrors and then
+ * doesn't look at `_default`.
+ */
 async function removeDirectory(directory: string): Promise<void> {
   const doomed = join(dirname(directory), `${SCRATCH}gone`);
   await rm(doomed, { recursive: true, force: true });
@@ -121,7 +130,10 @@ async function saveOriginal(directory: string): Promise<void> {
   await syncDirectory(directory);
 }
 
-/** What the user configured in a directory that was there before us: the saved file, or else certificates lying in it. */
+/**
+ * What the user configured in a directory that was there before us: the saved file, or else
+ * certificates lying in it.
+ */
 async function ownTable(directory: string): Promise<TomlTable> {
   const saved = await tableAt(join(directory, SAVED));
   if (saved !== undefined) return saved;

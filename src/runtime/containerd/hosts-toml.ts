@@ -8,7 +8,10 @@ import { tomlString, tomlTableLines } from '../config/toml-text.ts';
 export interface HostsToml {
   /** Host and port as images name it: `quay.io`, `localhost:5000`. */
   readonly registry: string;
-  /** Repositories of that registry which are to be pulled, as `quay.io/coreos/etcd`. containerd's mirrors know no repositories: this is for us to read. */
+  /**
+   * Repositories of that registry which are to be pulled, as `quay.io/coreos/etcd`. containerd's
+   * mirrors know no repositories: this is for us to read.
+   */
   readonly repositories: readonly string[];
   /** Whether the directory it lies in was made for it. */
   readonly madeDirectory: boolean;
@@ -48,7 +51,8 @@ export function renderHostsToml(content: HostsToml, address: MirrorAddress, conf
 }
 
 /**
- * What a `hosts.toml` of ours says, and whether it points to `address`. Undefined when the file isn't ours: one without our title is the user's.
+ * What a `hosts.toml` of ours says, and whether it points to `address`. Undefined when the file
+ * isn't ours: one without our title is the user's.
  */
 export function parseHostsToml(
   text: string,
@@ -61,7 +65,10 @@ export function parseHostsToml(
   return { ...content, current: text.includes(`\n[host.${tomlString(hostUrl(content.registry, address))}]\n`) };
 }
 
-/** A user's table as it must read from another directory: relative paths of `ca` and `client` made absolute, in the root and in every host. */
+/**
+ * A user's table as it must read from another directory: relative paths of `ca` and `client` made
+ * absolute, in the root and in every host.
+ */
 export function withAbsolutePaths(table: TomlTable, directory: string): TomlTable {
   const absolute = (value: unknown): unknown => {
     if (typeof value === 'string') return isAbsolute(value) ? value : join(directory, value);
@@ -79,7 +86,10 @@ export function withAbsolutePaths(table: TomlTable, directory: string): TomlTabl
   return Object.fromEntries(mapped);
 }
 
-/** The host under which containerd asks our registry: what follows in a request's path is the repository without its registry. */
+/**
+ * The host under which containerd asks our registry: what follows in a request's path is the
+ * repository without its registry.
+ */
 function hostUrl(registry: string, address: MirrorAddress): string {
   return `${mirrorBaseUrl(address)}/${mirrorPathOf(`${registry}/`).slice(0, -1)}`;
 }

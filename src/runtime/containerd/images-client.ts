@@ -2,13 +2,18 @@ import { createGrpcClient } from '../cri/grpc-client.ts';
 import { toRuntimeError } from '../cri/runtime-error.ts';
 import type { ImageRecord, LabelChange } from './pin-label.ts';
 
-/** containerd's own Images service in the namespace of Kubernetes. Every call has a deadline and throws AppError with a `PullErrorCode`. */
+/**
+ * containerd's own Images service in the namespace of Kubernetes. Every call has a deadline and
+ * throws AppError with a `PullErrorCode`.
+ */
 export interface ImagesClient {
   /** Records of every name; with `label` only those that carry it. */
   list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
   /** The record of one name, or undefined when there is none. */
   get(name: string, signal: AbortSignal): Promise<ImageRecord | undefined>;
-  /** Sets and takes away single labels; the others stay. A record that is gone by now is no error. */
+  /**
+   * Sets and takes away single labels; the others stay. A record that is gone by now is no error.
+   */
   changeLabels(change: LabelChange, signal: AbortSignal): Promise<void>;
   /** Takes one name away; one that isn't there is no error. */
   remove(name: string, signal: AbortSignal): Promise<void>;
@@ -17,7 +22,10 @@ export interface ImagesClient {
 
 const GRPC_NOT_FOUND = 5;
 
-/** An {@link ImagesClient} on containerd's socket. `timeoutMs` is each call's deadline, default 10 s. */
+/**
+ * An {@link ImagesClient} on containerd's socket. `timeoutMs` is each call's deadline, default 10
+ * s.
+ */
 export function createImagesClient(options: {
   readonly socketPath: string;
   readonly timeoutMs?: number;
@@ -50,7 +58,8 @@ export function createImagesClient(options: {
       // A label that the mask names and the record lacks is taken away.
       const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
       const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
-      // containerd 1.7.24 dies (nil pointer) of an update without a target, though the mask leaves it alone.
+      // containerd 1.7.24 dies (nil pointer) of an update without a target, though the mask leaves
+      // it alone.
       await call('Update', { image: { name, target, labels: set }, updateMask }, signal);
     },
     remove: async (name, signal) => {

@@ -4,7 +4,10 @@
 export const PINNED_LABEL = 'io.cri-containerd.pinned';
 /** Value of {@link PINNED_LABEL} that means pinned. */
 const PINNED_VALUE = 'pinned';
-/** Our own label: `true` when we pinned the image, `kept` when it was pinned before us and stays so after us. */
+/**
+ * Our own label: `true` when we pinned the image, `kept` when it was pinned before us and stays so
+ * after us.
+ */
 export const MARK_LABEL = 'io.stickpin.pinned';
 
 /** A name of an image as containerd records it. */
@@ -29,7 +32,10 @@ export interface LabelChange {
   readonly labels: Readonly<Record<string, string | undefined>>;
 }
 
-/** What to change so that exactly the records named in `references` carry our pin; pins that others set are left as they are. Pure. */
+/**
+ * What to change so that exactly the records named in `references` carry our pin; pins that others
+ * set are left as they are. Pure.
+ */
 export function labelChanges(records: readonly ImageRecord[], references: readonly string[]): LabelChange[] {
   const wanted = new Set(references);
   return records.flatMap(({ name, labels, target }): LabelChange[] => {

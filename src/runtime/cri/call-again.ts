@@ -8,7 +8,8 @@ export type Call<T> = (signal: AbortSignal) => Promise<T>;
 const PAUSES_MS = [100, 200, 400];
 
 /**
- * Makes a call, and makes it again when the runtime answers with an error, four times in all. When nothing answers it is not made again.
+ * Makes a call, and makes it again when the runtime answers with an error, four times in all. When
+ * nothing answers it is not made again.
  *
  * @throws what the last try threw, or whatever aborted `signal`.
  */

@@ -7,8 +7,9 @@ import type { ContainerTimes, CriClient, ListedContainer } from './cri-client.ts
 const PARALLEL = 4;
 
 /**
- * Containers over CRI. `ListContainers` tells neither start times nor exit codes, so that `ContainerStatus` is asked once for each container that
- * runs or has exited; a container starts once and ends once, what starts anew is another one.
+ * Containers over CRI. `ListContainers` tells neither start times nor exit codes, so that
+ * `ContainerStatus` is asked once for each container that runs or has exited; a container starts
+ * once and ends once, what starts anew is another one.
  */
 export function createContainers(cri: CriClient): ContainersPort {
   let known = new Map<string, ContainerTimes>();

@@ -6,7 +6,10 @@ import { findProtoRoot } from './proto-root.ts';
 /** Largest message either way, in bytes. kubelet uses the same limit for CRI. */
 const MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024;
 
-/** How one call is made. Without `timeoutMs` there is no deadline. `headers` go out as gRPC metadata. */
+/**
+ * How one call is made. Without `timeoutMs` there is no deadline. `headers` go out as gRPC
+ * metadata.
+ */
 interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
@@ -16,8 +19,8 @@ interface CallOptions {
 /** Unary calls of one or more services over one Unix socket. */
 export interface GrpcClient {
   /**
-   * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the `ServiceError` of grpc-js as it is; the caller converts it. An abort
-   * of `signal` cancels the call on the wire.
+   * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the `ServiceError` of
+   * grpc-js as it is; the caller converts it. An abort of `signal` cancels the call on the wire.
    */
   call(service: string, method: string, request: object, options: CallOptions): Promise<unknown>;
   close(): void;
@@ -32,7 +35,10 @@ export interface GrpcClientOptions {
   readonly protoRoot?: string;
 }
 
-/** A {@link GrpcClient}. Connects at the first call, and again by itself at most 2 s after the socket is back. */
+/**
+ * A {@link GrpcClient}. Connects at the first call, and again by itself at most 2 s after the
+ * socket is back.
+ */
 export function createGrpcClient({
   socketPath,
   protoFile,

@@ -62,14 +62,15 @@ interface Remembered {
 const NOTHING_RENDERED: Rendered = { renderedPins: [], arePinsUnread: true, renderedMirrors: [] };
 
 /**
- * Observes a runtime over CRI. `Status` alone says whether the runtime is alive. A call that fails is tried again; what it means when
- * it goes on failing:
+ * Observes a runtime over CRI. `Status` alone says whether the runtime is alive. A call that fails
+ * is tried again; what it means when it goes on failing:
  *
  * - `Status`: the runtime is `unreachable`;
  * - `ListImages`: it is `unlisted`, since nothing can be decided without its images;
  * - `Version`: its name is that of the last observation, or says that the version is not known;
- * - `ImageFsInfo`: the path is that of the last observation (its sizes are our own statfs), or the filesystem is not known. CRI-O
- *   fails here for a moment whenever a commit takes a file away that it is about to count;
+ * - `ImageFsInfo`: the path is that of the last observation (its sizes are our own statfs), or the
+ *   filesystem is not known. CRI-O fails here for a moment whenever a commit takes a file away that
+ *   it is about to count;
  * - what is rendered: it is that of the last observation, or nothing, so that it is rendered again.
  */
 export function createCriObserver({ cri, stop, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {

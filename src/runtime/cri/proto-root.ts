@@ -3,7 +3,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The package's `proto/` directory: the nearest one above this module, be it the source file or the built bundle in `dist/`.
+ * The package's `proto/` directory: the nearest one above this module, be it the source file or the
+ * built bundle in `dist/`.
  *
  * @throws Error when no directory above has one: the installation lacks it.
  */

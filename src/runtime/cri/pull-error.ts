@@ -1,7 +1,10 @@
 import type { Disposition } from '../../platform/app-error.ts';
 import type { PullErrorCode } from '../../ports/runtime.ts';
 
-/** A gRPC status as a runtime sent it: the numeric code of grpc/status.md and the runtime's own text. */
+/**
+ * A gRPC status as a runtime sent it: the numeric code of grpc/status.md and the runtime's own
+ * text.
+ */
 export interface ForeignStatus {
   readonly grpcCode: number;
   readonly text: string;
@@ -53,7 +56,9 @@ export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorC
   return 'runtime/pull-failed';
 }
 
-/** What may be done about each pull error. A damaged or missing blob waits for a medium that has it. */
+/**
+ * What may be done about each pull error. A damaged or missing blob waits for a medium that has it.
+ */
 export const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
   'runtime/unreachable': 'retry',
   'runtime/stopping': 'retry',

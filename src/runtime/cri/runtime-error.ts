@@ -5,8 +5,9 @@ import type { PullErrorCode } from '../../ports/runtime.ts';
 import { classifyPullError, PULL_ADVICE, PULL_DISPOSITIONS } from './pull-error.ts';
 
 /**
- * Codes of every error that this room throws. Beside the reasons of a failed pull: `runtime/config` (`wait`), the runtime's own configuration
- * doesn't allow what is to be done and the message says what to change; `runtime/write` (`wait`), a file of ours could not be written.
+ * Codes of every error that this room throws. Beside the reasons of a failed pull: `runtime/config`
+ * (`wait`), the runtime's own configuration doesn't allow what is to be done and the message says
+ * what to change; `runtime/write` (`wait`), a file of ours could not be written.
  */
 export type RuntimeErrorCode = PullErrorCode | 'runtime/config' | 'runtime/write';
 
@@ -15,7 +16,9 @@ export function pullError(code: PullErrorCode, what: string, cause?: unknown): A
   return new AppError({ code, message: `${what}. ${PULL_ADVICE[code]}`, disposition: PULL_DISPOSITIONS[code], cause });
 }
 
-/** The configuration of the runtime stands in the way; `message` names the file and what to change. */
+/**
+ * The configuration of the runtime stands in the way; `message` names the file and what to change.
+ */
 export function configError(message: string, cause?: unknown): AppError<RuntimeErrorCode> {
   return new AppError({ code: 'runtime/config', message, disposition: 'wait', cause });
 }
@@ -42,7 +45,10 @@ export function writeError(path: string, cause: unknown): AppError<RuntimeErrorC
   });
 }
 
-/** `thrown` as an {@link AppError}: one already is; an abort becomes `runtime/cancelled`; a gRPC status is classified. */
+/**
+ * `thrown` as an {@link AppError}: one already is; an abort becomes `runtime/cancelled`; a gRPC
+ * status is classified.
+ */
 export function toRuntimeError(thrown: unknown, what: string, signal: AbortSignal): AppError {
   if (signal.aborted) return pullError('runtime/cancelled', `${what} was cancelled`, thrown);
   if (thrown instanceof AppError) return thrown;

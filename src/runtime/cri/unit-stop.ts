@@ -7,21 +7,28 @@ import { pullError } from './runtime-error.ts';
 
 /** Whether systemd is stopping the runtime, and the long calls that are broken off then. */
 export interface UnitStop {
-  /** Watches the units of the runtime until it is called off, and calls `notify` with each change. */
+  /**
+   * Watches the units of the runtime until it is called off, and calls `notify` with each change.
+   */
   watch(notify: () => void): Unsubscribe;
   /** The unit that is being stopped now. */
   unit(): string | undefined;
   /**
-   * Makes a long call, and cancels it when the stop begins: a runtime that waits for its calls would take as long to stop.
+   * Makes a long call, and cancels it when the stop begins: a runtime that waits for its calls
+   * would take as long to stop.
    *
-   * @throws AppError `runtime/stopping` (`retry`) when a stop has begun; what `call` throws otherwise.
+   * @throws AppError `runtime/stopping` (`retry`) when a stop has begun; what `call` throws
+   *   otherwise.
    */
   guard<T>(call: Call<T>, signal: AbortSignal): Promise<T>;
 }
 
 /** A call may fail a moment before systemd's signal arrives that the unit is being stopped. */
 const NOTICE_MS = 500;
-/** After that the end of the stop has gone unnoticed, as when the connection to the bus is lost. systemd kills after 90 s. */
+/**
+ * After that the end of the stop has gone unnoticed, as when the connection to the bus is lost.
+ * systemd kills after 90 s.
+ */
 const LONGEST_STOP_MS = 120_000;
 
 /** A {@link UnitStop} for the units of which one runs the runtime. */

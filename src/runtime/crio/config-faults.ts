@@ -2,19 +2,27 @@ import type { Reason } from '../../domain/model/medium.ts';
 import type { ConfigFault } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 
-/** @throws AppError `runtime/config` that names the first broken file; nothing when there is none. */
+/**
+ * @throws AppError `runtime/config` that names the first broken file; nothing when there is none.
+ */
 export function refuseFaults(faults: readonly ConfigFault[], consequence: string): void {
   const message = describeFaults(faults, consequence);
   if (message !== undefined) throw configError(message);
 }
 
-/** @throws AppError `runtime/config` that names the files behind ours which do `what`; nothing when there are none. */
+/**
+ * @throws AppError `runtime/config` that names the files behind ours which do `what`; nothing when
+ *   there are none.
+ */
 export function refuseShadowing(files: readonly string[], what: string): void {
   const message = describeShadowing(files, what);
   if (message !== undefined) throw configError(message);
 }
 
-/** What in the files of others takes pins of ours away, whether CRI-O has read it already or only will; undefined when nothing does. */
+/**
+ * What in the files of others takes pins of ours away, whether CRI-O has read it already or only
+ * will; undefined when nothing does.
+ */
 export function pinFault(
   faults: readonly ConfigFault[],
   shadowing: readonly string[],

@@ -89,7 +89,10 @@ function imageTable(table: TomlTable): TomlTable | undefined {
   return isTable(crio) && isTable(crio.image) ? crio.image : undefined;
 }
 
-/** Order of a walk: part by part in byte order, since a directory's files stand in the directory's place. */
+/**
+ * Order of a walk: part by part in byte order, since a directory's files stand in the directory's
+ * place.
+ */
 function comesBehind(path: string, other: string): boolean {
   const [a, b] = [path.split('/'), other.split('/')];
   const at = a.findIndex((part, index) => part !== b[index]);

@@ -42,7 +42,10 @@ export function renderPinsDropIn({ ours, foreign }: PinsDropIn): string {
   return `${HEADER}\n[crio.image]\npinned_images = [\n${lines.join('\n')}\n]\n`;
 }
 
-/** The inverse of {@link renderPinsDropIn}. Undefined when the text isn't one that it writes; the empty file of tmpfiles.d counts as no pins. */
+/**
+ * The inverse of {@link renderPinsDropIn}. Undefined when the text isn't one that it writes; the
+ * empty file of tmpfiles.d counts as no pins.
+ */
 export function parsePinsDropIn(text: string): PinsDropIn | undefined {
   if (text === '') return { ours: [], foreign: [] };
   const ours: string[] = [];
@@ -61,8 +64,9 @@ export function parsePinsDropIn(text: string): PinsDropIn | undefined {
 }
 
 /**
- * The pins of ours that a text shows which may be damaged, or may have been written by another version: of one that {@link parsePinsDropIn} understands
- * those that it says, of any other one every image reference by digest that stands before the pins of others.
+ * The pins of ours that a text shows which may be damaged, or may have been written by another
+ * version: of one that {@link parsePinsDropIn} understands those that it says, of any other one
+ * every image reference by digest that stands before the pins of others.
  */
 export function recoverPins(text: string): readonly string[] {
   const content = parsePinsDropIn(text);

@@ -82,14 +82,15 @@ export function mergeRegistries(
     const isBehind = file.path !== configPath && Buffer.compare(Buffer.from(file.path), Buffer.from(linkPath)) > 0;
     if (isBehind) behindOurs.push(...found.entries);
   }
-  // containers/image sorts by prefix once there is a drop-in, as ours is; of two that match equally long the first holds.
+  // containers/image sorts by prefix once there is a drop-in, as ours is; of two that match equally
+  // long the first holds.
   const entries = [...byPrefix.values()].sort((a, b) => Buffer.compare(Buffer.from(a.prefix), Buffer.from(b.prefix)));
   return { entries, behindOurs, faults };
 }
 
 /**
- * The entry that holds for a repository: the longest prefix that matches, as it is written, `*.example.com` included; the first of two that are
- * equally long.
+ * The entry that holds for a repository: the longest prefix that matches, as it is written,
+ * `*.example.com` included; the first of two that are equally long.
  */
 export function entryFor(repository: string, entries: readonly RegistryEntry[]): RegistryEntry | undefined {
   let best: RegistryEntry | undefined;
@@ -100,7 +101,10 @@ export function entryFor(repository: string, entries: readonly RegistryEntry[]):
   return best;
 }
 
-/** What `repository` is called at a location of the entry that holds for it: the matched part replaced. An empty location changes nothing. */
+/**
+ * What `repository` is called at a location of the entry that holds for it: the matched part
+ * replaced. An empty location changes nothing.
+ */
 export function locate(repository: string, prefix: string, location: string): string {
   return location === '' ? repository : location + repository.slice(matchedLength(repository, prefix));
 }

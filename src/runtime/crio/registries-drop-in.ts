@@ -25,8 +25,9 @@ export function renderRegistriesDropIn(
 }
 
 /**
- * The repositories that the text mirrors to `address`, sorted. One that it mirrors to another address (of an earlier run) appears with that
- * location instead of its name, so that it is never taken for up to date. Undefined when it is not TOML.
+ * The repositories that the text mirrors to `address`, sorted. One that it mirrors to another
+ * address (of an earlier run) appears with that location instead of its name, so that it is never
+ * taken for up to date. Undefined when it is not TOML.
  */
 export function parseRegistriesDropIn(text: string, address: MirrorAddress): string[] | undefined {
   const parsed = parseToml(text);
@@ -76,7 +77,10 @@ function placeOf(repository: string, entry: RegistryEntry | undefined): string[]
   ];
 }
 
-/** Whether it is the name of a repository. containers/image gives a pull up, ours included, when one of the places is not. */
+/**
+ * Whether it is the name of a repository. containers/image gives a pull up, ours included, when one
+ * of the places is not.
+ */
 function isRepository(name: string): boolean {
   const slash = name.indexOf('/');
   // A user may write a host in either case.
@@ -84,7 +88,8 @@ function isRepository(name: string): boolean {
 }
 
 function keptMirror(repository: string, entry: RegistryEntry, mirror: RegistryEntry['mirrors'][number]): string[] {
-  // mirror-by-digest-only would hold for our mirror too, which must serve tags; it means the same as digest-only on each other mirror.
+  // mirror-by-digest-only would hold for our mirror too, which must serve tags; it means the same
+  // as digest-only on each other mirror.
   const pullFrom = entry.mirrorByDigestOnly ? 'digest-only' : mirror.pullFromMirror;
   const location = locate(repository, entry.prefix, mirror.location);
   if (!isRepository(location)) return [];

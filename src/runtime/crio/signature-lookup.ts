@@ -8,7 +8,9 @@ import { writeError } from '../cri/runtime-error.ts';
 export interface SignatureLookupPaths {
   /** `/etc/containers/policy.json` */
   readonly policyPath: string;
-  /** Our file in `/etc/containers/registries.d`; the directory is read at each pull, `*.yaml` only. */
+  /**
+   * Our file in `/etc/containers/registries.d`; the directory is read at each pull, `*.yaml` only.
+   */
   readonly signatureLookupFile: string;
 }
 
@@ -18,7 +20,10 @@ export interface SignatureLookupPaths {
  * registry itself does not count there.
  */
 export interface SignatureLookup {
-  /** Writes the file where the policy demands signatures, removes it where it doesn't. @throws AppError `runtime/write` */
+  /**
+   * Writes the file where the policy demands signatures, removes it where it doesn't. @throws
+   * AppError `runtime/write`
+   */
   write(): Promise<void>;
   /** @throws AppError `runtime/write` */
   remove(): Promise<void>;
@@ -57,7 +62,10 @@ docker:
 `;
 }
 
-/** Whether a policy (containers-policy.json(5)) has a requirement of type `sigstoreSigned` for anything. What is no JSON demands nothing. */
+/**
+ * Whether a policy (containers-policy.json(5)) has a requirement of type `sigstoreSigned` for
+ * anything. What is no JSON demands nothing.
+ */
 export function demandsSigstore(policy: string): boolean {
   try {
     return hasSigstoreSigned(JSON.parse(policy));

@@ -9,7 +9,10 @@ import type { HttpSource } from './http-source.ts';
 import type { Descriptor } from './manifest.ts';
 import { openPartialBlob, type PartialBlob } from './partial-blob.ts';
 
-/** Attempts in a row that bring no byte before a transfer is given up; the pauses between them double. */
+/**
+ * Attempts in a row that bring no byte before a transfer is given up; the pauses between them
+ * double.
+ */
 const FRUITLESS_ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
 
@@ -18,8 +21,9 @@ export interface BlobFetch {
   /** Where the blob lies, or will. */
   pathOf(digest: Digest): string;
   /**
-   * Makes sure the blob is in the layout. A broken transfer is continued from the exact byte, also one that an earlier process left; the blob gets
-   * its name only when its digest is right. Two callers of one digest share a transfer.
+   * Makes sure the blob is in the layout. A broken transfer is continued from the exact byte, also
+   * one that an earlier process left; the blob gets its name only when its digest is right. Two
+   * callers of one digest share a transfer.
    *
    * @throws AppError with a `PullErrorCode`
    */
@@ -50,7 +54,8 @@ export function createBlobFetch(directory: string, source: HttpSource, clock: Cl
     pathOf,
     fetch: async (reference, blob, signal) => {
       for (let other = running.get(blob.digest); other !== undefined; other = running.get(blob.digest)) {
-        // However it ended, this caller looks for itself: what a cancelled one left is gone on with.
+        // However it ended, this caller looks for itself: what a cancelled one left is gone on
+        // with.
         await Promise.race([other.catch(() => undefined), aborted(signal)]);
         signal.throwIfAborted();
       }

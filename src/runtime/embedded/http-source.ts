@@ -21,7 +21,10 @@ interface BlobStream {
   readonly chunks: AsyncIterable<Buffer>;
 }
 
-/** A registry over plain HTTP (OCI distribution-spec 1.1, pull). Throws AppError with a `PullErrorCode`; `runtime/pull-failed` is worth another try. */
+/**
+ * A registry over plain HTTP (OCI distribution-spec 1.1, pull). Throws AppError with a
+ * `PullErrorCode`; `runtime/pull-failed` is worth another try.
+ */
 export interface HttpSource {
   manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal): Promise<RawManifest>;
   blob(reference: Reference, digest: Digest, startByte: number, signal: AbortSignal): Promise<BlobStream>;

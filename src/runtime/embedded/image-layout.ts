@@ -22,7 +22,10 @@ interface NamedImage {
   readonly imageId: string;
 }
 
-/** The names of an OCI image layout, and which of them are pinned. Changes are on disk when they return. */
+/**
+ * The names of an OCI image layout, and which of them are pinned. Changes are on disk when they
+ * return.
+ */
 export interface ImageLayout {
   list(): Promise<RuntimeImage[]>;
   /** Gives an image a name; the name leaves the image that had it. */

@@ -61,7 +61,10 @@ export type ParsedManifest =
   | { readonly kind: 'manifest'; readonly config: Descriptor; readonly layers: readonly Descriptor[] }
   | { readonly kind: 'index'; readonly entries: readonly (Descriptor & { readonly platform: Platform | undefined })[] };
 
-/** Reads a manifest whose digest was checked already. `mediaType` decides which kind it is. @throws AppError `runtime/pull-failed` */
+/**
+ * Reads a manifest whose digest was checked already. `mediaType` decides which kind it is. @throws
+ * AppError `runtime/pull-failed`
+ */
 export function parseManifest(mediaType: string, bytes: Buffer, what: string): ParsedManifest {
   try {
     const json: unknown = JSON.parse(bytes.toString());

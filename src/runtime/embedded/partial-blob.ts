@@ -11,17 +11,25 @@ import type { Descriptor } from './manifest.ts';
 export interface PartialBlob {
   sizeBytes(): number;
   /**
-   * Writes chunks that begin at `startByte` of the blob; bytes that are there already are passed over.
+   * Writes chunks that begin at `startByte` of the blob; bytes that are there already are passed
+   * over.
    *
-   * @throws AppError `runtime/digest-mismatch` when more bytes come than the descriptor promises; `runtime/no-space`; what `chunks` throws.
+   * @throws AppError `runtime/digest-mismatch` when more bytes come than the descriptor promises;
+   *   `runtime/no-space`; what `chunks` throws.
    */
   append(startByte: number, chunks: AsyncIterable<Buffer>): Promise<void>;
-  /** Checks the digest and renames the file to `path`. @throws AppError `runtime/digest-mismatch`; the file is gone then. */
+  /**
+   * Checks the digest and renames the file to `path`. @throws AppError `runtime/digest-mismatch`;
+   * the file is gone then.
+   */
   finish(path: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens the file at `path`, which may hold the beginning of the blob from an earlier attempt or process. */
+/**
+ * Opens the file at `path`, which may hold the beginning of the blob from an earlier attempt or
+ * process.
+ */
 export async function openPartialBlob(path: string, blob: Descriptor): Promise<PartialBlob> {
   await mkdir(dirname(path), { recursive: true });
   const file = await open(path, 'a');

@@ -11,7 +11,10 @@ export interface DiskWatch {
   trouble(): Reason | undefined;
 }
 
-/** Watches the filesystem of `directory`. What a failed change has told holds until something can be written there again. */
+/**
+ * Watches the filesystem of `directory`. What a failed change has told holds until something can be
+ * written there again.
+ */
 export function createDiskWatch(directory: string): DiskWatch {
   let hasFailed = false;
   return {

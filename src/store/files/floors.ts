@@ -10,7 +10,10 @@ const schema = v.object({
   areLost: v.boolean(),
 });
 
-/** Floors that were opened. `damage`: why the file that was there could not be used, with where it is put. */
+/**
+ * Floors that were opened. `damage`: why the file that was there could not be used, with where it
+ * is put.
+ */
 export interface OpenedFloors {
   readonly floors: FloorStore;
   readonly damage: string | undefined;
@@ -29,7 +32,8 @@ export interface FloorOptions {
 }
 
 /**
- * Opens the floors, which are kept twice: in a file and in the database; the higher value counts. When neither can be read they are lost.
+ * Opens the floors, which are kept twice: in a file and in the database; the higher value counts.
+ * When neither can be read they are lost.
  *
  * INVARIANT: what is saved is in the file before it is in the database, and is the higher of both.
  *

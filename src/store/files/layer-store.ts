@@ -12,7 +12,10 @@ import { fileWriteError } from './write-error.ts';
 /** What {@link createLayerStore} needs. */
 export interface LayerStoreDeps {
   readonly folder: string;
-  /** Share of the store's filesystem that stays free, in percent: a copy must never take the room that the node needs. */
+  /**
+   * Share of the store's filesystem that stays free, in percent: a copy must never take the room
+   * that the node needs.
+   */
   readonly minFreePercent: number;
   readonly log: Log;
 }
@@ -29,10 +32,12 @@ interface Partial {
 }
 
 /**
- * Layers on the node's own disk: `<folder>/<hex>`, and `<hex>.part` while one is being written. A layer is renamed into place once its digest is
- * right and its bytes are on the disk, so that what has its name is whole; it is checked again whenever it is read from beginning to end.
+ * Layers on the node's own disk: `<folder>/<hex>`, and `<hex>.part` while one is being written. A
+ * layer is renamed into place once its digest is right and its bytes are on the disk, so that what
+ * has its name is whole; it is checked again whenever it is read from beginning to end.
  *
- * INVARIANT: one writer for each layer. Whatever goes wrong ends the writer and never whoever feeds it.
+ * INVARIANT: one writer for each layer. Whatever goes wrong ends the writer and never whoever feeds
+ * it.
  */
 export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps): LayerStore {
   const pathOf = (digest: Digest) => join(folder, hexOf(digest));
@@ -121,7 +126,8 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       if (skip >= chunk.length) return;
       const fresh = chunk.subarray(skip);
       const isWhole = partial.lengthBytes + fresh.length >= sizeBytes;
-      // Before anything is waited for: whoever sends the last bytes on knows by then what they are. What can't be written is given up, hash and all.
+      // Before anything is waited for: whoever sends the last bytes on knows by then what they are.
+      // What can't be written is given up, hash and all.
       partial.hash.update(fresh);
       if (isWhole) isDamaged = !hasDigest(partial, digest);
       await writeAll(handle, fresh, partial.lengthBytes);
@@ -192,7 +198,8 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
           const { lengthBytes } = opened.partial;
           const from = startByte ?? lengthBytes;
           if (lengthBytes < sizeBytes && lengthBytes >= from) return writer(digest, sizeBytes, from, opened);
-          // Whole already: it only was not renamed yet. Else there is a gap, and the layer is copied as a whole later.
+          // Whole already: it only was not renamed yet. Else there is a gap, and the layer is
+          // copied as a whole later.
           if (lengthBytes >= sizeBytes) {
             await finish(digest, hasDigest(opened.partial, digest), opened.partial, opened.handle);
           }
@@ -267,7 +274,9 @@ async function listPartials(folder: string): Promise<Digest[]> {
   return names.map((name) => digestFromHex(name.slice(0, -PARTIAL.length)));
 }
 
-/** Whole layers and their sizes. What an earlier run left half-written stays, to be gone on with. */
+/**
+ * Whole layers and their sizes. What an earlier run left half-written stays, to be gone on with.
+ */
 async function listFolder(folder: string): Promise<Map<Digest, number>> {
   const found = new Map<Digest, number>();
   for (const name of (await namesIn(folder)).filter((one) => /^[0-9a-f]{64}$/.test(one))) {

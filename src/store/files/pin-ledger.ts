@@ -14,15 +14,18 @@ const schema = v.object({
   stamp: v.number(),
 });
 
-/** A ledger that was opened. `damage`: why one that was there could not be used, with where it is put. */
+/**
+ * A ledger that was opened. `damage`: why one that was there could not be used, with where it is
+ * put.
+ */
 export interface OpenedPinLedger {
   readonly ledger: PinLedgerStore;
   readonly damage: string | undefined;
 }
 
 /**
- * Opens the pin ledger at `path` (`/var/lib/stickpin/pins.json`). A damaged one counts as none, so that every pin that the runtime shows is kept; it is renamed
- * before another one is written.
+ * Opens the pin ledger at `path` (`/var/lib/stickpin/pins.json`). A damaged one counts as none, so
+ * that every pin that the runtime shows is kept; it is renamed before another one is written.
  *
  * @throws AppError `store/read` (`fatal`)
  */

@@ -2,13 +2,18 @@ import { dirname } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { type DiskFault, diskFaultMessage, diskFaultOf, probeDisk } from '../../platform/files/disk-fault.ts';
 
-/** The error of a filesystem that takes no writes: `store/no-space` or `store/read-only` (`retry`). */
+/**
+ * The error of a filesystem that takes no writes: `store/no-space` or `store/read-only` (`retry`).
+ */
 export function diskFaultError(path: string, fault: DiskFault, cause?: unknown): AppError {
   const code = fault === 'read-only' ? 'store/read-only' : 'store/no-space';
   return new AppError({ code, message: diskFaultMessage(path, fault), disposition: 'retry', cause });
 }
 
-/** A file could not be written: {@link diskFaultError} if that is why, else `code` (`retry`) with `message`. */
+/**
+ * A file could not be written: {@link diskFaultError} if that is why, else `code` (`retry`) with
+ * `message`.
+ */
 export function fileWriteError(path: string, cause: unknown, code: string, message: string): AppError {
   const fault = diskFaultOf(cause);
   return fault === undefined
@@ -16,12 +21,14 @@ export function fileWriteError(path: string, cause: unknown, code: string, messa
     : diskFaultError(path, fault, cause);
 }
 
-/** Result codes of SQLite that may mean a full or a read-only filesystem, and other things as well. */
+/**
+ * Result codes of SQLite that may mean a full or a read-only filesystem, and other things as well.
+ */
 const AMBIGUOUS = /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/;
 
 /**
- * The fault behind an error of SQLite on the database at `path`. SQLite says `SQLITE_CANTOPEN` on a read-only filesystem and `SQLITE_IOERR` on a full
- * one, so the directory is asked.
+ * The fault behind an error of SQLite on the database at `path`. SQLite says `SQLITE_CANTOPEN` on a
+ * read-only filesystem and `SQLITE_IOERR` on a full one, so the directory is asked.
  */
 export function databaseDiskFault(path: string, cause: unknown): DiskFault | undefined {
   const certain = diskFaultOf(cause);
@@ -29,7 +36,10 @@ export function databaseDiskFault(path: string, cause: unknown): DiskFault | und
   return probeDisk(dirname(path)) ?? certain;
 }
 
-/** A change could not be written to the database at `path`: {@link diskFaultError}, else `store/write` (`retry`). */
+/**
+ * A change could not be written to the database at `path`: {@link diskFaultError}, else
+ * `store/write` (`retry`).
+ */
 export function databaseWriteError(path: string, cause: unknown): AppError {
   const fault = databaseDiskFault(path, cause);
   if (fault !== undefined) return diskFaultError(path, fault, cause);

@@ -15,9 +15,15 @@ export interface GuestNode {
   readonly puller: string;
   /** An empty containerd that runs; stickpin doesn't, and knows nothing. */
   startAnew(): Promise<void>;
-  /** Starts stickpin and returns when it waits for media. What STATUS says from now on is noted: see {@link GuestNode.statusAt}. */
+  /**
+   * Starts stickpin and returns when it waits for media. What STATUS says from now on is noted: see
+   * {@link GuestNode.statusAt}.
+   */
   startStickpin(): Promise<void>;
-  /** Milliseconds since the epoch on the guest's clock at which STATUS held this text for the first time, or undefined. */
+  /**
+   * Milliseconds since the epoch on the guest's clock at which STATUS held this text for the first
+   * time, or undefined.
+   */
   statusAt(text: string): Promise<number | undefined>;
   /** Plugs the stick in, throttled, and returns when udev has made its device. */
   plug(stick: Stick, bytesPerSecond: number): Promise<PluggedStick>;
@@ -36,7 +42,10 @@ const STATUS_LOG = '/run/bench-status';
 const SECTOR_BYTES = 512;
 const SLOW_MS = 300_000;
 
-/** Systemd tells of each change of STATUS on the bus, and `busctl` notes when: nobody has to ask, which would cost the emulated processor time. */
+/**
+ * Systemd tells of each change of STATUS on the bus, and `busctl` notes when: nobody has to ask,
+ * which would cost the emulated processor time.
+ */
 const noteStatus = [
   'systemd-run --quiet --collect --unit=bench-status',
   `--property=StandardOutput=truncate:${STATUS_LOG}`,
@@ -44,7 +53,10 @@ const noteStatus = [
   `"--match=type='signal',interface='org.freedesktop.DBus.Properties',path='/org/freedesktop/systemd1/unit/stickpin_2eservice'"`,
 ].join(' ');
 
-/** Installs stickpin, which trusts `key`, beside containerd on a machine. `scratch` is a folder of the host. */
+/**
+ * Installs stickpin, which trusts `key`, beside containerd on a machine. `scratch` is a folder of
+ * the host.
+ */
 export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch: string): Promise<GuestNode> {
   // As seen from the built bench, which lies one folder deeper than this file.
   const repository = fileURLToPath(new URL('../../../../', import.meta.url));

@@ -1,7 +1,8 @@
 import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 
 /*
- * Runs in the guest: has the runtime pull images one after the other, as a person with crictl would, and prints how many milliseconds that took.
+ * Runs in the guest: has the runtime pull images one after the other, as a person with crictl
+ * would, and prints how many milliseconds that took.
  */
 
 const [socketPath, protoRoot, ...references] = process.argv.slice(2);

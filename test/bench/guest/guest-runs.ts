@@ -10,7 +10,10 @@ export interface GuestRun extends StickUse {
   readonly wallMs: number;
 }
 
-/** A preload by stickpin. `wallMs` counts from the medium being found, which is when it was mounted and its bundle was judged. */
+/**
+ * A preload by stickpin. `wallMs` counts from the medium being found, which is when it was mounted
+ * and its bundle was judged.
+ */
 export interface GuestPreload extends GuestRun {
   /** When what happened, in milliseconds after the kernel's first word of the stick. */
   readonly sincePlug: {
@@ -29,8 +32,9 @@ const RUN_TIMEOUT_MS = 3_600_000;
 const SERVE_AT = '127.0.0.1:5000';
 
 /**
- * `cat` of all blobs of the bundle from a stick that was not read before: what `dd` of the same bytes takes, without the start of a process for each
- * blob, which costs an emulated processor a good part of a second.
+ * `cat` of all blobs of the bundle from a stick that was not read before: what `dd` of the same
+ * bytes takes, without the start of a process for each blob, which costs an emulated processor a
+ * good part of a second.
  */
 export function readBlobs(node: GuestNode, stick: Stick, bytesPerSecond: number): Promise<GuestRun> {
   const command = `cat ${MOUNT_POINT}/stickpin/*/blobs/sha256/* > /dev/null`;
@@ -63,7 +67,9 @@ export function importInGuest(node: GuestNode, stick: Stick, bytesPerSecond: num
   return byHand(node, stick, bytesPerSecond, () => timed(node, command));
 }
 
-/** What a person does: plugs the stick in, mounts it, does something with it. Only the last counts. */
+/**
+ * What a person does: plugs the stick in, mounts it, does something with it. Only the last counts.
+ */
 async function byHand(
   node: GuestNode,
   stick: Stick,
@@ -91,7 +97,10 @@ async function timed({ machine }: GuestNode, command: string): Promise<number> {
   return Number(await machine.output(both, { timeoutMs: RUN_TIMEOUT_MS })) / 1e6;
 }
 
-/** Plugs the stick into a node on which stickpin waits for one, and returns when STATUS says that the bundle is ready. */
+/**
+ * Plugs the stick into a node on which stickpin waits for one, and returns when STATUS says that
+ * the bundle is ready.
+ */
 export async function preloadInGuest(node: GuestNode, stick: Stick, bytesPerSecond: number): Promise<GuestPreload> {
   const { machine } = node;
   await node.startAnew();

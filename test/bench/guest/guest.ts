@@ -29,7 +29,10 @@ interface Sticks {
   readonly tar: Stick;
 }
 
-/** Prints what a preload from a throttled stick takes in a whole machine, beside reading the same blobs and what a person could do by hand. */
+/**
+ * Prints what a preload from a throttled stick takes in a whole machine, beside reading the same
+ * blobs and what a person could do by hand.
+ */
 export async function benchGuest(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync('/var/tmp/stickpin-bench-');
   try {

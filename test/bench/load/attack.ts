@@ -20,7 +20,10 @@ const PULL_MS = 10_000;
 /** Each load is measured so often, by turns, and the quickest counts. */
 const TURNS = 3;
 
-/** What another user does meanwhile, as a program that gets the port as `PORT`. It writes a line when it has begun. */
+/**
+ * What another user does meanwhile, as a program that gets the port as `PORT`. It writes a line
+ * when it has begun.
+ */
 interface Load {
   readonly name: string;
   readonly program: string | undefined;
@@ -63,8 +66,9 @@ interface Pull {
 const MEDIA_BYTES_PER_SECOND = [35e6, 100e6, undefined] as const;
 
 /**
- * Prints how fast root pulls from the registry, blob by blob over new connections, while another user loads it: from disks that are as slow as
- * sticks, and from page cache. Needs root and 20,000 open files.
+ * Prints how fast root pulls from the registry, blob by blob over new connections, while another
+ * user loads it: from disks that are as slow as sticks, and from page cache. Needs root and 20,000
+ * open files.
  */
 export async function benchAttack(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync('/var/tmp/stickpin-bench-');

@@ -10,8 +10,9 @@ const WRITERS = 2;
 const FILE_MIB = 256;
 
 /**
- * Does `work` while others write to the disk of the temporary folder all the time, which is where the daemon and the runtimes of the bench write. The
- * writers share the processors as pods do: as a slice beside that of the services.
+ * Does `work` while others write to the disk of the temporary folder all the time, which is where
+ * the daemon and the runtimes of the bench write. The writers share the processors as pods do: as a
+ * slice beside that of the services.
  */
 export async function onBusyDisk<T>(work: () => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));

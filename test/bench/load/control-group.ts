@@ -10,7 +10,10 @@ export interface ControlGroup {
   release(): Promise<void>;
 }
 
-/** What a group does, as a file of its folder and the text for it, in either version of control groups. */
+/**
+ * What a group does, as a file of its folder and the text for it, in either version of control
+ * groups.
+ */
 export interface GroupRule {
   readonly v1: { readonly controller: 'blkio' | 'cpu'; readonly file: string; readonly text: string };
   readonly v2: { readonly controller: 'io' | 'cpu'; readonly file: string; readonly text: string };
@@ -19,7 +22,8 @@ export interface GroupRule {
 const CGROUPS = '/sys/fs/cgroup';
 
 /**
- * Makes a group at the top of the hierarchy, or within one that was made before: `parent/name`. Needs root.
+ * Makes a group at the top of the hierarchy, or within one that was made before: `parent/name`.
+ * Needs root.
  *
  * @throws Error when the host has not got the controller
  */

@@ -13,9 +13,11 @@ export interface RegistryTold {
 }
 
 /**
- * The daemon's registry without the daemon, over one bundle directory: what pulls by hand are made from.
+ * The daemon's registry without the daemon, over one bundle directory: what pulls by hand are made
+ * from.
  *
- * @param admission `root-only` as the daemon has it, by the uid of the client; otherwise everybody is admitted
+ * @param admission `root-only` as the daemon has it, by the uid of the client; otherwise everybody
+ *   is admitted
  */
 export async function runRegistryChild(bundlePath: string, admission?: string): Promise<void> {
   const peers = createPeerScan({ clock: systemClock });

@@ -10,7 +10,10 @@ const TRANSFERS = 64;
 /** How long clients take nothing: the registry fills every buffer that there is meanwhile. */
 const HELD_MS = 1_000;
 
-/** What 64 transfers of large blobs at once cost the registry in memory: of clients that take nothing at first, and then all. */
+/**
+ * What 64 transfers of large blobs at once cost the registry in memory: of clients that take
+ * nothing at first, and then all.
+ */
 export async function measureRegistryLoad({ path, contents }: SampleBundle): Promise<string[][]> {
   const largest = contents.layers.toSorted((a, b) => b.sizeBytes - a.sizeBytes).slice(0, 8);
   const registry = await startChild<RegistryTold>('registry-child', [path]);

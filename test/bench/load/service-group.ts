@@ -4,7 +4,10 @@ import { type ControlGroup, createControlGroup } from './control-group.ts';
 /** What systemd gives a unit that says nothing. */
 const DEFAULT_WEIGHT = 100;
 
-/** Control groups as systemd makes them: a slice of the whole machine, or a service within a slice. Siblings share the processors by their weights, not by their threads. */
+/**
+ * Control groups as systemd makes them: a slice of the whole machine, or a service within a slice.
+ * Siblings share the processors by their weights, not by their threads.
+ */
 export function unitGroup(name: string, weight = DEFAULT_WEIGHT): ControlGroup {
   return createControlGroup(name, {
     v1: { controller: 'cpu', file: 'cpu.shares', text: `${Math.round((weight * 1024) / DEFAULT_WEIGHT)}` },
@@ -20,7 +23,10 @@ export interface NodeServices {
 
 const SLICE = 'stickpin-bench-system';
 
-/** Has `work` use the two groups, the daemon's with the weight of its unit; nothing else is in their slice. @throws Error as {@link createControlGroup} */
+/**
+ * Has `work` use the two groups, the daemon's with the weight of its unit; nothing else is in their
+ * slice. @throws Error as {@link createControlGroup}
+ */
 export function withNodeServices<T>(work: (services: NodeServices) => Promise<T>): Promise<T> {
   return within(unitGroup(SLICE), () =>
     within(unitGroup(`${SLICE}/runtime`), (runtime) =>

@@ -16,9 +16,10 @@ export interface ThrottledDisk {
 const EXTRA_BYTES = 64 * 1024 * 1024;
 
 /**
- * Puts what lies in `source` on a loop device with ext4 that this process, and what it starts from now on, reads at `bytesPerSecond`: the kernel
- * holds the requests of a control group back (`blkio.throttle` of version 1, `io.max` of version 2), as many bytes ahead as it would with a real
- * disk. `folder` takes the image. Needs root.
+ * Puts what lies in `source` on a loop device with ext4 that this process, and what it starts from
+ * now on, reads at `bytesPerSecond`: the kernel holds the requests of a control group back
+ * (`blkio.throttle` of version 1, `io.max` of version 2), as many bytes ahead as it would with a
+ * real disk. `folder` takes the image. Needs root.
  *
  * @throws Error when the host has neither controller, or mkfs.ext4, losetup or mount fails
  */
@@ -50,7 +51,10 @@ export async function throttledDisk(source: string, folder: string, bytesPerSeco
   }
 }
 
-/** Moves this process into a control group that reads `device` at most so fast; what is returned undoes it. */
+/**
+ * Moves this process into a control group that reads `device` at most so fast; what is returned
+ * undoes it.
+ */
 function limitReads(device: string, bytesPerSecond: number): () => Promise<void> {
   const { rdev } = statSync(device);
   const number = `${(rdev >> 8) & 0xfff}:${(rdev & 0xff) | ((rdev >> 12) & 0xfff00)}`;

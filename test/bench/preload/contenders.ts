@@ -8,7 +8,10 @@ import { startChild } from '../child.ts';
 import type { RegistryTold } from '../load/registry-child.ts';
 import { type Cost, cpuMsOf, peakMiBOf, runMeasured } from '../process-cost.ts';
 
-/** Pulls every image of a bundle from the daemon's registry without the daemon, `parallel` at once in the order of the bundle. */
+/**
+ * Pulls every image of a bundle from the daemon's registry without the daemon, `parallel` at once
+ * in the order of the bundle.
+ */
 export async function pullByHand(kind: RuntimeKind, bundle: SampleBundle, parallel: number): Promise<Cost> {
   const registry = await startChild<RegistryTold>('registry-child', [bundle.path]);
   const base = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
@@ -51,7 +54,10 @@ export async function importTar(bundle: SampleBundle, tar: string): Promise<Cost
   }
 }
 
-/** One `skopeo copy` an image, from the same blobs into a storage of its own: what a user would do by hand for CRI-O. */
+/**
+ * One `skopeo copy` an image, from the same blobs into a storage of its own: what a user would do
+ * by hand for CRI-O.
+ */
 export async function copyWithSkopeo(bundle: SampleBundle): Promise<Cost> {
   const base = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
   try {

@@ -29,9 +29,10 @@ export type Best = { readonly [K in Contender]: Cost } & {
 };
 
 /**
- * Has each of them load `bundle` into a new runtime, `turns` times, by turns, so that a neighbour's load falls on all. Each other turn goes backwards,
- * since what ran before leaves the memory of a virtual machine in another state. `tar` holds the same images. `before` comes before each run and is
- * not measured.
+ * Has each of them load `bundle` into a new runtime, `turns` times, by turns, so that a neighbour's
+ * load falls on all. Each other turn goes backwards, since what ran before leaves the memory of a
+ * virtual machine in another state. `tar` holds the same images. `before` comes before each run and
+ * is not measured.
  */
 export async function contest(
   { bundle, tar, turns }: { bundle: SampleBundle; tar: string; turns: number },

@@ -11,7 +11,10 @@ import { preloadOnce } from './preload-daemon.ts';
 
 const COUNTS = [10, 100, 1000] as const;
 
-/** Prints what an image costs when there are 10, 100 and 1,000 of them, all small, and what it costs the runtime without stickpin. */
+/**
+ * Prints what an image costs when there are 10, 100 and 1,000 of them, all small, and what it costs
+ * the runtime without stickpin.
+ */
 export async function benchGrowth(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
   try {

@@ -7,7 +7,10 @@ import { BENCH_REGISTRY } from '../bench-runtime.ts';
 
 const MIB = 1024 * 1024;
 
-/** Images that each stand on one of the shared layers, by turns, and have a layer of their own. Sizes in MiB. */
+/**
+ * Images that each stand on one of the shared layers, by turns, and have a layer of their own.
+ * Sizes in MiB.
+ */
 export interface LayeredImages {
   readonly sharedMiB: readonly number[];
   readonly images: number;
@@ -34,7 +37,10 @@ export function layeredImages({
   });
 }
 
-/** Writes `<folder>/layout.tar`, an OCI layout of the bundle's images under their own names as `ctr images import` takes it, and returns its path. */
+/**
+ * Writes `<folder>/layout.tar`, an OCI layout of the bundle's images under their own names as `ctr
+ * images import` takes it, and returns its path.
+ */
 export async function layoutTar({ images }: SampleBundle, folder: string): Promise<string> {
   const layout = join(folder, 'layout');
   const tar = join(folder, 'layout.tar');

@@ -25,7 +25,10 @@ export interface PreloadRun extends Cost {
 
 const PRELOAD_TIMEOUT_MS = 600_000;
 
-/** Preloads a bundle with the built daemon into a new runtime, from `stickpin load` to the STATUS line that says that it is ready. */
+/**
+ * Preloads a bundle with the built daemon into a new runtime, from `stickpin load` to the STATUS
+ * line that says that it is ready.
+ */
 export function preloadOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Promise<PreloadRun> {
   return withDaemonFolder(kind, bundle, async ({ config, runtime }) => {
     const stop = new AbortController();
@@ -64,8 +67,8 @@ async function measure(
 }
 
 /**
- * The same with a daemon that is looked at from the inside; see {@link DaemonTold}. It shares the processors as its service does on a node, beside the
- * runtime as another service.
+ * The same with a daemon that is looked at from the inside; see {@link DaemonTold}. It shares the
+ * processors as its service does on a node, beside the runtime as another service.
  */
 export function preloadFromInside(kind: RuntimeKind, bundle: SampleBundle): Promise<DaemonTold> {
   return withNodeServices((services) => {

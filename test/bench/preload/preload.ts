@@ -18,7 +18,10 @@ const MIB = 1024 * 1024;
 /** Each is run so often, and the quickest run counts. */
 const RUNS = 3;
 
-/** Prints the preload of one bundle by stickpin beside the other ways to get its images into a runtime, and what is aimed at. */
+/**
+ * Prints the preload of one bundle by stickpin beside the other ways to get its images into a
+ * runtime, and what is aimed at.
+ */
 export async function benchPreload(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
   try {
@@ -91,7 +94,10 @@ function aims(best: Best, inside: Inside, busy: Inside, unique: number): string[
   ];
 }
 
-/** Pulls by hand, without anything that a preload is besides: no daemon that pulls over CRI could be quicker. */
+/**
+ * Pulls by hand, without anything that a preload is besides: no daemon that pulls over CRI could be
+ * quicker.
+ */
 function quickestPuller({ serialContainerd, twoContainerd, fourContainerd }: Best): Cost {
   return [serialContainerd, twoContainerd, fourContainerd].reduce((a, b) => (b.wallMs < a.wallMs ? b : a));
 }

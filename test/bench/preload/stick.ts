@@ -9,12 +9,18 @@ import { layeredImages, layoutTar, PRELOAD_IMAGES } from './layered-images.ts';
 
 const MIB = 1024 * 1024;
 
-/** Each is run so often, and the quickest run counts: two pulls that meet make a run on the double a tenth slower or not. */
+/**
+ * Each is run so often, and the quickest run counts: two pulls that meet make a run on the double a
+ * tenth slower or not.
+ */
 const TURNS = 2;
 /** A good stick at USB 2.0, and one at USB 3. */
 const STICKS_BYTES_PER_SECOND = [35e6, 100e6] as const;
 
-/** Prints the same contest as a preload from the page cache, from disks that are as slow as sticks, and what is aimed at there. */
+/**
+ * Prints the same contest as a preload from the page cache, from disks that are as slow as sticks,
+ * and what is aimed at there.
+ */
 export async function benchStick(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync('/var/tmp/stickpin-bench-');
   try {

@@ -32,7 +32,10 @@ const unit = readFileSync(new URL('../../../systemd/stickpin.service', import.me
 /** The options that the unit gives to Node, the limit of the heap among them. */
 const nodeOptions = /^ExecStart=\S+ (.*) \S+\.js$/m.exec(unit)?.[1]?.split(' ') ?? [];
 
-/** Strings of no characters: a length of four bytes, a zero, and three bytes of padding before the next. */
+/**
+ * Strings of no characters: a length of four bytes, a zero, and three bytes of padding before the
+ * next.
+ */
 const STRINGS = arrayBody(Buffer.alloc(8), LARGE_BYTES, 3);
 /** Variants that hold the byte 7. */
 const VARIANTS = arrayBody(Buffer.from([1, 0x79, 0, 7]), LARGE_BYTES);

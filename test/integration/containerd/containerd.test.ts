@@ -8,7 +8,10 @@ import { type Containerd, startContainerd } from '../../support/daemon/container
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
-/* What stickpin builds on is asked of the real containerd here, so that another version that behaves otherwise is noticed. */
+/*
+ * What stickpin builds on is asked of the real containerd here, so that another version that
+ * behaves otherwise is noticed.
+ */
 
 const token = '0123456789abcdef0123456789abcdef';
 const registryName = 'quay.example.com';
@@ -44,7 +47,10 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     await writeFile(mirrorFile(), `server = "https://${registryName}"\n${host}`);
   };
 
-  /** Serves the image below the token, as stickpin's own registry does, and returns its reference by digest at its home. */
+  /**
+   * Serves the image below the token, as stickpin's own registry does, and returns its reference by
+   * digest at its home.
+   */
   const offer = (repository: string, image: SampleImage, tags: readonly string[] = []): string => {
     registry.add(`${token}/${repository}`, image, tags);
     return `${registryName}/${repository}@${image.top.digest}`;

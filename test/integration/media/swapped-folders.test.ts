@@ -24,7 +24,10 @@ const SECRET = 'what only root may read';
 /** Folders on the way to a blob, the root of the medium first. */
 const SPOTS = ['.', 'stickpin', 'stickpin/BUNDLE', 'stickpin/BUNDLE/blobs', 'stickpin/BUNDLE/blobs/sha256'] as const;
 
-/** Somebody may write to a medium while the daemon, which is root, reads it: folders become links to where that person may not read. */
+/**
+ * Somebody may write to a medium while the daemon, which is root, reads it: folders become links to
+ * where that person may not read.
+ */
 describe('folders of a medium that are swapped for links', () => {
   let base: string;
   let root: string;

@@ -21,7 +21,10 @@ describe.runIf(have(program('systemd-escape', 'apt-get install systemd')))('unit
   });
 });
 
-/** What may stand between two slashes, and what systemd-escape takes for a path: no `..`, nothing that UTF-8 can't write. */
+/**
+ * What may stand between two slashes, and what systemd-escape takes for a path: no `..`, nothing
+ * that UTF-8 can't write.
+ */
 function isPathPart(text: string): boolean {
   return !/[/\0]/.test(text) && text !== '.' && text !== '..' && Buffer.from(text).toString() === text;
 }

@@ -67,7 +67,10 @@ function connected(): number {
   return process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length;
 }
 
-/** Lines of a program of other users: `open(bytes)` opens a connection and sends bytes, half a request at most. */
+/**
+ * Lines of a program of other users: `open(bytes)` opens a connection and sends bytes, half a
+ * request at most.
+ */
 const OPEN = `
   const { connect } = require('node:net');
   const open = (bytes) => connect(${'PORT'}, '127.0.0.1').on('error', () => {}).on('connect', function () { this.write(bytes); }).resume();

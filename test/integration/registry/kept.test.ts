@@ -14,10 +14,16 @@ import { createLayerStore } from '../../../src/store/files/layer-store.ts';
 import { seededBytes } from '../../support/bundles/sample-image.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
-/* `retention.blobs = "kept"`: layers are written to the node's own disk while they stream to the runtime. */
+/*
+ * `retention.blobs = "kept"`: layers are written to the node's own disk while they stream to the
+ * runtime.
+ */
 
 const MIB = 1024 * 1024;
-/** Larger than what the sockets of both sides hold together, so that the registry is in mid-blob when the client leaves. */
+/**
+ * Larger than what the sockets of both sides hold together, so that the registry is in mid-blob
+ * when the client leaves.
+ */
 const blob = seededBytes('kept', 48 * MIB);
 const digest: Digest = digestFromHex(createHash('sha256').update(blob).digest('hex'));
 const REPOSITORY = 'quay.example.com/coreos/etcd';

@@ -18,7 +18,9 @@ import { eventually } from '../../support/eventually.ts';
 const MIB = 1024 * 1024;
 const signal = AbortSignal.timeout(120_000);
 
-/** A CRI on a real socket whose answers each test sets; a method without an answer never answers. */
+/**
+ * A CRI on a real socket whose answers each test sets; a method without an answer never answers.
+ */
 describe('the CRI client', () => {
   let directory: string;
   let socketPath: string;

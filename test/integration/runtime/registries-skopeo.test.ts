@@ -16,7 +16,10 @@ const TOKEN = '0123456789abcdef0123456789abcdef';
 const NOTHING_THERE = JSON.stringify({ errors: [{ code: 'MANIFEST_UNKNOWN', message: 'not here' }] });
 const run = promisify(execFile);
 
-/** A host that has no image at all and writes down who asked it for which manifest, or came with TLS. */
+/**
+ * A host that has no image at all and writes down who asked it for which manifest, or came with
+ * TLS.
+ */
 async function startEmptyHost(seen: string[]): Promise<{ server: Server; host: string }> {
   const server = createServer((request, response) => {
     const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -45,7 +48,10 @@ interface UserEntry {
   }[];
 }
 
-/** TOML of what a user may have configured. `pull-from-mirror` beside `mirror-by-digest-only` is refused by the library, so it is left out. */
+/**
+ * TOML of what a user may have configured. `pull-from-mirror` beside `mirror-by-digest-only` is
+ * refused by the library, so it is left out.
+ */
 function tomlOf(entries: readonly UserEntry[]): string {
   return entries
     .flatMap((entry) => [
@@ -92,7 +98,10 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     rmSync(home, { recursive: true, force: true });
   });
 
-  /** Everything that skopeo asks for a manifest while it looks for an image that is nowhere, in order. */
+  /**
+   * Everything that skopeo asks for a manifest while it looks for an image that is nowhere, in
+   * order.
+   */
   async function asked(reference: string): Promise<{ asked: string[]; error: string }> {
     seen.length = 0;
     const [program = '', ...words] = skopeoArgv();
@@ -126,7 +135,8 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     writeFileSync(paths.linkPath, renderRegistriesDropIn([`${origin}/team/app`], address, config.entries));
     const after = await asked(`${origin}/team/app/below${ending}`);
     const path = `${origin.replace(':', '__')}/team/app/below/manifests/${ending.slice(1)}`;
-    // containers/image chooses the entry by the name without tag and digest, so it asks our registry, which has nothing of that name.
+    // containers/image chooses the entry by the name without tag and digest, so it asks our
+    // registry, which has nothing of that name.
     expect(after.asked).toEqual([`tls ${ours}`, `${ours}/v2/${TOKEN}/${path}`, ...before.asked]);
     expect(before.asked.at(-1)).toBe(`${place}/v2/moved/app/below/manifests/${ending.slice(1)}`);
   });
@@ -184,7 +194,8 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
         // Our registry speaks plain HTTP; the library tries TLS first.
         const own = [`tls ${ours}`, `${ours}/v2/${TOKEN}/${path}${manifest}`];
         if (/rewriting reference/.test(before.error)) {
-          // A place that makes no name kept the library from pulling anything at all; it must not keep it from ours.
+          // A place that makes no name kept the library from pulling anything at all; it must not
+          // keep it from ours.
           expect(after.asked.slice(0, own.length)).toEqual(own);
         } else {
           expect(after.asked).toEqual([...own, ...before.asked]);

@@ -99,7 +99,8 @@ describe('layer store', () => {
     expect(writer.startByte).toBe(2 * MIB);
     expect((await replayed(writer)).equals(bytes.subarray(MIB + 7, 2 * MIB))).toBe(true);
     await feed(writer, 2 * MIB, 2 * MIB + MIB / 2);
-    // What an earlier run has left may have gone through a power cut: it is not given to anybody before its digest is right.
+    // What an earlier run has left may have gone through a power cut: it is not given to anybody
+    // before its digest is right.
     store = makeStore();
     const later = await begin(MIB);
     expect(later.startByte).toBe(MIB);

@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { have, program } from '../../support/requirements.ts';
 
-/** systemd judges the conditions before it looks for the service, whose mask would make the socket fail. */
+/**
+ * systemd judges the conditions before it looks for the service, whose mask would make the socket
+ * fail.
+ */
 describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the socket of the registry', () => {
   let root: string;
   beforeEach(() => {

@@ -32,7 +32,10 @@ describe("the guard of CRI-O's drop-in", () => {
   const RUN = 'run/crio/crio.conf.d/99-stickpin.conf';
   const LINK = 'etc/crio/crio.conf.d/99-stickpin.conf';
 
-  /** What systemd hands to the shell: line continuations joined, `$$` for `$`, moved below the test's root. */
+  /**
+   * What systemd hands to the shell: line continuations joined, `$$` for `$`, moved below the
+   * test's root.
+   */
   const script = (): string => {
     const [, command] = /^ExecStartPre=-\/bin\/sh -c '((?:.|\n)*)'$/m.exec(read0('crio-guard.conf')) ?? [];
     if (command === undefined) throw new Error('no ExecStartPre= in crio-guard.conf');

@@ -6,7 +6,8 @@ import { build } from 'esbuild';
 const repository = fileURLToPath(new URL('../../../', import.meta.url));
 
 /**
- * Bundles a program of the tests with everything it imports into one CommonJS file for Node 20, for a machine that has no repository.
+ * Bundles a program of the tests with everything it imports into one CommonJS file for Node 20, for
+ * a machine that has no repository.
  *
  * @param outFile must end in `.cjs`, or in `.js` where no package.json says that files are modules.
  */
@@ -23,7 +24,8 @@ export async function bundleProgram(source: string, outFile: string): Promise<vo
 }
 
 /**
- * Bundles a program of the tests, named by its path in the repository, as the product is: for this machine, with the packages left outside.
+ * Bundles a program of the tests, named by its path in the repository, as the product is: for this
+ * machine, with the packages left outside.
  *
  * @param name of the folder below `.cache` that it goes to
  * @returns the path of the file

@@ -28,7 +28,10 @@ export function sampleKey(name = 'factory-2026', algorithm: SignatureAlgorithm =
   return { name, publicPem, privatePem, privateKey: parsePrivateKey(privatePem, `${name}.key`) };
 }
 
-/** Writes `<name>.pub` of each key into a folder, which is made when it is missing. Only their owner may write them, whatever the umask. */
+/**
+ * Writes `<name>.pub` of each key into a folder, which is made when it is missing. Only their owner
+ * may write them, whatever the umask.
+ */
 export function installKeys(folder: string, keys: readonly SampleKey[]): void {
   mkdirSync(folder, { recursive: true, mode: 0o755 });
   for (const key of keys) {
@@ -45,7 +48,10 @@ export async function trustIn(keys: readonly SampleKey[], folder: string, thresh
   return { keys: await loadTrustedKeys(keysFolder, new AbortController().signal), threshold };
 }
 
-/** An image of a sample bundle: its reference with a tag, as `quay.example.com/coreos/etcd:3.5.9`, and its content. */
+/**
+ * An image of a sample bundle: its reference with a tag, as `quay.example.com/coreos/etcd:3.5.9`,
+ * and its content.
+ */
 interface SampleBundleImage {
   readonly reference: string;
   readonly image: SampleImage;
@@ -66,7 +72,9 @@ export interface SampleBundle {
 
 /** What a sample bundle is made of; everything but `dir` has a default. */
 export interface SampleBundleOptions {
-  /** The folder in which the directory `<name>-<version>-<arch>` is made, as `<medium>/stickpin`. */
+  /**
+   * The folder in which the directory `<name>-<version>-<arch>` is made, as `<medium>/stickpin`.
+   */
   readonly dir: string;
   readonly name?: string;
   readonly version?: string;
@@ -90,7 +98,10 @@ export interface SampleBundleOptions {
 /** This machine's architecture as Go names it. */
 export const hostArch = { x64: 'amd64', ppc64: 'ppc64le' }[process.arch as string] ?? process.arch;
 
-/** Two images, one with an index around it, that share no layer. `seed` makes other content under the same names and another tag. */
+/**
+ * Two images, one with an index around it, that share no layer. `seed` makes other content under
+ * the same names and another tag.
+ */
 function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBundleImage[] {
   return ['coreos/etcd', 'ocp/api-server'].map((path, at) => ({
     reference: `quay.example.com/${path}:${seed}`,
@@ -98,7 +109,10 @@ function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBund
   }));
 }
 
-/** Makes a signed bundle of generated images, through the real `createBundle()`. The same options give the same bundle id. */
+/**
+ * Makes a signed bundle of generated images, through the real `createBundle()`. The same options
+ * give the same bundle id.
+ */
 export async function makeSampleBundle(options: SampleBundleOptions): Promise<SampleBundle> {
   const { dir, name = 'ocp', version = '4.13.7', arch = hostArch, keys = [sampleKey()] } = options;
   const { expires, schedule, update, base } = options;

@@ -1,8 +1,9 @@
 import { digestOf, type SampleBlob, type SampleImage } from './sample-image.ts';
 
 /**
- * A sigstore signature as cosign attaches it to the manifest `subject` (`sha256:<hex>`): an image manifest whose one layer is a simple-signing
- * payload and no tar. Without `sign` the signature itself is none.
+ * A sigstore signature as cosign attaches it to the manifest `subject` (`sha256:<hex>`): an image
+ * manifest whose one layer is a simple-signing payload and no tar. Without `sign` the signature
+ * itself is none.
  */
 export function sampleSignature(
   subject: string,

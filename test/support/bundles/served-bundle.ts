@@ -16,7 +16,10 @@ export interface ServingCommand {
   stop(): Promise<CommandRun>;
 }
 
-/** Starts `bundle serve` on a free port. @throws Error with its output when it ends instead of serving */
+/**
+ * Starts `bundle serve` on a free port. @throws Error with its output when it ends instead of
+ * serving
+ */
 export async function startServing(bundle: string, ...options: readonly string[]): Promise<ServingCommand> {
   const interrupt = new AbortController();
   let errors = '';
@@ -58,7 +61,10 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-/** Asks `authority` for a path, as it is written. The connection is used once unless an agent is given. */
+/**
+ * Asks `authority` for a path, as it is written. The connection is used once unless an agent is
+ * given.
+ */
 export async function ask(authority: string, path: string, options: Ask = {}): Promise<Answer> {
   const { method = 'GET', headers = {}, agent = new Agent() } = options;
   const [host, port] = authority.split(':');

@@ -1,4 +1,7 @@
-/** A member of an archive: a directory when its path ends in `/`, else a regular file. Owner 0:0, time 0. */
+/**
+ * A member of an archive: a directory when its path ends in `/`, else a regular file. Owner 0:0,
+ * time 0.
+ */
 export interface TarMember {
   /** At most 100 bytes, relative, as POSIX ustar's name field takes it. */
   readonly path: string;
@@ -10,7 +13,10 @@ export interface TarMember {
 
 const blockBytes = 512;
 
-/** A POSIX ustar archive of the members in the order given, byte for byte the same for the same members. */
+/**
+ * A POSIX ustar archive of the members in the order given, byte for byte the same for the same
+ * members.
+ */
 export function tarArchive(members: readonly TarMember[]): Buffer {
   const parts: Uint8Array[] = [];
   for (const member of members) {

@@ -19,7 +19,10 @@ export interface ApiOnBus {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Starts it, and waits until it answers. What is left out is as in {@link fakeBackend}. Needs `have('dbus-daemon')`. */
+/**
+ * Starts it, and waits until it answers. What is left out is as in {@link fakeBackend}. Needs
+ * `have('dbus-daemon')`.
+ */
 export async function startApiOnBus(
   methods: Partial<ApiMethods>,
   report?: () => StatusReport | undefined,

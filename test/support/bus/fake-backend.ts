@@ -20,7 +20,10 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
   };
 }
 
-/** A back end of plain functions; `report` is by default that of an idle daemon, and methods do nothing. */
+/**
+ * A back end of plain functions; `report` is by default that of an idle daemon, and methods do
+ * nothing.
+ */
 export function fakeBackend(
   methods: Partial<ApiMethods> = {},
   report: () => StatusReport | undefined = () => idleReport(),
@@ -58,7 +61,10 @@ const IDLE: ApiMethods = {
   load: text,
 };
 
-/** A report in which every member is present somewhere, in the order in which the daemon writes them. */
+/**
+ * A report in which every member is present somewhere, in the order in which the daemon writes
+ * them.
+ */
 export function sampleReport(): StatusReport {
   const reason = { code: 'rule/from', message: 'Its activation is held' };
   return idleReport({

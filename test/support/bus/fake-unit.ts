@@ -5,7 +5,10 @@ export interface FakeUnit {
   readonly units: UnitControl;
   /** Announces the unit's `ActiveState`. */
   become(activeState: string): void;
-  /** Stops it by `stop` and starts it by `start`, with the states that `systemctl restart` goes through. */
+  /**
+   * Stops it by `stop` and starts it by `start`, with the states that `systemctl restart` goes
+   * through.
+   */
   restart(stop: () => Promise<void>, start: () => Promise<void>): Promise<void>;
 }
 

@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { programPath } from '../requirements.ts';
 
-/** A `dbus-daemon` of the test's own, on a socket in a directory of its own. Anyone may own any name. */
+/**
+ * A `dbus-daemon` of the test's own, on a socket in a directory of its own. Anyone may own any
+ * name.
+ */
 export interface PrivateBus {
   readonly address: string;
   /** Stops the daemon; every connection to it ends. Idempotent. */

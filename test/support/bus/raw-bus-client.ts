@@ -12,7 +12,10 @@ export const FIELD = {
   signature: 8,
 } as const;
 
-/** A message as bytes of the wire. `fields` are values of type string, object path or signature by their code. */
+/**
+ * A message as bytes of the wire. `fields` are values of type string, object path or signature by
+ * their code.
+ */
 export interface RawMessage {
   readonly type: 1 | 2 | 3 | 4;
   readonly serial: number;
@@ -62,11 +65,16 @@ export function stringBody(text: string): Buffer {
   return Buffer.concat([u32(Buffer.byteLength(text)), Buffer.from(`${text}\0`)]);
 }
 
-/** A connection to a bus that has said Hello (with serial 1) and sends whatever bytes it is given. */
+/**
+ * A connection to a bus that has said Hello (with serial 1) and sends whatever bytes it is given.
+ */
 export interface RawBusClient {
   readonly socket: Socket;
   send(message: RawMessage): Promise<void>;
-  /** Resolves to the type and error name of the answer to `serial`: `return`, or as `org.freedesktop.DBus.Error.LimitsExceeded`. */
+  /**
+   * Resolves to the type and error name of the answer to `serial`: `return`, or as
+   * `org.freedesktop.DBus.Error.LimitsExceeded`.
+   */
   answerTo(serial: number): Promise<string>;
   close(): void;
 }

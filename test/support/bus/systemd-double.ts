@@ -24,7 +24,10 @@ interface SystemdHooks {
   reload?(unit: string): Promise<string>;
 }
 
-/** Enough of systemd's manager on a bus to plug devices in and out and to run mount, stop and reload jobs. */
+/**
+ * Enough of systemd's manager on a bus to plug devices in and out and to run mount, stop and reload
+ * jobs.
+ */
 export interface SystemdDouble {
   /** The calls that came in, as `StartTransientUnit`. */
   readonly calls: readonly string[];
@@ -42,7 +45,10 @@ export interface SystemdDouble {
 
 const never = new AbortController().signal;
 
-/** Connects to the bus at `address` and owns systemd's name there. As the real one it sends signals only after `Subscribe`. */
+/**
+ * Connects to the bus at `address` and owns systemd's name there. As the real one it sends signals
+ * only after `Subscribe`.
+ */
 export async function startSystemdDouble(address: string): Promise<SystemdDouble> {
   const bus = await connectMessageBus(address, never);
   const units = new Map<string, Record<string, Record<string, unknown>>>();

@@ -4,7 +4,10 @@ import { parse } from 'toml';
 import { formatGoDuration, parseGoDuration } from './cri/go-duration.ts';
 import type { DoubleOptions } from './options.ts';
 
-/** The part of CRI-O's configuration that the double knows, as it results from defaults, `crio.conf` and the drop-ins. */
+/**
+ * The part of CRI-O's configuration that the double knows, as it results from defaults, `crio.conf`
+ * and the drop-ins.
+ */
 export interface CrioConfiguration {
   readonly logLevel: string;
   readonly pauseImage: string;
@@ -75,7 +78,10 @@ export function renderConfiguration(configuration: CrioConfiguration, options: D
 `;
 }
 
-/** Files below a directory in the order of Go's `filepath.Walk`: names sorted in each directory, links not followed. */
+/**
+ * Files below a directory in the order of Go's `filepath.Walk`: names sorted in each directory,
+ * links not followed.
+ */
 function filesBelow(directory: string): string[] {
   if (!lstatSync(directory).isDirectory()) return [directory];
   return readdirSync(directory)

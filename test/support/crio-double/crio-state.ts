@@ -15,7 +15,10 @@ export interface CrioState {
   readonly configuration: CrioConfiguration;
   readonly registries: RegistriesSnapshot;
   readonly isPinned: PinMatcher;
-  /** Asks for a reload, as SIGHUP does: it takes effect later. Requests during a reload lead to one more. */
+  /**
+   * Asks for a reload, as SIGHUP does: it takes effect later. Requests during a reload lead to one
+   * more.
+   */
   requestReload(): void;
 }
 
@@ -32,7 +35,8 @@ export async function startCrioState(deps: {
   panic: (error: Error) => void;
 }): Promise<CrioState> {
   const { options, snapshots, log, panic } = deps;
-  // CRI-O remembers the directory only if it was there at the start; one made later is not read by a reload.
+  // CRI-O remembers the directory only if it was there at the start; one made later is not read by
+  // a reload.
   const directory = isThere(options.configDirectory) ? options.configDirectory : undefined;
   const loaded = loadConfiguration(options, directory);
   const withPause = [...loaded.pinnedImages, ...(loaded.pauseImage === '' ? [] : [loaded.pauseImage])];

@@ -5,7 +5,9 @@ export interface Log {
   error(message: string): void;
 }
 
-/** A log that writes to `write`, by default stdout, which a unit's journal or the harness collects. */
+/**
+ * A log that writes to `write`, by default stdout, which a unit's journal or the harness collects.
+ */
 export function createLog(write: (line: string) => void = (line) => process.stdout.write(line)): Log {
   const at = (level: string) => (message: string) =>
     write(`time=${JSON.stringify(new Date().toISOString())} level=${level} msg=${JSON.stringify(message)}\n`);

@@ -13,9 +13,10 @@ import { type DoubleOptions, parseOptions } from './options.ts';
 import { markStarted, markStopped, wipeIfUnclean } from './shutdown-marks.ts';
 
 /*
- * The CRI-O double: a program that stands where CRI-O stands, for machines that have none. What it takes from CRI-O are the shell (the CRI
- * on a Unix socket, GET /config), the configuration's rules and the pins; pulling and storing is done by the real skopeo, which is built on
- * the same libraries.
+ * The CRI-O double: a program that stands where CRI-O stands, for machines that have none. What it
+ * takes from CRI-O are the shell (the CRI on a Unix socket, GET /config), the configuration's rules
+ * and the pins; pulling and storing is done by the real skopeo, which is built on the same
+ * libraries.
  */
 
 async function serve(options: DoubleOptions, log: Log): Promise<void> {

@@ -1,6 +1,9 @@
 import { parseArgs } from 'node:util';
 
-/** Where the double finds and keeps its things. Every path means the same to this process and to skopeo. */
+/**
+ * Where the double finds and keeps its things. Every path means the same to this process and to
+ * skopeo.
+ */
 export interface DoubleOptions {
   /**
    * `serve` is the daemon; `wipe` is what `crio-wipe.service` runs before it
@@ -39,7 +42,10 @@ export interface DoubleOptions {
   readonly containersFile?: string;
   /** From SIGHUP to the moment when the configuration is read again. */
   readonly reloadDelayMs: number;
-  /** While a pull runs, each so-many-th `ImageFsInfo` fails for a file that an image's commit took away; 0 means none. */
+  /**
+   * While a pull runs, each so-many-th `ImageFsInfo` fails for a file that an image's commit took
+   * away; 0 means none.
+   */
   readonly lostFileEvery: number;
   /** What `Version` answers. */
   readonly version: string;
@@ -69,8 +75,8 @@ const flags = {
 } as const;
 
 /**
- * Reads the command line. `--skopeo` is given once for each word of the command. The CRI's proto file comes from `--proto`, else from
- * the environment's `CRIO_DOUBLE_PROTO`.
+ * Reads the command line. `--skopeo` is given once for each word of the command. The CRI's proto
+ * file comes from `--proto`, else from the environment's `CRIO_DOUBLE_PROTO`.
  *
  * @throws Error that names the unknown flag, the bad value or the missing proto file.
  */

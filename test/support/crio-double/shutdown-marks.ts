@@ -11,7 +11,8 @@ import type { DoubleOptions } from './options.ts';
 export function wipeIfUnclean(options: DoubleOptions, log: Log): void {
   const { cleanShutdownFile, versionFile, root } = options;
   if (cleanShutdownFile === undefined || existsSync(versionFile)) return;
-  // The mark beside it says that a version that writes the file ran before, so that its absence means something.
+  // The mark beside it says that a version that writes the file ran before, so that its absence
+  // means something.
   if (existsSync(cleanShutdownFile) || !existsSync(`${cleanShutdownFile}.supported`)) return;
   log.info(
     `File ${cleanShutdownFile} not found. Wiping storage directory ${root} because of suspected unclean shutdown`,

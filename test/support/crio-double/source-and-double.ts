@@ -4,7 +4,10 @@ import { type SourceRegistry, startSourceRegistry } from '../source-registry.ts'
 import { connectCri, type TestCriClient } from './cri/cri-client.ts';
 import { type CrioDouble, type StartOptions, startCrioDouble } from './start-crio-double.ts';
 
-/** A double, a client on its socket, and a registry that stands in as mirror of `quay.example.com`, which nobody else can reach. */
+/**
+ * A double, a client on its socket, and a registry that stands in as mirror of `quay.example.com`,
+ * which nobody else can reach.
+ */
 export interface SourceAndDouble {
   readonly double: CrioDouble;
   readonly client: TestCriClient;

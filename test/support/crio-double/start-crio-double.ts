@@ -33,15 +33,19 @@ export interface CrioDouble {
   readonly process: ChildProcess;
   /** Sends SIGHUP and returns, as `systemctl reload crio` does (docs/runtime-facts.md, fact 5). */
   reload(): void;
-  /** Reloads and waits until the double says how it went: undefined when it worked, else its message. */
+  /**
+   * Reloads and waits until the double says how it went: undefined when it worked, else its
+   * message.
+   */
   reloadAndWait(): Promise<string | undefined>;
   /** All that it has logged so far. */
   log(): string;
   /** Resolves with the log once it matches. Rejects after `timeoutMs`, default 20 s. */
   waitForLog(pattern: RegExp, timeoutMs?: number): Promise<string>;
   /**
-   * Ends it in order (SIGTERM) and waits. It waits for running pulls as CRI-O does; after 10 s it is killed, as systemd kills after
-   * `TimeoutStopSec`. Removes the directories if this harness made them.
+   * Ends it in order (SIGTERM) and waits. It waits for running pulls as CRI-O does; after 10 s it
+   * is killed, as systemd kills after `TimeoutStopSec`. Removes the directories if this harness
+   * made them.
    */
   stop(): Promise<void>;
   /** Ends it without warning (SIGKILL), its skopeo processes too. Keeps the directories. */
@@ -50,7 +54,10 @@ export interface CrioDouble {
 
 /** How a double is started. */
 export interface StartOptions {
-  /** An existing or new directory to use, as for a restart; without it a temporary one, which `stop()` removes. */
+  /**
+   * An existing or new directory to use, as for a restart; without it a temporary one, which
+   * `stop()` removes.
+   */
   readonly base?: string;
   /** The command line of skopeo, default `['skopeo']`. Facts of newer versions need trixie's. */
   readonly skopeo?: readonly string[];
@@ -69,7 +76,8 @@ const stopTimeoutMs = 10_000;
 const acceptAnything = JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] });
 
 /**
- * Starts a double and waits until it listens. Needs root, since the storage keeps files of other owners.
+ * Starts a double and waits until it listens. Needs root, since the storage keeps files of other
+ * owners.
  *
  * @throws Error with the log when it ends instead.
  */
@@ -90,7 +98,10 @@ export async function startCrioDouble(options: StartOptions = {}): Promise<CrioD
   return double;
 }
 
-/** Runs the double's `wipe` command on the directories of a stopped one, as `crio-wipe.service` does at boot. */
+/**
+ * Runs the double's `wipe` command on the directories of a stopped one, as `crio-wipe.service` does
+ * at boot.
+ */
 export async function wipeCrioDouble(base: string, options: StartOptions = {}): Promise<string> {
   const double = spawnDouble(await bundleOnce(), layOut(base), { ...options, base }, ['wipe']);
   await new Promise((resolve) => double.process.once('close', resolve));

@@ -12,11 +12,17 @@ import { trixieArgv, trixieRoot } from '../rootfs/trixie-root.ts';
 
 /** How containerd is started. */
 export interface ContainerdOptions {
-  /** Whether the configuration names a `config_path` for registries, without which mirrors can't work; default true. */
+  /**
+   * Whether the configuration names a `config_path` for registries, without which mirrors can't
+   * work; default true.
+   */
   readonly withConfigPath?: boolean;
   /** Default overlayfs; native works everywhere. */
   readonly snapshotter?: 'overlayfs' | 'native';
-  /** Whether containers can run: with crun, without cgroups, on the host's network. Default false: only its images are of use. */
+  /**
+   * Whether containers can run: with crun, without cgroups, on the host's network. Default false:
+   * only its images are of use.
+   */
   readonly withContainers?: boolean;
 }
 
@@ -31,13 +37,22 @@ export interface Containerd {
   readonly pid: number;
   /** The command line of trixie's `ctr` in the namespace `k8s.io`. */
   ctrArgv(...args: readonly string[]): string[];
-  /** Runs trixie's `ctr` in the namespace `k8s.io` and returns what it prints. Rejects when it fails. */
+  /**
+   * Runs trixie's `ctr` in the namespace `k8s.io` and returns what it prints. Rejects when it
+   * fails.
+   */
   ctr(...args: readonly string[]): Promise<string>;
-  /** Takes the labels by which stickpin knows its pins from all images, so that it is as on a node where stickpin never ran. */
+  /**
+   * Takes the labels by which stickpin knows its pins from all images, so that it is as on a node
+   * where stickpin never ran.
+   */
   forgetPins(): Promise<void>;
   /** What it has logged so far. */
   log(): string;
-  /** Ends it and starts it again with what it has stored. Containers don't outlive it: to them it is a reboot. */
+  /**
+   * Ends it and starts it again with what it has stored. Containers don't outlive it: to them it is
+   * a reboot.
+   */
   restart(): Promise<void>;
   /** Ends it in order (SIGTERM); {@link Containerd.restart} starts it again. */
   end(): Promise<void>;
@@ -48,9 +63,10 @@ export interface Containerd {
 }
 
 /**
- * Starts trixie's containerd 1.7 as a plain process of this host, with directories of its own below a temporary one, and waits until its
- * CRI answers. It has no network plugins. With containers it has an image for its sandboxes too, and everything runs in a process namespace of
- * its own, so that nothing is left behind whatever happens to the test. Needs root.
+ * Starts trixie's containerd 1.7 as a plain process of this host, with directories of its own below
+ * a temporary one, and waits until its CRI answers. It has no network plugins. With containers it
+ * has an image for its sandboxes too, and everything runs in a process namespace of its own, so
+ * that nothing is left behind whatever happens to the test. Needs root.
  *
  * @throws Error with its log when it doesn't come up.
  */
@@ -67,7 +83,8 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
   await writeFile(join(base, 'crun'), crun, { mode: 0o755 });
   const log: Buffer[] = [];
   let running: ChildProcess | undefined;
-  // `unshare` that has a child pays no attention to SIGTERM; what runs containers ends as by a power cut.
+  // `unshare` that has a child pays no attention to SIGTERM; what runs containers ends as by a
+  // power cut.
   const stopSignal = options.withContainers ? 'SIGKILL' : 'SIGTERM';
 
   const start = async (): Promise<void> => {
@@ -164,7 +181,10 @@ function containers(base: string): string {
 /** crun refuses a host that has both versions of cgroups, even when it is to make none. */
 const oneCgroupVersion = ['sh', '-c', 'umount -q /sys/fs/cgroup/unified; exec "$@"', 'sh'];
 
-/** What it mounts while it unpacks stays in its mount namespace and goes with it; it dies with the test process, and with it its containers. */
+/**
+ * What it mounts while it unpacks stays in its mount namespace and goes with it; it dies with the
+ * test process, and with it its containers.
+ */
 function spawnDaemon(argv: readonly string[], { withContainers }: ContainerdOptions, log: Buffer[]): ChildProcess {
   const mortal = ['setpriv', '--pdeathsig', 'KILL'];
   const processes = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];

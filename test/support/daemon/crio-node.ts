@@ -22,7 +22,10 @@ export interface CrioNode {
   double(): CrioDouble;
   /** Ends CRI-O without warning. */
   killRuntime(): Promise<void>;
-  /** Ends it in order, unless it has ended already, and starts it again with what it has stored, with other `flags` if any are given. */
+  /**
+   * Ends it in order, unless it has ended already, and starts it again with what it has stored,
+   * with other `flags` if any are given.
+   */
   restartRuntime(flags?: readonly string[]): Promise<void>;
   /**
    * Ends CRI-O without warning, boots the node and has `crio-wipe` empty its storage

@@ -15,7 +15,9 @@ import { hostArch, installKeys, type SampleKey, sampleKey } from '../bundles/sam
 import { eventually } from '../eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
 
-/** Sections of the settings that a test sets; the rest are defaults below the harness's own folder. */
+/**
+ * Sections of the settings that a test sets; the rest are defaults below the harness's own folder.
+ */
 export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial<Settings[Section]> };
 
 /** How a daemon under test is set up. */
@@ -71,7 +73,10 @@ const noService: ServiceNotifier = {
   stopping: () => undefined,
 };
 
-/** A harness whose daemon is not started yet; the runtime is the embedded one unless the settings say otherwise. */
+/**
+ * A harness whose daemon is not started yet; the runtime is the embedded one unless the settings
+ * say otherwise.
+ */
 export async function createDaemonHarness(options: HarnessOptions = {}): Promise<DaemonHarness> {
   const base = mkdtempSync(join(tmpdir(), 'stickpin-daemon-'));
   const key = sampleKey('factory-2026');

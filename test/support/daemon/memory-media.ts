@@ -15,7 +15,10 @@ export function readBundleFiles(path: string): BundleFiles {
   return new Map(files.map((file) => [file.slice(path.length + 1), readFileSync(file)]));
 }
 
-/** A provider of one medium that is no directory: its bundle is in memory, as one of another node would be behind the network. */
+/**
+ * A provider of one medium that is no directory: its bundle is in memory, as one of another node
+ * would be behind the network.
+ */
 export interface MemoryMedia extends MediaProvider {
   plug(files: BundleFiles): void;
   unplug(): void;

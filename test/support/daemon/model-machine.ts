@@ -7,7 +7,10 @@ export interface ModelContainer extends RuntimeContainer {
   readonly sinceMs: number;
 }
 
-/** What a node is apart from stickpin, as plain values: a clock, a runtime and what runs in it. Nothing happens in it by itself. */
+/**
+ * What a node is apart from stickpin, as plain values: a clock, a runtime and what runs in it.
+ * Nothing happens in it by itself.
+ */
 export interface ModelMachine {
   /** Image id by name; the id of an image is the reference by which it came. */
   readonly images: Map<string, string>;
@@ -19,13 +22,19 @@ export interface ModelMachine {
   boot(): BootTime;
   containers(): readonly ModelContainer[];
   listed(): readonly RuntimeImage[];
-  /** Starts a container of a pod from an image that is there, in place of the one before; from the same image it is the next attempt. */
+  /**
+   * Starts a container of a pod from an image that is there, in place of the one before; from the
+   * same image it is the next attempt.
+   */
   run(pod: string, reference: string): void;
   /** The same image once more in a pod. */
   restart(pod: string): void;
   /** Ends the container of a pod; it stays as an exited one. */
   end(pod: string, exitCode: number): void;
-  /** Removes an image with all its names. @throws Error when a container has it, be it an exited one, as a runtime does */
+  /**
+   * Removes an image with all its names. @throws Error when a container has it, be it an exited
+   * one, as a runtime does
+   */
   removeImage(imageId: string): void;
   removeContainers(containerIds: readonly string[]): void;
   /** All containers vanish. */

@@ -7,7 +7,9 @@ import { parseContents } from '../../../src/bundle/format/schema.ts';
 import { connectCri } from '../crio-double/cri/cri-client.ts';
 import type { CrioDouble } from '../crio-double/start-crio-double.ts';
 
-/** The lines of history of which each recorded time of a bundle has exactly one of the same moment. */
+/**
+ * The lines of history of which each recorded time of a bundle has exactly one of the same moment.
+ */
 const MARKS: Readonly<Record<string, readonly string[]>> = {
   adopted_at: ['bundleVerified'],
   ready_at: ['bundleReady'],
@@ -20,8 +22,9 @@ const MARKS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * What happens to a bundle once in its life, whatever interrupts it. It is ready again each time that its images were lost in between, and it proves
- * itself again each time that activation was asked for.
+ * What happens to a bundle once in its life, whatever interrupts it. It is ready again each time
+ * that its images were lost in between, and it proves itself again each time that activation was
+ * asked for.
  */
 const ONCE = ['bundleTakesOver', 'bundleRetired', 'bundleRolledBack'];
 
@@ -33,14 +36,20 @@ export interface StateRows {
   readonly events: readonly { readonly at: number; readonly kind: string; readonly bundle_id: string | null }[];
 }
 
-/** Source of a CommonJS function from an open database to {@link StateRows}: a guest runs it too, which has none of these modules. */
+/**
+ * Source of a CommonJS function from an open database to {@link StateRows}: a guest runs it too,
+ * which has none of these modules.
+ */
 export const readStateScript = `(database) => ({
   integrity: database.pragma('integrity_check', { simple: true }),
   bundles: database.prepare('SELECT * FROM bundle').all(),
   events: database.prepare('SELECT at, kind, bundle_id FROM event').all(),
 })`;
 
-/** Expects a state database to be whole: `integrity_check`, and each time that is recorded has its line of history and the other way round. */
+/**
+ * Expects a state database to be whole: `integrity_check`, and each time that is recorded has its
+ * line of history and the other way round.
+ */
 export function expectConsistentState({ integrity, bundles, events }: StateRows): void {
   expect(integrity).toBe('ok');
   for (const bundle of bundles) {
@@ -71,7 +80,10 @@ function readState(stateDirectory: string): StateRows {
   }
 }
 
-/** Expects each image of the bundles that are kept to be there once and pinned, and no mirror to be left. */
+/**
+ * Expects each image of the bundles that are kept to be there once and pinned, and no mirror to be
+ * left.
+ */
 export async function expectWholeNode(stateDirectory: string, double: CrioDouble): Promise<void> {
   const state = readState(stateDirectory);
   const client = connectCri(double.socketPath);

@@ -4,15 +4,19 @@ import type { SampleLayer } from '../bundles/sample-image.ts';
 import type { WantedPods } from '../pods/pods.ts';
 
 /**
- * A release whose images run: components `etcd` and `api`, which each release has its own of, and `tools`, the same in all, of which nothing runs. The tag of etcd is the same
- * in all releases too, so that it moves.
+ * A release whose images run: components `etcd` and `api`, which each release has its own of, and
+ * `tools`, the same in all, of which nothing runs. The tag of etcd is the same in all releases too,
+ * so that it moves.
  */
 export interface RunningRelease extends SampleBundle {
   /** A pod of `etcd` and one of `api`, by digest. */
   readonly pods: WantedPods;
 }
 
-/** Makes the bundle of release `1.<sequence>` of the stream `ocp`. Options are those of {@link makeSampleBundle}. */
+/**
+ * Makes the bundle of release `1.<sequence>` of the stream `ocp`. Options are those of {@link
+ * makeSampleBundle}.
+ */
 export async function makeRunningRelease(
   sequence: number,
   program: SampleLayer,

@@ -1,7 +1,10 @@
 import type { BootTime } from '../../../src/domain/model/runtime-container.ts';
 import { type Clock, systemClock } from '../../../src/platform/clock.ts';
 
-/** The machine's clock, and more that passes at once. What sleeps sleeps on: only who looks at the clock sees that time has passed. */
+/**
+ * The machine's clock, and more that passes at once. What sleeps sleeps on: only who looks at the
+ * clock sees that time has passed.
+ */
 export interface ShiftedClock extends Clock {
   boot(): BootTime;
   pass(ms: number): void;

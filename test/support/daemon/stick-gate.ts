@@ -4,7 +4,10 @@ import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { BundleAccess } from '../../../src/media/provider/media-provider.ts';
 import { eventually } from '../eventually.ts';
 
-/** Stands between a daemon and its sticks: stops a blob where a test wants it, counts what is read, and lies. */
+/**
+ * Stands between a daemon and its sticks: stops a blob where a test wants it, counts what is read,
+ * and lies.
+ */
 export interface StickGate {
   /** For the daemon's `watchBundle`. */
   watchBundle(bundle: BundleAccess): BundleAccess;

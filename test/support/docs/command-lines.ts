@@ -11,7 +11,10 @@ export interface ShownCommand {
 
 const groups = ['bundle', 'trust', 'config'];
 
-/** Every command line of stickpin in `code`, as `stickpin bundle create …` or as the span `bundle create`. */
+/**
+ * Every command line of stickpin in `code`, as `stickpin bundle create …` or as the span `bundle
+ * create`.
+ */
 export function shownCommands(code: readonly CodeText[]): ShownCommand[] {
   return code.flatMap(({ line, text, isBlock }) => {
     const start = isBlock ? /(?:^|[\s'(])(?:sudo )?stickpin (?=[a-z]|--)/g : /(?:^|\s)(?:sudo )?stickpin (?=[a-z]|--)/g;
@@ -26,7 +29,10 @@ function wordsOf(text: string): string[] {
   return command.split(/\s+/).filter((word) => word !== '');
 }
 
-/** What is wrong with a shown command, or undefined: a command or a flag that `program` does not have. */
+/**
+ * What is wrong with a shown command, or undefined: a command or a flag that `program` does not
+ * have.
+ */
 export function faultOf({ words }: ShownCommand, program: Command): string | undefined {
   let command = program;
   let at = 0;

@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import { createPods, type WantedPods } from './pods.ts';
 
 /*
- * What stands where kubelet stands on a machine for tests: makes what runs what the file says, a JSON object of images by pod, and ends. Containers
- * go on without it.
+ * What stands where kubelet stands on a machine for tests: makes what runs what the file says, a
+ * JSON object of images by pod, and ends. Containers go on without it.
  */
 
 const { values, positionals } = parseArgs({

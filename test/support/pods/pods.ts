@@ -1,17 +1,27 @@
 import { createGrpcClient } from '../../../src/runtime/cri/grpc-client.ts';
 
-/** What is to run: the image of each pod's one container by the pod's name, a reference by digest or by tag. */
+/**
+ * What is to run: the image of each pod's one container by the pod's name, a reference by digest or
+ * by tag.
+ */
 export type WantedPods = Readonly<Record<string, string>>;
 
-/** Pods on a container runtime, as kubelet keeps them, on the node's own network, so that no network plugin is needed. */
+/**
+ * Pods on a container runtime, as kubelet keeps them, on the node's own network, so that no network
+ * plugin is needed.
+ */
 export interface Pods {
   /**
-   * Makes what runs what is wanted, and returns the container id of each pod. A pod that runs from the wanted image is left alone. Any other one is
-   * stopped in order and stays as exited until {@link removeDead}; what is lacking is started with an attempt higher than any before, as
+   * Makes what runs what is wanted, and returns the container id of each pod. A pod that runs from
+   * the wanted image is left alone. Any other one is stopped in order and stays as exited until
+   * {@link removeDead}; what is lacking is started with an attempt higher than any before, as
    * kubelet does after a reboot.
    */
   sync(wanted: WantedPods): Promise<Readonly<Record<string, string>>>;
-  /** Ends the pod's container and starts another one in the same pod, as kubelet does when one has died. Returns its id. */
+  /**
+   * Ends the pod's container and starts another one in the same pod, as kubelet does when one has
+   * died. Returns its id.
+   */
   restart(name: string): Promise<string>;
   /** Removes everything that does not run. */
   removeDead(): Promise<void>;
@@ -130,5 +140,7 @@ function nextAttempt(before: readonly { readonly metadata: { readonly attempt: n
   return Math.max(-1, ...before.map(({ metadata }) => metadata.attempt)) + 1;
 }
 
-/** Of a sandbox and of a container alike: the numbers of their members differ, their names do not. */
+/**
+ * Of a sandbox and of a container alike: the numbers of their members differ, their names do not.
+ */
 const onNode = { securityContext: { namespaceOptions: { network: 'NODE', pid: 'CONTAINER' } } };

@@ -49,7 +49,9 @@ function fixedPart(path: string): string {
 const repositoryPath = /^(?:src|docs|test|packaging|systemd|udev|proto|\.ci)\/[^\s]*$/;
 const nodePath = /(?<![\w.:/>-])\/(?:run|etc|usr|var\/lib\/stickpin)\/[\w.<>*/@+-]+/g;
 
-/** A path of the node is written as it is, or put together from a folder and a name that both are. */
+/**
+ * A path of the node is written as it is, or put together from a folder and a name that both are.
+ */
 function isOfProduct(path: string): boolean {
   if (path === '' || product.includes(path)) return true;
   const name = path.slice(path.lastIndexOf('/') + 1);

@@ -26,7 +26,10 @@ const arrows = new Map(
     }),
 );
 
-/** `domain/model/` is the folder `domain/model`; `bundle/[^/]+\.ts` are the files of `bundle` itself. */
+/**
+ * `domain/model/` is the folder `domain/model`; `bundle/[^/]+\.ts` are the files of `bundle`
+ * itself.
+ */
 function cleaned(path: string): string {
   return path.replace('[^/]+\\.ts', 'files').replace(/\/$/, '');
 }

@@ -18,7 +18,10 @@ import { crioChecksOn } from '../../support/crio-checks.ts';
 
 const never = new AbortController().signal;
 
-/** Every check of `doctor` on nodes where something is wrong: each fault and warning has to say what to do. */
+/**
+ * Every check of `doctor` on nodes where something is wrong: each fault and warning has to say what
+ * to do.
+ */
 describe('what doctor finds wrong', () => {
   let folder: string;
   beforeEach(() => {

@@ -12,7 +12,10 @@ const GRACE_MS = 60_000;
 const unreadable = () => new AppError({ code: 'media/read', message: 'EIO', disposition: 'retry' });
 const gone = () => new AppError({ code: 'media/gone', message: 'sdb1 was removed', disposition: 'wait' });
 
-/** A medium that fails as `failureAt` says, by the time in milliseconds and the byte that is to be read; a read gives one byte. */
+/**
+ * A medium that fails as `failureAt` says, by the time in milliseconds and the byte that is to be
+ * read; a read gives one byte.
+ */
 function readFrom(failureAt: (timeMs: number, byte: number) => AppError | undefined) {
   let timeMs = 0;
   const clock: Clock = {

@@ -3,7 +3,10 @@ import { formatReference, parseReference, type Reference } from '../../../domain
 import { AppError } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
 
-/** Which image of an OCI image layout: by its name (`org.opencontainers.image.ref.name`), by digest, by position, or the only one. */
+/**
+ * Which image of an OCI image layout: by its name (`org.opencontainers.image.ref.name`), by digest,
+ * by position, or the only one.
+ */
 export type LayoutSelector =
   | { readonly kind: 'only' }
   | { readonly kind: 'name'; readonly name: string }
@@ -19,7 +22,9 @@ export type ImageSource =
 export interface ImageRequest {
   readonly reference: Reference;
   readonly source: ImageSource;
-  /** A short name, as `etcd`. Default: the last part of the repository's path, where that is unique. */
+  /**
+   * A short name, as `etcd`. Default: the last part of the repository's path, where that is unique.
+   */
   readonly component?: string;
   /** Default true. */
   readonly pin?: boolean;
@@ -28,8 +33,8 @@ export interface ImageRequest {
 }
 
 /**
- * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo`, with a tag, a digest or both; SOURCE is in the syntax of
- * containers-transports(5), by default `docker://REF`.
+ * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo`, with a tag,
+ * a digest or both; SOURCE is in the syntax of containers-transports(5), by default `docker://REF`.
  *
  * @throws AppError `bundle/option`, `domain/reference` (`reject`)
  */
@@ -49,7 +54,8 @@ export function parseImageRequest(text: string): ImageRequest {
 }
 
 /**
- * Runs what is done for an image that was asked for in a file; an error then begins with file and line.
+ * Runs what is done for an image that was asked for in a file; an error then begins with file and
+ * line.
  *
  * @throws whatever `act` throws, an AppError with its code and disposition.
  */
@@ -63,7 +69,10 @@ export async function withOrigin<T>(origin: string | undefined, act: () => Promi
   }
 }
 
-/** Reads a source: `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. @throws AppError `bundle/option` (`reject`) */
+/**
+ * Reads a source: `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. @throws
+ * AppError `bundle/option` (`reject`)
+ */
 function parseImageSource(text: string): ImageSource {
   if (!/^[a-z][a-z0-9-]*:./.test(text)) {
     throw bundleError(

@@ -8,7 +8,8 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
 /**
  * Reads a list of images, see {@link parseImagesFile}; at most 4 MiB.
  *
- * @throws AppError `bundle/option` (`reject`) that names the file, and the line where one is wrong; `bundle/source` when it can't be read.
+ * @throws AppError `bundle/option` (`reject`) that names the file, and the line where one is wrong;
+ *   `bundle/source` when it can't be read.
  */
 export async function readImagesFile(path: string, signal: AbortSignal): Promise<ImageRequest[]> {
   try {
@@ -33,8 +34,8 @@ function decodeText(bytes: Buffer, path: string): string {
 }
 
 /**
- * Parses a list of images: on each line what `--image` takes, then options (`pin=false`), parted by blanks. `#` at the beginning of a line or
- * behind a blank begins a comment.
+ * Parses a list of images: on each line what `--image` takes, then options (`pin=false`), parted by
+ * blanks. `#` at the beginning of a line or behind a blank begins a comment.
  *
  * @param path names the file in errors and in {@link ImageRequest.origin}.
  * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`.

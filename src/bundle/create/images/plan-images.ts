@@ -38,7 +38,10 @@ export interface PlannedImage extends Image {
   readonly sizeBytes: number;
 }
 
-/** All that a bundle will hold. Documents are manifests, indexes, configs and signatures with their bytes; each blob is there once. */
+/**
+ * All that a bundle will hold. Documents are manifests, indexes, configs and signatures with their
+ * bytes; each blob is there once.
+ */
 export interface Plan {
   readonly images: readonly PlannedImage[];
   readonly documents: ReadonlyMap<Digest, Buffer>;
@@ -60,9 +63,10 @@ interface Draft {
 }
 
 /**
- * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must be copied. An index keeps its digest; the
- * manifests of other platforms stay behind. Requests for the same digest in the same repository become one image with all their tags. Long tags imply others, see
- * {@link deriveTags}.
+ * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must
+ * be copied. An index keeps its digest; the manifests of other platforms stay behind. Requests for
+ * the same digest in the same repository become one image with all their tags. Long tags imply
+ * others, see {@link deriveTags}.
  *
  * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image.
  */
@@ -229,7 +233,10 @@ function firstAskedIn({ origins }: Draft, { reference }: PlannedImage): string {
   return origin === undefined ? '' : ` (first in ${origin})`;
 }
 
-/** Kubernetes derives the pull policy `Always` from the tag `latest`, and where there is neither tag nor digest. */
+/**
+ * Kubernetes derives the pull policy `Always` from the tag `latest`, and where there is neither tag
+ * nor digest.
+ */
 function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string): void {
   const always = 'Kubernetes takes imagePullPolicy Always from that and asks the registry at each start; use a version';
   const warning =
@@ -241,7 +248,10 @@ function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string
   if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
 }
 
-/** Gives each image without one the last part of its path as component, unless two images would have the same. */
+/**
+ * Gives each image without one the last part of its path as component, unless two images would have
+ * the same.
+ */
 function nameComponents(images: readonly PlannedImage[], warnings: string[]): PlannedImage[] {
   const wanted = images.map((image) => image.component ?? lastPathPart(image.reference.split('@')[0] ?? ''));
   const named = images.map((image, at) => {

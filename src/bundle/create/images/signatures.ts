@@ -12,8 +12,8 @@ import { limits } from '../../limits.ts';
 import { refNameOf } from './layout-source.ts';
 
 /**
- * The tag under which cosign and podman keep the sigstore signatures of a manifest in its repository (containers-registries.d(5),
- * `use-sigstore-attachments`).
+ * The tag under which cosign and podman keep the sigstore signatures of a manifest in its
+ * repository (containers-registries.d(5), `use-sigstore-attachments`).
  */
 export function signatureTagOf(digest: Digest): string {
   return `${digest.replace(':', '-')}.sig`;
@@ -30,8 +30,8 @@ interface SignatureSource {
 }
 
 /**
- * The signatures of these manifests that a layout holds: entries named `sha256-<hex>.sig`, or the same with a repository in front, best that of
- * the image. Their manifests and blobs are read.
+ * The signatures of these manifests that a layout holds: entries named `sha256-<hex>.sig`, or the
+ * same with a repository in front, best that of the image. Their manifests and blobs are read.
  *
  * @throws AppError `bundle/source` (`reject`) when one is damaged, too large, or no image manifest.
  */

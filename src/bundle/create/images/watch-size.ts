@@ -4,7 +4,8 @@ import { join } from 'node:path';
 const INTERVAL_MS = 250;
 
 /**
- * Tells the size of a folder's files again and again while `act` fills it: skopeo says nothing that a program could read. What is not there counts as 0.
+ * Tells the size of a folder's files again and again while `act` fills it: skopeo says nothing that
+ * a program could read. What is not there counts as 0.
  *
  * @returns what `act` returns.
  * @throws whatever `act` throws.

@@ -11,14 +11,19 @@ export interface BaseBundle {
   readonly bundleId: BundleId;
   /** `ocp@4.13.6`. */
   readonly name: string;
-  /** All layers that its `contents.json` lists, whether they lie there or not (a volume, or a delta itself). */
+  /**
+   * All layers that its `contents.json` lists, whether they lie there or not (a volume, or a delta
+   * itself).
+   */
   readonly layers: ReadonlyMap<Digest, Layer>;
 }
 
 /**
- * Reads the bundle on which a delta is to build. Its signature is not looked at: it only says what may be left out.
+ * Reads the bundle on which a delta is to build. Its signature is not looked at: it only says what
+ * may be left out.
  *
- * @throws AppError `bundle/option` (`reject`) when there is no bundle for `arch` at `path`; `media/read`, `media/gone`.
+ * @throws AppError `bundle/option` (`reject`) when there is no bundle for `arch` at `path`;
+ *   `media/read`, `media/gone`.
  */
 export async function readBase(path: string, arch: string, signal: AbortSignal): Promise<BaseBundle> {
   const { bundle } = await readUntrusted(openBundle(path), signal).catch((cause: unknown) => {
@@ -51,7 +56,10 @@ export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer
   return { ...known, inBase: true };
 }
 
-/** What the payload says of the base: nothing when no layer was left to it, since the bundle then stands alone. */
+/**
+ * What the payload says of the base: nothing when no layer was left to it, since the bundle then
+ * stands alone.
+ */
 export function baseMembers(
   base: BaseBundle | undefined,
   { layers }: Pick<Contents, 'layers'>,

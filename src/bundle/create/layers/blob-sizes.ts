@@ -15,7 +15,8 @@ interface SizeRules {
 }
 
 /**
- * Looks whether every layer fits into a file of the filesystems on which sticks are sold, before any is copied.
+ * Looks whether every layer fits into a file of the filesystems on which sticks are sold, before
+ * any is copied.
  *
  * @throws AppError `bundle/source` (`reject`) that names the layer, its image, and what to do.
  */

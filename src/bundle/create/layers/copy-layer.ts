@@ -14,11 +14,12 @@ interface LayerOptions {
 }
 
 /**
- * Copies a layer blob from file to file and measures it on the way, in one pass: digest and size of the blob, `diffId`, size and content of
- * the tar inside. Gzip, zstd and plain tar; the copy is synced to disk.
+ * Copies a layer blob from file to file and measures it on the way, in one pass: digest and size of
+ * the blob, `diffId`, size and content of the tar inside. Gzip, zstd and plain tar; the copy is
+ * synced to disk.
  *
- * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or compressed otherwise; system errors of the target
- *   (`ENOSPC`, …) as they are.
+ * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or
+ *   compressed otherwise; system errors of the target (`ENOSPC`, …) as they are.
  */
 export async function copyLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
   const target = await open(to, 'wx', 0o644);
@@ -32,7 +33,8 @@ export async function copyLayer(from: string, to: string, options: LayerOptions,
 }
 
 /**
- * As {@link copyLayer} for a blob on the same filesystem that nobody else needs: it is measured, synced and moved.
+ * As {@link copyLayer} for a blob on the same filesystem that nobody else needs: it is measured,
+ * synced and moved.
  *
  * @throws AppError as {@link copyLayer}
  */

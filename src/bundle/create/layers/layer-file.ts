@@ -3,20 +3,25 @@ import type { TarHeader } from '../../format/tar-header.ts';
 import { streamLayer } from './layer-stream.ts';
 import { createTarWalker } from './tar-walker.ts';
 
-/** What one layer does to a path: it puts a file there, takes away what lower layers have, or leaves it alone. */
+/**
+ * What one layer does to a path: it puts a file there, takes away what lower layers have, or leaves
+ * it alone.
+ */
 type LayerEffect =
   | { readonly kind: 'file'; readonly bytes: Buffer }
   | { readonly kind: 'hidden' }
   | { readonly kind: 'untouched' };
 
 /**
- * The content of a regular file in the filesystem that layers make together (image-spec, layer.md): the last one that has it wins, whiteouts and
- * opaque whiteouts hide what is below. Layers are gzip, zstd or plain, and are read from the last one down, as far as is needed.
+ * The content of a regular file in the filesystem that layers make together (image-spec, layer.md):
+ * the last one that has it wins, whiteouts and opaque whiteouts hide what is below. Layers are
+ * gzip, zstd or plain, and are read from the last one down, as far as is needed.
  *
  * @param layers paths of the blobs, the lowest layer first.
  * @param path relative, as `release-manifests/image-references`.
  * @returns undefined when there is no such file.
- * @throws AppError `bundle/source` (`reject`) when a layer can't be read, or the file is larger than `maxBytes` or no regular one.
+ * @throws AppError `bundle/source` (`reject`) when a layer can't be read, or the file is larger
+ *   than `maxBytes` or no regular one.
  */
 export async function readFileInLayers(
   layers: readonly string[],

@@ -10,17 +10,21 @@ const CHUNK_BYTES = 1024 * 1024;
 
 /** Takes what a layer holds while it is read. */
 interface LayerSink {
-  /** The bytes of the blob as they lie in the file; the next ones come when the promise is fulfilled. */
+  /**
+   * The bytes of the blob as they lie in the file; the next ones come when the promise is
+   * fulfilled.
+   */
   readonly onBlob?: (chunk: Buffer) => Promise<void>;
   /** The bytes of the tar inside. */
   readonly onTar: (chunk: Uint8Array) => void;
 }
 
 /**
- * Reads a layer blob once, from its beginning to its end, and unpacks it: gzip, zstd and plain tar, told apart by their first bytes.
+ * Reads a layer blob once, from its beginning to its end, and unpacks it: gzip, zstd and plain tar,
+ * told apart by their first bytes.
  *
- * @throws AppError `bundle/source` (`reject`) when it is absent or can't be unpacked; `bundle/tar` of the sink as `bundle/source`; whatever else
- *   the sink throws, as it is.
+ * @throws AppError `bundle/source` (`reject`) when it is absent or can't be unpacked; `bundle/tar`
+ *   of the sink as `bundle/source`; whatever else the sink throws, as it is.
  */
 export async function streamLayer(from: string, sink: LayerSink, signal: AbortSignal): Promise<void> {
   const blob = async function* (chunks: AsyncIterable<Buffer>) {
@@ -71,8 +75,8 @@ async function detectCompression(from: string, signal: AbortSignal) {
 }
 
 /**
- * Hands on what zstd frames hold as soon as it is there: a small chunk may unpack to very much, which must never be in memory at once. Node 20
- * has no zstd of its own.
+ * Hands on what zstd frames hold as soon as it is there: a small chunk may unpack to very much,
+ * which must never be in memory at once. Node 20 has no zstd of its own.
  */
 async function decompressZstd(
   chunks: AsyncIterable<Buffer>,

@@ -1,6 +1,9 @@
 import { createTarWalker } from './tar-walker.ts';
 
-/** What a layer takes once it is unpacked. `diskBytes` counts regular files rounded up to 4 KiB each. */
+/**
+ * What a layer takes once it is unpacked. `diskBytes` counts regular files rounded up to 4 KiB
+ * each.
+ */
 interface TarTotals {
   readonly diskBytes: number;
   readonly inodes: number;
@@ -8,9 +11,15 @@ interface TarTotals {
 
 /** Counts what a tar archive holds while its bytes pass by. */
 export interface TarMeter {
-  /** The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar archive */
+  /**
+   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar
+   * archive
+   */
   write(chunk: Uint8Array): void;
-  /** The sums, once all bytes were written. @throws AppError `bundle/tar` (`reject`) when the archive is cut off */
+  /**
+   * The sums, once all bytes were written. @throws AppError `bundle/tar` (`reject`) when the
+   * archive is cut off
+   */
   end(): TarTotals;
 }
 

@@ -9,21 +9,30 @@ import {
 } from '../../format/tar-header.ts';
 
 /**
- * Is told each member of an archive, with the name and sizes that extended headers give it. Its data goes to the function that is returned, cut
- * anywhere; without one it is skipped. A sparse file's data is only what is stored.
+ * Is told each member of an archive, with the name and sizes that extended headers give it. Its
+ * data goes to the function that is returned, cut anywhere; without one it is skipped. A sparse
+ * file's data is only what is stored.
  */
 export type TarVisitor = (member: TarHeader) => ((data: Uint8Array) => void) | undefined;
 
 /** Walks through a tar archive while its bytes pass by. */
 export interface TarWalker {
-  /** The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar archive */
+  /**
+   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar
+   * archive
+   */
   write(chunk: Uint8Array): void;
-  /** Once all bytes were written. @throws AppError `bundle/tar` (`reject`) when the archive is cut off */
+  /**
+   * Once all bytes were written. @throws AppError `bundle/tar` (`reject`) when the archive is cut
+   * off
+   */
   end(): void;
 }
 
 const MAX_EXTENDED_BYTES = 1024 * 1024;
-/** Extended headers that are of no use here: pax's global one, GNU's long link name, Solaris' own. */
+/**
+ * Extended headers that are of no use here: pax's global one, GNU's long link name, Solaris' own.
+ */
 const SKIPPED = new Set(['g', 'K', 'X']);
 
 /** Where a walk stands between two blocks of an archive. */
@@ -87,7 +96,9 @@ export function createTarWalker(visit: TarVisitor): TarWalker {
   };
 }
 
-/** Hands on what belongs to the current member. @returns how many bytes of the chunk were used up */
+/**
+ * Hands on what belongs to the current member. @returns how many bytes of the chunk were used up
+ */
 function takeData(walk: Walk, chunk: Uint8Array): number {
   if (walk.ended) return chunk.length;
   const taken = Math.min(chunk.length, walk.paddedLeft);
@@ -98,7 +109,10 @@ function takeData(walk: Walk, chunk: Uint8Array): number {
   return taken;
 }
 
-/** Takes a block that is no member's data: a part of an extended header or of a sparse map, or a header. */
+/**
+ * Takes a block that is no member's data: a part of an extended header or of a sparse map, or a
+ * header.
+ */
 function takeBlock(walk: Walk, block: Buffer): void {
   if (walk.extended !== undefined) extend(walk, walk.extended, block);
   else if (walk.sparse === undefined) takeHeader(walk, block);
@@ -143,7 +157,10 @@ function extend(walk: Walk, extended: ExtendedHeader, part: Buffer): void {
   walk.extended = undefined;
 }
 
-/** Whether something is still to come: data, a rest of a header, or the member that an extended header is about. */
+/**
+ * Whether something is still to come: data, a rest of a header, or the member that an extended
+ * header is about.
+ */
 function isInMember({ paddedLeft, sparse, extended, pax, longName }: Walk): boolean {
   return paddedLeft > 0 || [sparse, extended, pax, longName].some((part) => part !== undefined);
 }
@@ -153,7 +170,9 @@ function startExtended({ type, storedBytes }: TarHeader): ExtendedHeader {
   return { type, body: [], left: storedBytes };
 }
 
-/** pax: `path` and `size` replace the header's own, GNU's records tell the size of a sparse file. */
+/**
+ * pax: `path` and `size` replace the header's own, GNU's records tell the size of a sparse file.
+ */
 function withPax(
   header: TarHeader,
   records: ReadonlyMap<string, string> | undefined,

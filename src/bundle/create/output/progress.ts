@@ -1,6 +1,9 @@
 /** How far a bundle is. Sizes in bytes. */
 export type CreateProgress =
-  /** An image is being fetched through skopeo: the `position`th (from 1) of `total`, of which `bytes` have come so far. */
+  /**
+   * An image is being fetched through skopeo: the `position`th (from 1) of `total`, of which
+   * `bytes` have come so far.
+   */
   | {
       readonly kind: 'fetch';
       readonly image: string;

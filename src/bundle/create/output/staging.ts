@@ -6,12 +6,14 @@ import { bundleError } from '../../bundle-error.ts';
 import { removeStale, stagingPrefix } from './staging-name.ts';
 
 /**
- * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which then takes its name. Whatever goes wrong or
- * aborts leaves nothing behind, no directory above `target` either; what a killed process left for the same target is removed. Everything is on
- * disk when this returns.
+ * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which then
+ * takes its name. Whatever goes wrong or aborts leaves nothing behind, no directory above `target`
+ * either; what a killed process left for the same target is removed. Everything is on disk when
+ * this returns.
  *
- * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a mount point, can't be written, or is being
- *   written by another process; `bundle/no-space` (`wait`); whatever `build` throws.
+ * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a
+ *   mount point, can't be written, or is being written by another process; `bundle/no-space`
+ *   (`wait`); whatever `build` throws.
  */
 export async function buildDirectory(target: string, build: (staging: string) => Promise<void>): Promise<void> {
   await buildBeside(target, refuseOccupied, async (staging) => {
@@ -24,7 +26,8 @@ export async function buildDirectory(target: string, build: (staging: string) =>
 }
 
 /**
- * As {@link buildDirectory} for one file: `build` makes it anywhere in the hidden directory and returns its path; what else is there goes away.
+ * As {@link buildDirectory} for one file: `build` makes it anywhere in the hidden directory and
+ * returns its path; what else is there goes away.
  *
  * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` is there.
  */
@@ -73,7 +76,10 @@ async function removeEmpty(from: string, to: string): Promise<void> {
   }
 }
 
-/** Refuses early when the filesystem of `directory` has less than `neededBytes` free. @throws AppError `bundle/no-space` (`wait`) */
+/**
+ * Refuses early when the filesystem of `directory` has less than `neededBytes` free. @throws
+ * AppError `bundle/no-space` (`wait`)
+ */
 export async function checkSpace(directory: string, neededBytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(directory);
   const freeBytes = bavail * bsize;

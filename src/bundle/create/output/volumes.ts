@@ -5,23 +5,34 @@ import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { syncDirectory } from './staging.ts';
 
-/** Files take whole clusters; 4 KiB is what FAT, exFAT and ext4 use on sticks of usual sizes at least. */
+/**
+ * Files take whole clusters; 4 KiB is what FAT, exFAT and ext4 use on sticks of usual sizes at
+ * least.
+ */
 const CLUSTER_BYTES = 4096;
 const BLOBS = join('blobs', 'sha256');
 
-/** What a volume holds besides the blobs that are spread: the same in each. Names are relative to the bundle. */
+/**
+ * What a volume holds besides the blobs that are spread: the same in each. Names are relative to
+ * the bundle.
+ */
 interface SpreadOptions {
   readonly volumeBytes: number;
-  /** Names below `blobs/sha256` in the order in which they are wanted on the node; every other file is copied to each volume. */
+  /**
+   * Names below `blobs/sha256` in the order in which they are wanted on the node; every other file
+   * is copied to each volume.
+   */
   readonly spread: readonly string[];
 }
 
 /**
- * Spreads the bundle at `tree` over `<directory>/1`, `<directory>/2` …, each of at most `volumeBytes` with every file rounded up to 4 KiB. A blob
- * goes whole into the first volume that has room for it. `tree` is gone afterwards.
+ * Spreads the bundle at `tree` over `<directory>/1`, `<directory>/2` …, each of at most
+ * `volumeBytes` with every file rounded up to 4 KiB. A blob goes whole into the first volume that
+ * has room for it. `tree` is gone afterwards.
  *
  * @returns how many volumes there are.
- * @throws AppError `bundle/option` (`reject`) when a blob or what each volume needs is too large; system errors as they are.
+ * @throws AppError `bundle/option` (`reject`) when a blob or what each volume needs is too large;
+ *   system errors as they are.
  */
 export async function spreadOverVolumes(
   tree: string,
@@ -44,8 +55,8 @@ export async function spreadOverVolumes(
 }
 
 /**
- * How many bytes volumes take beyond one copy of everything: what each of them needs is there as often as there are volumes, and once more while
- * they are made.
+ * How many bytes volumes take beyond one copy of everything: what each of them needs is there as
+ * often as there are volumes, and once more while they are made.
  *
  * @param documents manifests and configs, which lie on each volume.
  * @throws AppError `bundle/option` (`reject`) when a blob or what each volume needs is too large.

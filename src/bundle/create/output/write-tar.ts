@@ -12,11 +12,13 @@ const ENVELOPE = 'bundle.dsse.json';
 const MAX_NUMBER = limits.tarMemberBytes;
 
 /**
- * Moves a bundle directory into a new tar file (POSIX ustar) whose first member is the envelope; the blobs follow by digest. Each file is
- * removed once it is in the archive, so that the largest blob is all that lies there twice. The same tree makes the same bytes.
+ * Moves a bundle directory into a new tar file (POSIX ustar) whose first member is the envelope;
+ * the blobs follow by digest. Each file is removed once it is in the archive, so that the largest
+ * blob is all that lies there twice. The same tree makes the same bytes.
  *
  * @param options.created time of every member (RFC 3339).
- * @throws system errors of the target as they are; AppError `media/read`, `media/gone` when the tree can't be read.
+ * @throws system errors of the target as they are; AppError `media/read`, `media/gone` when the
+ *   tree can't be read.
  */
 export async function packDirectory(
   directory: string,
@@ -56,9 +58,11 @@ async function sizeOf(directory: string, members: readonly string[]): Promise<nu
 }
 
 /**
- * Writes a copy of the bundle in a tar file with another envelope; every byte behind the envelope stays.
+ * Writes a copy of the bundle in a tar file with another envelope; every byte behind the envelope
+ * stays.
  *
- * @throws AppError `bundle/tar`, `media/read`, `media/gone` for `from`; system errors of the target as they are.
+ * @throws AppError `bundle/tar`, `media/read`, `media/gone` for `from`; system errors of the target
+ *   as they are.
  */
 export async function copyTarWithEnvelope(
   from: string,

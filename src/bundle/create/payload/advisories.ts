@@ -6,10 +6,11 @@ import { parseAdvisories } from '../../format/schema.ts';
 import { limits } from '../../limits.ts';
 
 /**
- * Reads advisories from JSON files: in each one object `{version, deadend? | barrier?, reason}`, or a list of them. One with neither takes back
- * what an earlier bundle said.
+ * Reads advisories from JSON files: in each one object `{version, deadend? | barrier?, reason}`, or
+ * a list of them. One with neither takes back what an earlier bundle said.
  *
- * @throws AppError `bundle/option` (`reject`) that names the file, and the member that is wrong; `bundle/source` when it can't be read.
+ * @throws AppError `bundle/option` (`reject`) that names the file, and the member that is wrong;
+ *   `bundle/source` when it can't be read.
  */
 export async function readAdvisories(paths: readonly string[], signal: AbortSignal): Promise<Advisory[]> {
   const all = new Map<string, Advisory>();

@@ -16,7 +16,8 @@ export interface GeneratedKey {
 }
 
 /**
- * Makes a key pair and writes `<prefix>.key` and `<prefix>.pub`, both or neither. Files that are there stay as they are.
+ * Makes a key pair and writes `<prefix>.key` and `<prefix>.pub`, both or neither. Files that are
+ * there stay as they are.
  *
  * @throws AppError `bundle/option`, `bundle/target` (`reject`)
  */

@@ -12,10 +12,12 @@ const MAX_FILES = 20_000;
 const MANIFEST = /\.(?:ya?ml|json)$/i;
 
 /**
- * Reads the images that Kubernetes manifests ask for: every document of every `*.yaml`, `*.yml` and `*.json` (YAML 1.2 with merge keys) below
- * `directory`, in the order of their paths. Hidden files and folders, and links to folders, are left out. At most 20,000 files of 16 MiB each.
+ * Reads the images that Kubernetes manifests ask for: every document of every `*.yaml`, `*.yml` and
+ * `*.json` (YAML 1.2 with merge keys) below `directory`, in the order of their paths. Hidden files
+ * and folders, and links to folders, are left out. At most 20,000 files of 16 MiB each.
  *
- * @throws AppError `bundle/source` (`reject`) that names the file, and the line where it is malformed; also when there is no manifest.
+ * @throws AppError `bundle/source` (`reject`) that names the file, and the line where it is
+ *   malformed; also when there is no manifest.
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<ManifestImage[]> {
   const files = await manifestFiles(directory, signal);

@@ -5,8 +5,8 @@ import { limits } from '../../limits.ts';
 const MAX_BYTES = limits.payloadBytes / 4;
 
 /**
- * Warnings as a payload may hold them: a line of at most 1,024 characters each, at most 256 and 64 KiB together. Where that is too
- * little, the last one tells how many are left out.
+ * Warnings as a payload may hold them: a line of at most 1,024 characters each, at most 256 and 64
+ * KiB together. Where that is too little, the last one tells how many are left out.
  */
 export function payloadWarnings(warnings: readonly string[]): string[] {
   const lines = warnings.map((warning) => clip(oneLine(warning), limits.textLength));

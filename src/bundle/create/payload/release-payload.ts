@@ -25,7 +25,10 @@ const imageStream = v.looseObject({
   }),
 });
 
-/** An image of a release: its name there made a component, and its reference, which always has a digest. */
+/**
+ * An image of a release: its name there made a component, and its reference, which always has a
+ * digest.
+ */
 export interface PayloadImage {
   readonly component: string;
   readonly reference: Reference & { readonly digest: Digest };
@@ -39,7 +42,8 @@ export interface ReleasePayload {
 }
 
 /**
- * Whether a payload can come from where the release comes from: other transports hold one image only.
+ * Whether a payload can come from where the release comes from: other transports hold one image
+ * only.
  *
  * @throws AppError `bundle/option` (`reject`)
  */
@@ -52,7 +56,8 @@ export function checkReleaseSource({ reference, source }: ImageRequest): void {
 }
 
 /**
- * Reads the payload of an OpenShift release image, for `linux/arch`, out of the layers of that image; at most 4 MiB.
+ * Reads the payload of an OpenShift release image, for `linux/arch`, out of the layers of that
+ * image; at most 4 MiB.
  *
  * @param release the release image in a layout on disk.
  * @throws AppError `bundle/source` (`reject`) that names the release.
@@ -73,7 +78,8 @@ export async function readReleasePayload(
 }
 
 /**
- * Parses `image-references`, see {@link readReleasePayload}. Of several names of one image the first counts.
+ * Parses `image-references`, see {@link readReleasePayload}. Of several names of one image the
+ * first counts.
  *
  * @param release names the release in errors.
  * @throws AppError `bundle/source` (`reject`) that names the member which is wrong.
@@ -133,8 +139,9 @@ function componentOf(name: string, what: string): string {
 }
 
 /**
- * What is asked for to have a whole payload, each image from where its release comes from, see {@link payloadSource}. An image that was asked for
- * with the same digest already keeps its own source, and gets the component unless it has one.
+ * What is asked for to have a whole payload, each image from where its release comes from, see
+ * {@link payloadSource}. An image that was asked for with the same digest already keeps its own
+ * source, and gets the component unless it has one.
  *
  * @returns `asked`, completed, and the payload images that are not among them.
  */
@@ -166,8 +173,10 @@ export function requestPayload(
  * Where an image of a payload comes from:
  * - the release from an OCI layout: the same layout, by digest;
  * - the release from where its reference says: where the image's own reference says;
- * - the release from `docker://MIRROR/PATH`, its reference being `REGISTRY/PATH`: a mirror of that registry, so `MIRROR` with the image's path;
- * - the release from any other `docker://REPOSITORY`: that repository, by digest, as `oc adm release mirror --to` fills it.
+ * - the release from `docker://MIRROR/PATH`, its reference being `REGISTRY/PATH`: a mirror of that
+ *   registry, so `MIRROR` with the image's path;
+ * - the release from any other `docker://REPOSITORY`: that repository, by digest, as `oc adm
+ *   release mirror --to` fills it.
  */
 export function payloadSource(release: ImageRequest, image: PayloadImage['reference']): ImageSource {
   const { source, reference } = release;

@@ -15,7 +15,9 @@ export function unsignedEnvelope(payload: Buffer): Envelope {
   return { payloadType: PAYLOAD_TYPE, payload, signatures: [] };
 }
 
-/** The envelope with a signature by `key` at its end; an earlier one by the same key is replaced. */
+/**
+ * The envelope with a signature by `key` at its end; an earlier one by the same key is replaced.
+ */
 export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: PrivateKey): Envelope {
   const covered = preAuthenticationEncoding(envelope.payloadType, envelope.payload);
   const signature =
@@ -25,11 +27,12 @@ export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: Priv
 }
 
 /**
- * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is spread. What was signed before an error stays
- * signed; signing again changes nothing about it.
+ * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is
+ * spread. What was signed before an error stays signed; signing again changes nothing about it.
  *
  * @returns the paths that were signed, and the envelope as it is now in all of them.
- * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes are not of one bundle.
+ * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes are not
+ *   of one bundle.
  */
 export async function signVolumes(
   path: string,
@@ -51,7 +54,10 @@ export async function signVolumes(
   return { paths: volumes, envelope: await signBundle(first, key, signal) };
 }
 
-/** Paths of the volumes in a folder that is no bundle itself, by number; none when it is one, or a file. */
+/**
+ * Paths of the volumes in a folder that is no bundle itself, by number; none when it is one, or a
+ * file.
+ */
 async function volumesIn(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []); // reading the bundle tells what is wrong
   if (names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) return [];
@@ -60,10 +66,12 @@ async function volumesIn(path: string): Promise<string[]> {
 }
 
 /**
- * Adds a signature to the bundle at `path`, replacing `bundle.dsse.json` atomically. A tar file is written anew as a whole, beside the old one.
+ * Adds a signature to the bundle at `path`, replacing `bundle.dsse.json` atomically. A tar file is
+ * written anew as a whole, beside the old one.
  *
  * @returns the envelope as it is now.
- * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is no bundle; `bundle/target`, `bundle/no-space`.
+ * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is no bundle;
+ *   `bundle/target`, `bundle/no-space`.
  */
 export async function signBundle(path: string, key: PrivateKey, signal: AbortSignal): Promise<Envelope> {
   const envelope = await readEnvelope(openBundle(path), signal);

@@ -19,11 +19,12 @@ export interface TakenEnvelope {
 }
 
 /**
- * Copies a bundle without its layers to the directory `out`, all or nothing: the signed files, with `contents.json` beside them, and the manifests,
- * configs, signatures and attachments, so that its tags can be given from them alone. Digests are checked; the signatures are judged by nobody.
+ * Copies a bundle without its layers to the directory `out`, all or nothing: the signed files, with
+ * `contents.json` beside them, and the manifests, configs, signatures and attachments, so that its
+ * tags can be given from them alone. Digests are checked; the signatures are judged by nobody.
  *
- * @throws AppError `bundle/option` (`reject`) when `out` names a tar; `bundle/source` when a document is absent or damaged; as `readUntrusted()` and
- *   `buildDirectory()`.
+ * @throws AppError `bundle/option` (`reject`) when `out` names a tar; `bundle/source` when a
+ *   document is absent or damaged; as `readUntrusted()` and `buildDirectory()`.
  */
 export async function takeEnvelope(reader: BundleReader, out: string, signal: AbortSignal): Promise<TakenEnvelope> {
   if (isBundleTar(out)) throw bundleError('bundle/option', `out: ${out} is one file: give a directory`);

@@ -16,8 +16,8 @@ const PLAIN_MS = 10_000;
 const WORDS = { copy: 'copied', pack: 'packed' } as const;
 
 /**
- * A bar on stderr that is painted over and over where stderr is a terminal; else a line for each image that is fetched, and one every ten
- * seconds while layers are copied.
+ * A bar on stderr that is painted over and over where stderr is a terminal; else a line for each
+ * image that is fetched, and one every ten seconds while layers are copied.
  */
 export function createProgressPrinter(
   context: Pick<CommandContext, 'stderr' | 'stderrColumns' | 'now'>,

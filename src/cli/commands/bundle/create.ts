@@ -129,7 +129,10 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   );
 }
 
-/** A volume of the bundle at `path`, or the bundle itself: each volume lists all layers. @throws AppError `bundle/option` */
+/**
+ * A volume of the bundle at `path`, or the bundle itself: each volume lists all layers. @throws
+ * AppError `bundle/option`
+ */
 async function findBase(path: string): Promise<string> {
   const [first] = await volumesOfNamed(path).catch((cause: unknown) => {
     throw bundleError('bundle/option', `base: ${reasonOf(cause)}`, { cause });
@@ -142,7 +145,10 @@ function placeOf(path: string, volumes: number | undefined): string {
   return volumes === 1 ? `${path}/1` : `${path}/1 to ${path}/${volumes}`;
 }
 
-/** Now, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images make the same bundle. */
+/**
+ * Now, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images make the same
+ * bundle.
+ */
 function createdAt({ env, now }: CommandContext): string {
   const epoch = env.SOURCE_DATE_EPOCH;
   if (epoch !== undefined && !/^[0-9]{1,11}$/.test(epoch)) {

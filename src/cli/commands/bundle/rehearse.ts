@@ -198,14 +198,19 @@ function asJson({ bundle, judgement }: ReadBundle, done: Rehearsal, causes: read
   };
 }
 
-/** A blob that is not as it should be, and the images that have it; none for a manifest or a config. */
+/**
+ * A blob that is not as it should be, and the images that have it; none for a manifest or a config.
+ */
 interface Cause {
   readonly digest: Digest;
   readonly why: string;
   readonly images: readonly string[];
 }
 
-/** Reads what the images that did not load are made of, to name the bad blobs. What a delta leaves to its base is none of them. */
+/**
+ * Reads what the images that did not load are made of, to name the bad blobs. What a delta leaves
+ * to its base is none of them.
+ */
 async function causesOf(
   reader: FileBundleReader,
   { bundle, blobs, missing, documents }: ReadBundle,

@@ -6,7 +6,10 @@ import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import type { UpdateRules } from '../../../domain/model/bundle.ts';
 import { AppError } from '../../../platform/app-error.ts';
 
-/** Options of `bundle create` about the release stream: how it may be updated, what is known of others, whom to trust. */
+/**
+ * Options of `bundle create` about the release stream: how it may be updated, what is known of
+ * others, whom to trust.
+ */
 export interface ReleaseOptions {
   readonly expires?: string;
   readonly from?: string;

@@ -66,7 +66,10 @@ function exposureOf({ authority }: ServedBundle): string[] {
   ];
 }
 
-/** What of the bundle can't be served: what lacks though it should be there, and what a delta leaves to its base. */
+/**
+ * What of the bundle can't be served: what lacks though it should be there, and what a delta leaves
+ * to its base.
+ */
 function warningsOf({ bundle, missing }: ReadBundle): string[] {
   const faulty = missing.filter(isFaulty).length;
   const left = missing.length - faulty;

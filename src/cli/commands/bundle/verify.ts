@@ -84,7 +84,10 @@ function expiryJson(judged: JudgedBundle, now: number) {
   return { expires, expired: isOver, judgedAt: new Date(now).toISOString(), ...(isOver && { verified: false }) };
 }
 
-/** Bundle format, `expires`. A node that has taken the bundle up before goes on with it. @throws AppError `cli/unverified` */
+/**
+ * Bundle format, `expires`. A node that has taken the bundle up before goes on with it. @throws
+ * AppError `cli/unverified`
+ */
 function refuseExpired(judged: JudgedBundle, path: string, now: number): void {
   if (!isExpired(judged, now)) return;
   const { expires } = judged.bundle.payload;

@@ -285,7 +285,8 @@ describe('any damage', () => {
           const found = await judged();
           writeFileSync(file, before);
           const isSame = found.kind === 'verified' && found.missing.length === 0;
-          // The envelope has members that nobody signs: key ids, white space. What was signed must then be as it was.
+          // The envelope has members that nobody signs: key ids, white space. What was signed must
+          // then be as it was.
           if (isSame)
             expect(found.bundle).toEqual({ ...found.bundle, bundleId: pristine.bundleId, payload: pristine.payload });
           if (isSame) expect(name).toBe('bundle.dsse.json');

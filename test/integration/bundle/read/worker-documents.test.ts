@@ -44,7 +44,9 @@ describe('large documents', () => {
     documents = createWorkerDocuments({ program, ...options });
     return documents;
   };
-  /** The bytes of contents and their payload; new bytes each time, since whoever parses keeps them. */
+  /**
+   * The bytes of contents and their payload; new bytes each time, since whoever parses keeps them.
+   */
   const fileOf = (contents: Contents, text = JSON.stringify(contents)) => {
     const bytes = Buffer.from(text);
     return [bytes, payloadFor(bytes, bytes, contents)] as const;

@@ -9,7 +9,10 @@ import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sa
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 
-/* A stick with a damaged bundle is plugged in and taken out again, on a node where another release is in use. */
+/*
+ * A stick with a damaged bundle is plugged in and taken out again, on a node where another release
+ * is in use.
+ */
 describe('a damaged bundle whose stick was taken out', () => {
   let harness: DaemonHarness;
   let factory: string;
@@ -55,7 +58,9 @@ describe('a damaged bundle whose stick was taken out', () => {
     return join(harness.base, 'damaged', basename(next.path), 'blobs/sha256', hexOf(digest));
   };
 
-  /** Loads the good release, then shows the daemon a copy of the next one that `damage` has changed. */
+  /**
+   * Loads the good release, then shows the daemon a copy of the next one that `damage` has changed.
+   */
   async function showDamaged(damage: (file: string) => void): Promise<void> {
     await harness.start();
     harness.plug(good.path);

@@ -73,7 +73,10 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     rmSync(factory, { recursive: true, force: true });
   });
 
-  /** A node with two ports, and a bundle of a small image and one with a layer of 6 MiB, which stops after 2 MiB. */
+  /**
+   * A node with two ports, and a bundle of a small image and one with a layer of 6 MiB, which stops
+   * after 2 MiB.
+   */
   const setUp = async (graceMs = 60_000) => {
     node = await startNode({ media: { grace: graceMs } }, { watchBundle: gate.watchBundle });
     const { directories } = node.harness.settings.media;

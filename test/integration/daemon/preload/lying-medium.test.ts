@@ -9,7 +9,10 @@ import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts'
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 
-/* A medium that gives other bytes than the bundle has, with `retention.blobs = "kept"`: what passes by is hashed, and so known as damaged. */
+/*
+ * A medium that gives other bytes than the bundle has, with `retention.blobs = "kept"`: what passes
+ * by is hashed, and so known as damaged.
+ */
 describe('a medium that lies, while layers are kept', () => {
   let harness: DaemonHarness;
   let factory: string;
@@ -67,7 +70,8 @@ describe('a medium that lies, while layers are kept', () => {
     harness.plug(bundle.path);
     await activated();
     await expect.poll(keptLayers, { timeout: 10_000 }).toEqual(allLayers());
-    // Nothing is copied before the pulls have begun, so that the transfer to the runtime is what read it first.
+    // Nothing is copied before the pulls have begun, so that the transfer to the runtime is what
+    // read it first.
     const named = lines().filter((line) => line.includes('with other bytes than it has'));
     expect(named).toHaveLength(1);
     expect(named[0]).toContain(`Blob ${layer} `);

@@ -6,7 +6,10 @@ import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createMemoryMedia, type MemoryMedia, readBundleFiles } from '../../../support/daemon/memory-media.ts';
 
-/* The daemon knows nothing of this medium but its provider. No file of the bundle is left on the disk. */
+/*
+ * The daemon knows nothing of this medium but its provider. No file of the bundle is left on the
+ * disk.
+ */
 describe('a medium that is not a directory', () => {
   let harness: DaemonHarness;
   let media: MemoryMedia;

@@ -13,17 +13,22 @@ import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
-/** The effects that change a state, each once, however often they were done and with however much force. */
+/**
+ * The effects that change a state, each once, however often they were done and with however much
+ * force.
+ */
 function asSet(effects: readonly string[]): readonly string[] {
   const changing = effects.filter((effect) => !effect.startsWith('apply-mirrors'));
   return [...new Set(changing.map((effect) => effect.replace(' by force', '')))].sort();
 }
 
 /**
- * The tables of test/unit/domain/scenarios/scenarios.test.ts over the daemon: real bundles in the folder of a stick, the CRI-O double behind real gRPC with
- * containers that the test writes down, SQLite, restarts, and a clock that is set forth. How many rounds something takes depends on the machine
- * here: a reload that takes effect late makes a pull be tried twice, pins be asked for again, mirrors come and go. So what a step does is compared
- * as a set, without mirrors, of which only is said that none are left.
+ * The tables of test/unit/domain/scenarios/scenarios.test.ts over the daemon: real bundles in the
+ * folder of a stick, the CRI-O double behind real gRPC with containers that the test writes down,
+ * SQLite, restarts, and a clock that is set forth. How many rounds something takes depends on the
+ * machine here: a reload that takes effect late makes a pull be tried twice, pins be asked for
+ * again, mirrors come and go. So what a step does is compared as a set, without mirrors, of which
+ * only is said that none are left.
  */
 describe.runIf(have('root', 'mmdebstrap'))('on the CRI-O double', () => {
   const key = sampleKey();

@@ -11,7 +11,10 @@ import { have } from '../../../support/requirements.ts';
 import { runCommand } from '../../../support/run-command.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
 
-/* An envelope lies in the drop folder; a stick has some layers of its one image, and only the registry that it is called after has the others. */
+/*
+ * An envelope lies in the drop folder; a stick has some layers of its one image, and only the
+ * registry that it is called after has the others.
+ */
 describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registry, with containerd', () => {
   let containerd: Containerd;
   let remote: SourceRegistry;
@@ -37,7 +40,8 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
   });
   afterEach(async () => {
     await harness.dispose();
-    // Each test begins with a state directory of its own; pins of the one before would look like those of a lost state.
+    // Each test begins with a state directory of its own; pins of the one before would look like
+    // those of a lost state.
     await containerd.forgetPins();
     await remote.close();
     rmSync(join(containerd.certsDirectory, 'quay.example.com'), { recursive: true });

@@ -47,7 +47,8 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
   });
   afterEach(async () => {
     await harness.dispose();
-    // Each test begins with a state directory of its own; pins of the one before would look like those of a lost state.
+    // Each test begins with a state directory of its own; pins of the one before would look like
+    // those of a lost state.
     await containerd.forgetPins();
     rmSync(factory, { recursive: true, force: true });
   });

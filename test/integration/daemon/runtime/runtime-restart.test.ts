@@ -21,7 +21,10 @@ const MIB = 1024 * 1024;
 
 interface Node {
   readonly harness: DaemonHarness;
-  /** As `systemctl restart`. Resolves to the signal that ended the runtime in the end, null when it ended by itself. */
+  /**
+   * As `systemctl restart`. Resolves to the signal that ended the runtime in the end, null when it
+   * ended by itself.
+   */
   restart(): Promise<NodeJS.Signals | null>;
   dispose(): Promise<void>;
 }

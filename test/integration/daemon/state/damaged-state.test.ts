@@ -24,7 +24,10 @@ import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 const STARTS = 100;
 const FILES = ['state.db', 'state.db-wal'] as const;
 
-/** Two releases are activated, then the daemon starts again and again on state that was damaged at random, with an older release plugged in. */
+/**
+ * Two releases are activated, then the daemon starts again and again on state that was damaged at
+ * random, with an older release plugged in.
+ */
 describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was damaged at random`, () => {
   let factory: string;
   let saved: string;
@@ -58,7 +61,10 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
       if (existsSync(stateFile(name))) copyFileSync(stateFile(name), join(saved, label, name));
   };
 
-  /** Activates two releases. What is saved as `now` is what a SIGKILL leaves, with a log that is not empty; `before` is from after the first release. */
+  /**
+   * Activates two releases. What is saved as `now` is what a SIGKILL leaves, with a log that is not
+   * empty; `before` is from after the first release.
+   */
   async function prepare(): Promise<void> {
     await harness.start();
     const bundles = [await release(8), await release(9)];
@@ -115,7 +121,8 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
     const lines = harness.log.lines.slice(told).map(({ message }) => message);
     if (bundles.length < 2) {
       expect(unclaimed.length, how).toBeGreaterThan(0);
-      // Without the ledger an earlier copy of the database looks like any other one; what is unclaimed is told all the same.
+      // Without the ledger an earlier copy of the database looks like any other one; what is
+      // unclaimed is told all the same.
       if (!how.includes('pins.json is gone')) expect(lines.join('\n'), how).toMatch(/could not be used|earlier copy/);
       expect(lines.join('\n'), how).toMatch(/belongs? to no release that is known here/);
     }

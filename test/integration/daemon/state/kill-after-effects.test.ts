@@ -19,7 +19,10 @@ import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 type Story = 'preload' | 'damaged' | 'stopped' | 'lost-tag' | 'life';
 
-/** In which story the daemon is killed at each point. A new kind of effect has no place here yet, and this no longer compiles. */
+/**
+ * In which story the daemon is killed at each point. A new kind of effect has no place here yet,
+ * and this no longer compiles.
+ */
 const STORY_OF: Readonly<Record<Point, Story>> = {
   'mount-medium': 'preload',
   'read-medium': 'preload',
@@ -50,7 +53,10 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
 };
 const pointsOf = (story: Story) => (Object.keys(STORY_OF) as Point[]).filter((point) => STORY_OF[point] === story);
 
-/** The daemon as a process, over the CRI-O double with real skopeo. SIGKILL comes from within, right after an effect, so that nothing more is done. */
+/**
+ * The daemon as a process, over the CRI-O double with real skopeo. SIGKILL comes from within, right
+ * after an effect, so that nothing more is done.
+ */
 describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an effect goes on where it stood', () => {
   const second = sampleKey('second');
   let factory: string;
@@ -188,7 +194,8 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     node.harness.plug(bundle.path);
     const daemon = await start({ dieAt: 'cancel', held });
     await daemon.until(isMoving);
-    // Trust withdrawn is what stops a pull that runs. What is revoked is remembered, so that this can only be unreadable.
+    // Trust withdrawn is what stops a pull that runs. What is revoked is remembered, so that this
+    // can only be unreadable.
     const revocation = join(keysFolder, 'factory.revoked');
     writeFileSync(revocation, 'nonsense', { mode: 0o644 });
     await daemon.died();

@@ -24,7 +24,10 @@ const KILLS_EACH = 10;
 /** A life lasts at most that long after READY=1; a preload takes a few of them. */
 const LONGEST_LIFE_MS = 700;
 
-/** The program as it is built for a node, on a bus of its own, over the CRI-O double with real skopeo: the fastest runtime that is one of its own. */
+/**
+ * The program as it is built for a node, on a bus of its own, over the CRI-O double with real
+ * skopeo: the fastest runtime that is one of its own.
+ */
 describe.runIf(have('root', 'mmdebstrap', 'dbus-daemon'))('the built daemon, killed at random moments', () => {
   let program: string;
   let factory: string;

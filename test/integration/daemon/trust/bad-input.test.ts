@@ -47,7 +47,10 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     return join(path, 'blobs/sha256', digest.slice('sha256:'.length));
   }
 
-  /** The bad stick is rejected in STATUS and in the log with all of `words`; then the good one is taken. */
+  /**
+   * The bad stick is rejected in STATUS and in the log with all of `words`; then the good one is
+   * taken.
+   */
   async function expectRejection(path: string, words: readonly RegExp[]): Promise<void> {
     harness.plug(path);
     const report = await harness.until(({ rejected }) => rejected.length > 0);

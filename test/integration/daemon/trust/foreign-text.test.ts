@@ -6,7 +6,10 @@ import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bun
 import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 
-/** A bidirectional override, a zero-width space, a line separator, a terminal's escape and its 8-bit form. */
+/**
+ * A bidirectional override, a zero-width space, a line separator, a terminal's escape and its 8-bit
+ * form.
+ */
 const HOSTILE = 'a\u202eb\u200bc\u2028d\u001b[2Je\u009b2Jf';
 const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 

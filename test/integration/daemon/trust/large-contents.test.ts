@@ -38,7 +38,9 @@ describe('a bundle with huge contents holds up nothing', () => {
     return harness;
   };
 
-  /** How long this machine takes now only to parse such a text, with nothing else done meanwhile. */
+  /**
+   * How long this machine takes now only to parse such a text, with nothing else done meanwhile.
+   */
   const parseMs = (text: string): number => {
     const began = performance.now();
     JSON.parse(text);

@@ -1,4 +1,7 @@
-/** The D-Bus service of the daemon over an idle backend, as a process of its own: `node main.cjs ADDRESS`. */
+/**
+ * The D-Bus service of the daemon over an idle backend, as a process of its own: `node main.cjs
+ * ADDRESS`.
+ */
 import { createApiService } from '../../../../src/api/service.ts';
 import { createSystemBus } from '../../../../src/dbus/system-bus.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';

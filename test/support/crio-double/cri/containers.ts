@@ -1,6 +1,9 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 
-/** A container of the fixture: a CRI `Container` with what `ContainerStatus` adds, in the proto file's own field names. */
+/**
+ * A container of the fixture: a CRI `Container` with what `ContainerStatus` adds, in the proto
+ * file's own field names.
+ */
 export interface FixtureContainer {
   readonly id: string;
   readonly pod_sandbox_id?: string;
@@ -34,7 +37,10 @@ export interface Containers {
   remove(id: string): void;
 }
 
-/** Reads the file anew at each call, so that a test changes what runs by writing it. Without a file nothing runs. */
+/**
+ * Reads the file anew at each call, so that a test changes what runs by writing it. Without a file
+ * nothing runs.
+ */
 export function createContainers(file: string | undefined): Containers {
   const read = (): { containers?: FixtureContainer[]; sandboxes?: FixtureSandbox[] } => {
     if (file === undefined) return {};

@@ -3,7 +3,10 @@ import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition } from '@grpc/proto-loader';
 import { criProtoFile } from '../bundle.ts';
 
-/** An image as `ListImages` answers, in the proto file's own field names; 64-bit numbers are strings. */
+/**
+ * An image as `ListImages` answers, in the proto file's own field names; 64-bit numbers are
+ * strings.
+ */
 interface ListedImage {
   readonly id: string;
   readonly repo_tags: readonly string[];
@@ -14,7 +17,10 @@ interface ListedImage {
   readonly pinned: boolean;
 }
 
-/** A bare CRI client for tests of the double, independent of the product's own. Failures reject with gRPC's `ServiceError`. */
+/**
+ * A bare CRI client for tests of the double, independent of the product's own. Failures reject with
+ * gRPC's `ServiceError`.
+ */
 export interface TestCriClient {
   call(
     service: 'ImageService' | 'RuntimeService',

@@ -14,7 +14,10 @@ import {
 import { loadSync } from '@grpc/proto-loader';
 import { CriError } from './cri-error.ts';
 
-/** A unary call: takes the request message, is aborted when the caller cancels or its deadline passes. */
+/**
+ * A unary call: takes the request message, is aborted when the caller cancels or its deadline
+ * passes.
+ */
 export type UnaryHandler = (request: never, signal: AbortSignal) => Promise<object>;
 
 /** What is served on the one socket. */
@@ -32,7 +35,10 @@ export interface CriServerOptions {
 
 /** A server that listens. */
 export interface CriServer {
-  /** Takes no more calls, waits for those that run, however long, then ends every connection. CRI-O does so at SIGTERM. */
+  /**
+   * Takes no more calls, waits for those that run, however long, then ends every connection. CRI-O
+   * does so at SIGTERM.
+   */
   close(): Promise<void>;
 }
 

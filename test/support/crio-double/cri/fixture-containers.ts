@@ -5,7 +5,10 @@ import { connectCri } from './cri-client.ts';
 
 /** Starts and ends containers of a double as kubelet would; nothing really runs in them. */
 export interface FixtureContainers {
-  /** Starts a container of a pod from an image that the double has; the one before in this pod is removed. Returns its id. */
+  /**
+   * Starts a container of a pod from an image that the double has; the one before in this pod is
+   * removed. Returns its id.
+   */
   start(pod: string, image: string): Promise<string>;
   /** The same image again in the same pod: another container, one attempt later. */
   restart(pod: string): void;

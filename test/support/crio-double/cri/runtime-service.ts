@@ -19,7 +19,10 @@ interface RuntimeRequest {
 
 type Handler = (request: RuntimeRequest) => Promise<object>;
 
-/** The calls of `runtime.v1.RuntimeService` that the double knows; gRPC answers Unimplemented for others. */
+/**
+ * The calls of `runtime.v1.RuntimeService` that the double knows; gRPC answers Unimplemented for
+ * others.
+ */
 export type RuntimeService = Readonly<
   Record<'Version' | 'Status' | 'ListPodSandbox' | 'ListContainers' | 'ContainerStatus' | 'RemoveContainer', Handler>
 >;

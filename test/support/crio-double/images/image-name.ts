@@ -15,10 +15,12 @@ const grammar = new RegExp(
 const shortGrammar = new RegExp(`^${component}(?:/${component})*(?::[\\w.-]+)?(?:@sha256:[0-9a-f]{64})?$`);
 
 /**
- * Reads an image name as CRI-O takes it: a tag beside a digest is dropped, neither means `:latest`. The registry must be named: short names,
- * which CRI-O resolves through aliases and search registries, are refused.
+ * Reads an image name as CRI-O takes it: a tag beside a digest is dropped, neither means `:latest`.
+ * The registry must be named: short names, which CRI-O resolves through aliases and search
+ * registries, are refused.
  *
- * @param registriesFile what the message about a short name names as the place of the search registries.
+ * @param registriesFile what the message about a short name names as the place of the search
+ *   registries.
  * @throws Error in the words of the reference grammar or of the short-name resolution.
  */
 export function parseImageName(input: string, registriesFile: string): ImageName {

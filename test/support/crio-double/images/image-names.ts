@@ -5,8 +5,8 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * Takes the lock that containers-storage takes (fcntl, which Node has not), says so, and holds it until its stdin ends.
- * The packed structure is Linux's `struct flock` on 64-bit machines.
+ * Takes the lock that containers-storage takes (fcntl, which Node has not), says so, and holds it
+ * until its stdin ends. The packed structure is Linux's `struct flock` on 64-bit machines.
  */
 const lockHolder = `
 use Fcntl qw(F_SETLKW F_WRLCK);
@@ -19,11 +19,13 @@ print "locked\\n";
 `;
 
 /**
- * Takes one name away from an image in the storage, as CRI-O does for an image that has others left; skopeo has no command for it.
- * Works under the storage's own lock and marks its images as changed, so that running pulls read them again.
+ * Takes one name away from an image in the storage, as CRI-O does for an image that has others
+ * left; skopeo has no command for it. Works under the storage's own lock and marks its images as
+ * changed, so that running pulls read them again.
  *
  * @param directory `<root>/<driver>-images`.
- * @throws Error when the lock can't be taken (perl is needed) or the files can't be read or written.
+ * @throws Error when the lock can't be taken (perl is needed) or the files can't be read or
+ *   written.
  */
 export async function removeImageName(directory: string, id: string, name: string): Promise<void> {
   const lockFile = join(directory, 'images.lock');

@@ -12,7 +12,10 @@ import { createImageReader, imagesDirectory, type StoredImage } from './image-st
 import { createPulls, type Pulls } from './pulls.ts';
 import type { Skopeo } from './skopeo.ts';
 
-/** Messages of the CRI as `@grpc/proto-loader` gives and takes them: snake case, 64-bit numbers as strings. */
+/**
+ * Messages of the CRI as `@grpc/proto-loader` gives and takes them: snake case, 64-bit numbers as
+ * strings.
+ */
 interface ImageRequest {
   readonly image?: { readonly image?: string } | null;
   readonly filter?: { readonly image?: { readonly image?: string } | null } | null;
@@ -22,7 +25,10 @@ interface ImageRequest {
 
 type Handler = (request: ImageRequest, signal: AbortSignal) => Promise<object>;
 
-/** The calls of `runtime.v1.ImageService` by name. They throw `CriError`, or another error that becomes gRPC's Unknown. */
+/**
+ * The calls of `runtime.v1.ImageService` by name. They throw `CriError`, or another error that
+ * becomes gRPC's Unknown.
+ */
 export type ImageService = Readonly<
   Record<'ListImages' | 'ImageStatus' | 'PullImage' | 'RemoveImage' | 'ImageFsInfo', Handler>
 >;
@@ -61,8 +67,9 @@ export function createImageService(deps: ImageServiceDeps): ImageService {
 }
 
 /**
- * The sizes of all files of the storage. CRI-O fails when one of them goes away while it counts, as the staged `images.json` does when an image is
- * committed. Here every so-many-th call while a pull runs fails, so that each test of a preload meets it.
+ * The sizes of all files of the storage. CRI-O fails when one of them goes away while it counts, as
+ * the staged `images.json` does when an image is committed. Here every so-many-th call while a pull
+ * runs fails, so that each test of a preload meets it.
  */
 function createFilesystemHandler({ options, log }: ImageServiceDeps, pulls: Pulls): Handler {
   let callsBesidePulls = 0;
@@ -95,7 +102,10 @@ function createPullHandler(deps: ImageServiceDeps, pulls: Pulls, images: () => P
   };
 }
 
-/** Removing by id deletes the image with all its names; by name only that name, and the image with its last one. Pins guard neither. */
+/**
+ * Removing by id deletes the image with all its names; by name only that name, and the image with
+ * its last one. Pins guard neither.
+ */
 function createRemoveHandler(deps: ImageServiceDeps, images: () => Promise<StoredImage[]>): Handler {
   const { options, skopeo, containers } = deps;
   const remove = async (image: StoredImage) => {
@@ -136,7 +146,10 @@ function criImage(image: StoredImage, state: CrioState): object {
   };
 }
 
-/** Names by digest: the stored ones, and each repository of the image with each digest of it, whether it was pulled so or not. */
+/**
+ * Names by digest: the stored ones, and each repository of the image with each digest of it,
+ * whether it was pulled so or not.
+ */
 function repoDigests(image: StoredImage): string[] {
   const stored = image.names.filter((name) => name.includes('@'));
   const combined = image.names.flatMap((name) => image.digests.map((digest) => `${repositoryOf(name)}@${digest}`));
@@ -163,7 +176,10 @@ function byIdPrefix(images: readonly StoredImage[], wanted: string): StoredImage
   return matches.length === 1 ? matches[0] : undefined;
 }
 
-/** By the stored name; a name by digest also finds an image of that digest that has any name in the same repository. */
+/**
+ * By the stored name; a name by digest also finds an image of that digest that has any name in the
+ * same repository.
+ */
 function byName(images: readonly StoredImage[], { text, repository, digest }: ImageName): StoredImage | undefined {
   return (
     images.find((image) => image.names.includes(text)) ??
@@ -197,8 +213,8 @@ function filesystemUsage(directory: string): object {
 }
 
 /**
- * Synchronous, since that takes a tenth of the time for the thousands of small files of a full storage. What goes away meanwhile, with an image that
- * skopeo deletes, is passed over.
+ * Synchronous, since that takes a tenth of the time for the thousands of small files of a full
+ * storage. What goes away meanwhile, with an image that skopeo deletes, is passed over.
  */
 function usageBelow(path: string): { bytes: number; inodes: number } {
   const entry = lstatSync(path, { throwIfNoEntry: false });

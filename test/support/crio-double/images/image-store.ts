@@ -41,15 +41,18 @@ interface LayerRecord {
   readonly 'diff-size'?: number;
 }
 
-/** Reads the images out of the storage's own files, which are replaced by renaming, so that reading needs no lock. */
+/**
+ * Reads the images out of the storage's own files, which are replaced by renaming, so that reading
+ * needs no lock.
+ */
 export interface ImageReader {
   /** All of them but those whose configuration is not written yet. */
   images(): Promise<StoredImage[]>;
 }
 
 /**
- * What an image's own files say is kept for as long as its record stays the same, as CRI-O keeps it: a look at a thousand images is
- * not a thousand looks at the disk.
+ * What an image's own files say is kept for as long as its record stays the same, as CRI-O keeps
+ * it: a look at a thousand images is not a thousand looks at the disk.
  */
 export function createImageReader(options: DoubleOptions): ImageReader {
   const directory = imagesDirectory(options);
@@ -123,7 +126,10 @@ function once<T>(run: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Storage writes data under its plain key when that is a plain word, else under `=` and the key in base64. */
+/**
+ * Storage writes data under its plain key when that is a plain word, else under `=` and the key in
+ * base64.
+ */
 function fileNameOf(key: string): string {
   return /^[a-z0-9]+$/.test(key) ? key : `=${Buffer.from(key).toString('base64')}`;
 }

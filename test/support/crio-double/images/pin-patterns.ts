@@ -2,8 +2,9 @@
 export type PinMatcher = (names: readonly string[]) => boolean;
 
 /**
- * Compiles `pinned_images`. A pattern matches without regard to case: `*keyword*` anywhere in the name, `prefix*` anywhere too (CRI-O
- * doesn't anchor it at the left), anything else the whole name. Empty patterns match nothing.
+ * Compiles `pinned_images`. A pattern matches without regard to case: `*keyword*` anywhere in the
+ * name, `prefix*` anywhere too (CRI-O doesn't anchor it at the left), anything else the whole name.
+ * Empty patterns match nothing.
  *
  * @throws Error for the pattern `*`, which makes CRI-O panic and so ends it.
  */

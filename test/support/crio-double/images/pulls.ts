@@ -1,10 +1,16 @@
 import type { CrioState } from '../crio-state.ts';
 import type { PullRequest, Skopeo } from './skopeo.ts';
 
-/** How a pull ended: undefined when it worked, else the text of CRI-O's gRPC answer and whether the pull was cancelled. */
+/**
+ * How a pull ended: undefined when it worked, else the text of CRI-O's gRPC answer and whether the
+ * pull was cancelled.
+ */
 export type PullFailure = { readonly text: string; readonly isCancelled: boolean } | undefined;
 
-/** Runs pulls. Equal requests at the same time are one pull, which ends with the first caller's cancellation, as in CRI-O. */
+/**
+ * Runs pulls. Equal requests at the same time are one pull, which ends with the first caller's
+ * cancellation, as in CRI-O.
+ */
 export interface Pulls {
   pull(name: string, credentials: string | undefined, signal: AbortSignal): Promise<PullFailure>;
   /** Whether any runs now. */
@@ -47,7 +53,8 @@ async function pullOnce(skopeo: Skopeo, request: PullRequest, signal: AbortSigna
     const text = `unable to pull image: ${message}`;
     return { text: /connection refused/.test(message) ? `RegistryUnavailable: ${text}` : text, isCancelled: false };
   }
-  // What is no network error could mean that the reference names an artifact: CRI-O asks for the manifest again and tells of both.
+  // What is no network error could mean that the reference names an artifact: CRI-O asks for the
+  // manifest again and tells of both.
   const manifest = await skopeo.readManifest(request, signal);
   const artifact = manifest.ok
     ? 'reference is a container image, not an OCI artifact'

@@ -4,17 +4,23 @@ import { basename, join } from 'node:path';
 import type { DoubleOptions } from '../options.ts';
 import type { Skopeo } from './skopeo.ts';
 
-/** The registries configuration as it was at one moment. `home` is a directory that serves as `$HOME` of skopeo. */
+/**
+ * The registries configuration as it was at one moment. `home` is a directory that serves as
+ * `$HOME` of skopeo.
+ */
 export interface RegistriesSnapshot {
   readonly home: string;
 }
 
-/** Takes snapshots. CRI-O reads these files when it starts and when it reloads, never in between. */
+/**
+ * Takes snapshots. CRI-O reads these files when it starts and when it reloads, never in between.
+ */
 export interface SnapshotTaker {
   /**
    * Copies the configuration and has the real library load the copy.
    *
-   * @throws Error with the library's message, the paths being the original ones, when it refuses them.
+   * @throws Error with the library's message, the paths being the original ones, when it refuses
+   *   them.
    */
   take(): Promise<RegistriesSnapshot>;
 }
@@ -85,7 +91,10 @@ function emptyIfMissing(error: NodeJS.ErrnoException): never[] {
   throw error;
 }
 
-/** A user's own `registries.conf` makes the library read that and its drop-in directory, and nothing of the system. */
+/**
+ * A user's own `registries.conf` makes the library read that and its drop-in directory, and nothing
+ * of the system.
+ */
 async function write(home: string, files: ConfigurationFiles): Promise<void> {
   const directory = join(home, '.config', 'containers');
   await mkdir(join(directory, 'registries.conf.d'), { recursive: true });

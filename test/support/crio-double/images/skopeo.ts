@@ -3,29 +3,43 @@ import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DoubleOptions } from '../options.ts';
 
-/** How a run of skopeo ended. `message` is its own fatal message, without time and level; empty on success. */
+/**
+ * How a run of skopeo ended. `message` is its own fatal message, without time and level; empty on
+ * success.
+ */
 export interface SkopeoResult {
   readonly ok: boolean;
   readonly message: string;
 }
 
-/** Real skopeo, and with it CRI-O's own libraries, working on the storage and on one snapshot of the registries configuration. */
+/**
+ * Real skopeo, and with it CRI-O's own libraries, working on the storage and on one snapshot of the
+ * registries configuration.
+ */
 export interface Skopeo {
   /**
-   * Copies an image from its registry into the storage under its own name. Aborting kills the process.
+   * Copies an image from its registry into the storage under its own name. Aborting kills the
+   * process.
    *
-   * @param progressTimeoutMs kills it when it reads and writes nothing for so long; 0 means never. Both end in `context canceled`.
+   * @param progressTimeoutMs kills it when it reads and writes nothing for so long; 0 means never.
+   *   Both end in `context canceled`.
    */
   pull(request: PullRequest, signal: AbortSignal): Promise<SkopeoResult>;
   /** Asks the registry for the manifest of what `pull` was to pull, and for nothing else. */
   readManifest(request: PullRequest, signal: AbortSignal): Promise<SkopeoResult>;
   /** Deletes an image with all its names. */
   deleteImage(id: string): Promise<SkopeoResult>;
-  /** Loads the registries configuration of a snapshot: undefined when it is good, else the library's message. */
+  /**
+   * Loads the registries configuration of a snapshot: undefined when it is good, else the library's
+   * message.
+   */
   judgeRegistries(home: string): Promise<string | undefined>;
 }
 
-/** What `pull` needs to know: the stored name, the snapshot to pull by, and what the configuration says. */
+/**
+ * What `pull` needs to know: the stored name, the snapshot to pull by, and what the configuration
+ * says.
+ */
 export interface PullRequest {
   readonly name: string;
   /** `user:password`, or undefined. */
@@ -59,14 +73,17 @@ export function createSkopeo(options: DoubleOptions): Skopeo {
       ),
     deleteImage: (id) => run(['delete', `containers-storage:${store}@${id}`], {}),
     judgeRegistries: async (home) => {
-      // Nothing listens on port 1: with a good configuration this fails at the connection, with a bad one before it.
+      // Nothing listens on port 1: with a good configuration this fails at the connection, with a
+      // bad one before it.
       const { message } = await run(['inspect', '--raw', 'docker://127.0.0.1:1/none'], { HOME: home });
       return /loading (?:drop-in )?registries configuration ".*/s.exec(message)?.[0];
     },
   };
 }
 
-/** Layers are staged in a directory of their own, so that a killed process leaves nothing behind. */
+/**
+ * Layers are staged in a directory of their own, so that a killed process leaves nothing behind.
+ */
 async function withStaging<T>(parent: string, run: (staging: string) => Promise<T>): Promise<T> {
   await mkdir(parent, { recursive: true });
   const staging = await mkdtemp(join(parent, 'crio-staging-'));
@@ -106,7 +123,10 @@ function runProgram(
   });
 }
 
-/** Calls `stalled` once when the process has neither read nor written a byte for `timeoutMs`, by the kernel's counters. */
+/**
+ * Calls `stalled` once when the process has neither read nor written a byte for `timeoutMs`, by the
+ * kernel's counters.
+ */
 function watchProgress(pid: number | undefined, timeoutMs: number, stalled: () => void): () => void {
   if (timeoutMs === 0 || pid === undefined) return () => {};
   let last = { counters: '', atMs: performance.now() };

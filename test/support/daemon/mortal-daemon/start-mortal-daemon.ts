@@ -7,10 +7,16 @@ import type { MortalCommand, MortalOrder } from './order.ts';
 
 /** A daemon of a process of its own. */
 export interface MortalDaemon {
-  /** Resolves with the first report for which `isIt` holds, the last one or a later one; rejects with its log when it ends before. */
+  /**
+   * Resolves with the first report for which `isIt` holds, the last one or a later one; rejects
+   * with its log when it ends before.
+   */
   until(isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
   tell(command: MortalCommand): void;
-  /** Resolves when it has killed itself; rejects with its log when it ended otherwise, or not within `timeoutMs` (default 30 s). */
+  /**
+   * Resolves when it has killed itself; rejects with its log when it ended otherwise, or not within
+   * `timeoutMs` (default 30 s).
+   */
   died(timeoutMs?: number): Promise<void>;
   /** SIGKILL, and waits for its end. Safe to call twice. */
   kill(): Promise<void>;

@@ -12,7 +12,10 @@ export interface ReleasePlan {
   readonly images: readonly ImagePlan[];
 }
 
-/** One image: what has the same seed is the same image. Over its own layer, called as the seed, each lies on the layer `os`; that of `base` is `os` alone. */
+/**
+ * One image: what has the same seed is the same image. Over its own layer, called as the seed, each
+ * lies on the layer `os`; that of `base` is `os` alone.
+ */
 export interface ImagePlan {
   readonly component: Component;
   readonly seed: string;
@@ -20,7 +23,10 @@ export interface ImagePlan {
   readonly tag: string;
 }
 
-/** The plan of a release: the tag of etcd is the same in all, so that it moves; that of api is the version. */
+/**
+ * The plan of a release: the tag of etcd is the same in all, so that it moves; that of api is the
+ * version.
+ */
 export function planOf(letter: Letter, traits: Scenario['traits'] = {}): ReleasePlan {
   const { imagesOf = letter, ...over } = traits[letter] ?? {};
   const image = (component: Component, seed: string, tag: string): ImagePlan => {

@@ -1,7 +1,10 @@
 import { activation, C_COMES, comes, comesAndWaits, OUT, starts } from './rows.ts';
 import { activate, pass, reboot, restartDaemon, run, type Scenario } from './table.ts';
 
-/** What a new process, or a new boot, makes of each phase. Pins are asked for again, and a stick that is in is read again; nothing else. */
+/**
+ * What a new process, or a new boot, makes of each phase. Pins are asked for again, and a stick
+ * that is in is read again; nothing else.
+ */
 export const RESTARTS: readonly Scenario[] = [
   {
     name: 'the daemon restarts in each phase: nothing is done twice, and the soak goes on meanwhile',

@@ -7,8 +7,8 @@ import type { Letter, SpokenBundle } from './table.ts';
 const [TOTAL, RESERVED] = [100 * GIB, 15 * GIB];
 
 /**
- * A disk with room for all layers of the releases of `room` and half a release more, on which nothing lies but the images of `releases` that are
- * `present`, by reference.
+ * A disk with room for all layers of the releases of `room` and half a release more, on which
+ * nothing lies but the images of `releases` that are `present`, by reference.
  */
 export function smallDisk(
   room: readonly Letter[],

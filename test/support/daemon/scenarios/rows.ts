@@ -1,6 +1,9 @@
 import { type Letter, pass, plug, type Row, run, unplug } from './table.ts';
 
-/** What a stick with a release that nobody knows yet leads to, before anything is pulled; `pins`: as in {@link Row}. */
+/**
+ * What a stick with a release that nobody knows yet leads to, before anything is pulled; `pins`: as
+ * in {@link Row}.
+ */
 export function adoption(release: Letter, pins: string): readonly string[] {
   return ['mount-medium', 'read-medium', `keep-documents ${release}`, `adopt-bundle ${release}`, `apply-pins ${pins}`];
 }
@@ -11,7 +14,10 @@ function pulls(release: Letter, isFirst: boolean): readonly string[] {
   return isFirst ? [...own, 'start pull base'] : own;
 }
 
-/** A release with `schedule: manual` comes on a stick that stays, and waits. `kept`: the releases that are pinned besides. */
+/**
+ * A release with `schedule: manual` comes on a stick that stays, and waits. `kept`: the releases
+ * that are pinned besides.
+ */
 export function comesAndWaits(release: Letter, kept: string, phases: string): Row {
   const ready = ['apply-mirrors nothing', `record-ready ${release}`];
   const pins = kept === '' ? release : `${kept}+${release}`;

@@ -7,12 +7,21 @@ import type { Letter, SpokenBundle } from './table.ts';
 
 /** Puts what a node does and has into the words of the tables. */
 export interface Speaker {
-  /** `adopt-bundle B`, `start pull etcd B`, `apply-pins A+B`, `record-rolled-back B to A`, `retire A for C`. */
+  /**
+   * `adopt-bundle B`, `start pull etcd B`, `apply-pins A+B`, `record-rolled-back B to A`, `retire A
+   * for C`.
+   */
   effect(effect: Effect): string;
-  /** The releases all of whose images are among these references, then the images left over: `A+B, api C`. */
+  /**
+   * The releases all of whose images are among these references, then the images left over: `A+B,
+   * api C`.
+   */
   references(references: readonly string[]): string;
   letter(bundleId: string): Letter | undefined;
-  /** The release whose tags all name its images: by those that are the same in all releases it is only one. */
+  /**
+   * The release whose tags all name its images: by those that are the same in all releases it is
+   * only one.
+   */
   tagged(images: readonly RuntimeImage[]): string;
 }
 
@@ -31,7 +40,10 @@ export function phaseWords({ phase, hold, reason, degraded }: PhaseNote): string
   return why === undefined ? phase : `${phase} (${why})`;
 }
 
-/** Speaks of these releases. An image that several have goes by the first of them; `base`, which all have, by its name alone. */
+/**
+ * Speaks of these releases. An image that several have goes by the first of them; `base`, which all
+ * have, by its name alone.
+ */
 export function createSpeaker(releases: ReadonlyMap<Letter, SpokenBundle>): Speaker {
   const letters = new Map([...releases].map(([letter, { bundleId }]) => [bundleId, letter]));
   const letterOf = (bundleId: BundleId) => letters.get(bundleId) ?? bundleId;

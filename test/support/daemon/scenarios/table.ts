@@ -4,15 +4,24 @@ import type { LifecyclePolicy } from '../../../../src/domain/state/state.ts';
 /** A release of the tables: A is `ocp 4.13.1` of sequence 1, B the next. */
 export type Letter = 'A' | 'B' | 'C' | 'D';
 
-/** Components of every release: it has an etcd and an api of its own, and the same `base` as all others, of which nothing runs by itself. */
+/**
+ * Components of every release: it has an etcd and an api of its own, and the same `base` as all
+ * others, of which nothing runs by itself.
+ */
 export type Component = 'etcd' | 'api' | 'base';
 
 /** What happens to a node from outside. */
 export type ScenarioEvent =
-  /** A stick with a release is plugged in and stays; what can be pulled is pulled. There is one slot. */
+  /**
+   * A stick with a release is plugged in and stays; what can be pulled is pulled. There is one
+   * slot.
+   */
   | { readonly kind: 'plug'; readonly release: Letter }
   | { readonly kind: 'unplug' }
-  /** The control plane starts these components of a release, each in place of the container that its pod had. */
+  /**
+   * The control plane starts these components of a release, each in place of the container that its
+   * pod had.
+   */
   | { readonly kind: 'run'; readonly release: Letter; readonly components: readonly Component[] }
   /** A container of this image runs in a pod `debug`, beside the control plane. */
   | { readonly kind: 'debug'; readonly release: Letter; readonly component: Component }
@@ -47,8 +56,9 @@ export type ScenarioEvent =
     };
 
 /**
- * One thing that happens, and what comes of it once the node is at rest again. Of several releases or images the text lists all and nothing
- * else, as `A+B` or `B, api A`; `nothing` is an empty one. What a row leaves out is not looked at, except for the effects.
+ * One thing that happens, and what comes of it once the node is at rest again. Of several releases
+ * or images the text lists all and nothing else, as `A+B` or `B, api A`; `nothing` is an empty one.
+ * What a row leaves out is not looked at, except for the effects.
  */
 export interface Row {
   readonly event: ScenarioEvent;
@@ -73,12 +83,17 @@ export interface Traits {
   readonly imagesOf?: Letter;
 }
 
-/** A story, as data: played over `decide()`, and over the daemon with a runtime that speaks gRPC. */
+/**
+ * A story, as data: played over `decide()`, and over the daemon with a runtime that speaks gRPC.
+ */
 export interface Scenario {
   readonly name: string;
   readonly lifecycle?: Partial<LifecyclePolicy>;
   readonly traits?: Partial<Record<Letter, Traits>>;
-  /** The disk has room for the images of these releases together, and half a release more. Default: plenty. */
+  /**
+   * The disk has room for the images of these releases together, and half a release more. Default:
+   * plenty.
+   */
   readonly room?: readonly Letter[];
   readonly rows: readonly Row[];
 }

@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { isEd25519PublicKey } from '../../../../src/bundle/keys/ed25519-point.ts';
 import { publicPointOf } from '../../../support/bundles/key-forms.ts';
 
-/** The encodings of the eight points of small order, and those that only a reader that does not check `y` takes for them. */
+/**
+ * The encodings of the eight points of small order, and those that only a reader that does not
+ * check `y` takes for them.
+ */
 const SMALL_ORDER = [
   '0100000000000000000000000000000000000000000000000000000000000000',
   'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',

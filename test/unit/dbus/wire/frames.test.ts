@@ -73,7 +73,8 @@ describe('createFrameReader', () => {
   });
 
   it('reads numbers in the order of bytes that the message names', () => {
-    // B, call, no flags, version 1; body of 8 bytes, serial 1, fields of 15 bytes; signature 's', sender ':1'; the string 'abc'.
+    // B, call, no flags, version 1; body of 8 bytes, serial 1, fields of 15 bytes; signature 's',
+    // sender ':1'; the string 'abc'.
     const start = ['42010001', '00000008', '00000001', '00000013'];
     const array = ['0801670001730000', '0701730000000002', '3a3100', '0000000000'];
     const bytes = Buffer.from([...start, ...array, '00000003', '61626300'].join(''), 'hex');

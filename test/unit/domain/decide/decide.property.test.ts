@@ -141,7 +141,8 @@ function createNode() {
       );
       for (const tag of task.tags) expect(mirrors).toContain(parseReference(tag).repository);
     }
-    // Only a start is a decision: what runs may come to share a layer by itself, as when the runtime's storage is wiped under it.
+    // Only a start is a decision: what runs may come to share a layer by itself, as when the
+    // runtime's storage is wiped under it.
     for (const start of starts.filter((task) => task.kind === 'pull')) {
       const others = pulls.filter((task) => task !== start).flatMap((task) => missingLayers(task, assessment));
       const own = missingLayers(start, assessment);
@@ -277,7 +278,8 @@ describe('decide, over any story', { timeout: 60_000 }, () => {
         const newest = kept.find((bundle) => bundle.payload.version === '2.0.0');
         expect(newest?.activatedAt).toBeDefined();
         expect(kept.find((bundle) => bundle.payload.name === 'tools')?.activatedAt).toBeUndefined();
-        // Nobody fights: a tag is given again three times, and is where it belongs unless it was taken a fourth time.
+        // Nobody fights: a tag is given again three times, and is where it belongs unless it was
+        // taken a fourth time.
         for (const { tag, reference } of newest === undefined ? [] : tagGoalsOf(newest)) {
           const times = tagsGiven.filter((given) => given.tag === tag).length;
           expect(times).toBeLessThanOrEqual(3);

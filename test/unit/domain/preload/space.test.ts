@@ -44,7 +44,10 @@ const beside = (storage: LayerStorage) =>
     bundle.contents.images.length,
     storage,
   );
-/** 40 GiB, of which 6 GiB are reserved and `roomMiB` are for layers; the bundle takes 75 MiB unpacked, and 30 MiB compressed. */
+/**
+ * 40 GiB, of which 6 GiB are reserved and `roomMiB` are for layers; the bundle takes 75 MiB
+ * unpacked, and 30 MiB compressed.
+ */
 const disk = (roomMiB: number, storage: LayerStorage = 'unpacked') => ({
   path: '/var/lib/containers',
   totalBytes: 40 * GIB,

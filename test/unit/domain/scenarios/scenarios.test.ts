@@ -3,7 +3,10 @@ import { SCENARIOS } from '../../../support/daemon/scenarios/all.ts';
 import { createModelStage } from '../../../support/daemon/scenarios/model-stage.ts';
 import type { Scenario } from '../../../support/daemon/scenarios/table.ts';
 
-/** The tables over `decide()`, with a virtual clock: every effect, in order. test/integration/daemon/release/scenarios.test.ts plays them over the daemon. */
+/**
+ * The tables over `decide()`, with a virtual clock: every effect, in order.
+ * test/integration/daemon/release/scenarios.test.ts plays them over the daemon.
+ */
 async function play(scenario: Scenario): Promise<void> {
   const stage = createModelStage(scenario);
   expect(stage.begin()).toEqual(['apply-pins nothing']);

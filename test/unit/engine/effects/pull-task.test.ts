@@ -17,7 +17,10 @@ const index = bytesOf({ manifests: [{ digest: hashOf(manifest) }, { digest: hash
 
 interface Case {
   readonly error?: unknown;
-  /** Blobs that the media have under their names; others are absent. Default: all, as they should be. */
+  /**
+   * Blobs that the media have under their names; others are absent. Default: all, as they should
+   * be.
+   */
   readonly blobs?: ReadonlyMap<Digest, Buffer>;
   readonly isUnused?: boolean;
   readonly online?: boolean;

@@ -7,7 +7,10 @@ const at = (address: string, port: number) => ({ address, port });
 const peer = at('127.0.0.1', 40000);
 const own = at('127.0.0.1', 5317);
 
-/** Rows as Linux 6.12 writes them: our listener, the peer's end, our end, one in TIME_WAIT, one without inode, one that waits for its process to close. */
+/**
+ * Rows as Linux 6.12 writes them: our listener, the peer's end, our end, one in TIME_WAIT, one
+ * without inode, one that waits for its process to close.
+ */
 const TCP = `${HEADER}
    0: 0100007F:14C5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 23456 1 ffff9d5e 100 0 0 10 0
    1: 0100007F:9C40 0100007F:14C5 01 00000000:00000000 00:00000000 00000000  1000        0 34567 1 ffff9d5e 20 4 30 10 -1
