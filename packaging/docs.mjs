@@ -3,6 +3,8 @@
  * they are up to date.
  */
 import { writeFile } from 'node:fs/promises';
+import { apiReference } from '../src/api/api-reference.ts';
 import { settingsReference } from '../src/config/settings-reference.ts';
 
 await writeFile(new URL('../docs/settings.md', import.meta.url), settingsReference());
+await writeFile(new URL('../docs/dbus.md', import.meta.url), apiReference());

@@ -132,7 +132,7 @@ export function fieldsOf(fields: object): readonly (readonly [string, WireType<u
 }
 
 /** Whether a member of this type may be absent. */
-function isOptional(type: WireType<unknown>): boolean {
+export function isOptional(type: WireType<unknown>): boolean {
   return 'isOptional' in type;
 }
 

@@ -1,0 +1,148 @@
+import { busNameOf } from './bus-name.ts';
+import {
+  BUNDLE,
+  BUNDLES_PATH,
+  type BundleValues,
+  MANAGER,
+  type ManagerValues,
+  METHODS,
+  type MethodContract,
+  OBJECT_PATH,
+  SERVICE,
+  SIGNALS,
+} from './contract.ts';
+import { bundleTable, managerTable, type PropertyTable } from './properties.ts';
+import { type Fields, fieldsOf, isOptional } from './wire-types.ts';
+
+/** What each property of the manager says, in a sentence. */
+const MANAGER_ABOUT: Readonly<Record<keyof ManagerValues, string>> = {
+  started: 'False until the daemon has looked at the node once. Until then the other properties say nothing.',
+  version: 'The version of the daemon.',
+  status: 'The STATUS line, as `systemctl status stickpin` shows it.',
+  operation: '`idle`, `verifying`, `preloading` or `activating`.',
+  progress: 'Percentage, message and nesting depth, as in RAUC.',
+  lastError: 'The last error that still matters, or empty.',
+  transfer: 'The preload that runs or the last one: `doneBytes`, `totalBytes`, `bytesPerSecond`, `isUnpacking`.',
+  bundles: 'The objects of all bundles, in the order in which `stickpin list` shows them.',
+  runtime: 'The container runtime: `reachable`, `name`, `reason`.',
+  media: 'The media that are plugged in: `medium`, `state`, `bundles`, `reason`.',
+  notices: 'Adopted bundles without images, with their `advisories`.',
+  rejected: 'Bundles on media that are not taken, with the `reason`.',
+  unclaimed: 'Pinned images that belong to no known release, by the release that they once belonged to.',
+  stateProblems: 'Files of the daemon that were lost or damaged at its start: code and message.',
+  trust: 'The keys and the policy by which bundles are judged.',
+  protected: 'Releases that `lifecycle.protect` keeps: name, version, bytes that nothing else needs.',
+};
+
+/** What each property of a bundle says, in a sentence. */
+const BUNDLE_ABOUT: Readonly<Record<keyof BundleValues, string>> = {
+  id: 'The digest of the bundle.',
+  name: 'The name of the release stream; empty when no trusted key signed the bundle.',
+  version: 'The version of the release; empty when no trusted key signed the bundle.',
+  sequence: 'The sequence number of the release.',
+  phase: 'The phase, as in `docs/architecture.md`.',
+  hold: 'What the bundle waits for.',
+  reason: 'Why it does not go on: `code` and `message`.',
+  degraded: 'What short retries could not repair: `code` and `message`.',
+  conditions: 'Type, status, reason, message and time of the last change of each condition.',
+  signedBy: 'The names of the keys that signed it.',
+  signerKeyIds: 'The ids of the keys that signed it.',
+  media: 'The media that carry it.',
+  sources: 'Where absent images are pulled from.',
+  images: 'How many images it has, and how many of them are `present` and `pinned`.',
+  sizeBytes: 'The size of its blobs in bytes.',
+  adoptedAt: 'When it was adopted (RFC 3339).',
+  readyAt: 'When it was ready (RFC 3339).',
+  activatedAt: 'When it was activated (RFC 3339).',
+  activationHolds: 'The rules that hold its activation: `code`, `message`, `releasedBy`, `until`.',
+  rules: 'Its rules: name, value and effect.',
+  current: 'Whether it is the release of its stream that was activated last.',
+  advisory: 'What a bundle of the stream says about this release.',
+};
+
+/** The page `docs/dbus.md`, from the contract. */
+export function apiReference(): string {
+  return `${[
+    '# The D-Bus API',
+    '',
+    '`npm run docs` writes this page from `src/api/contract.ts`. Do not edit it by hand.',
+    '',
+    `The daemon has the name \`${SERVICE}\` on the system bus. Its object \`${OBJECT_PATH}\` has the interface`,
+    `\`${MANAGER}\`. Each bundle has an object below \`${BUNDLES_PATH}/\`, which is named by`,
+    `the 64 hex digits of the bundle's digest and has the interface \`${BUNDLE}\`.`,
+    '',
+    '`busctl introspect io.stickpin1 /io/stickpin1` shows the same. `stickpin` itself uses nothing else.',
+    '',
+    'Everybody may read properties, list the objects and call the methods that say *anybody* below. The',
+    'rest is for root. The policy of the bus (`systemd/io.stickpin1.conf`) enforces it. A call whose',
+    'arguments are longer than 8 KiB is refused with `LimitsExceeded`.',
+    '',
+    '## Methods',
+    '',
+    'A method fails with `io.stickpin1.Error.` and a code, as `Engine.NoBundle`, and a message for people.',
+    'A method that is marked *long* answers when its work is done.',
+    '',
+    ...table(['method', 'arguments', 'returns', 'access', 'what it does'], methodRows()),
+    '',
+    '## Properties of the manager',
+    '',
+    'All properties are read-only. A property that is marked *optional* is left out where it has no value;',
+    '`Get` then fails with `UnknownProperty`.',
+    '',
+    ...table(['property', 'type', 'announced', 'what it says'], propertyRows(managerTable, MANAGER_ABOUT)),
+    '',
+    '## Properties of a bundle',
+    '',
+    ...table(['property', 'type', 'announced', 'what it says'], propertyRows(bundleTable, BUNDLE_ABOUT)),
+    '',
+    '## Signals',
+    '',
+    '`PropertiesChanged` of each object tells what changed, at most four times a second. A property that is',
+    'announced *by name* may be long: the signal names it among the invalidated ones, and its value is to',
+    'be read with `Get`. An optional property that has no value any more is named there too.',
+    '',
+    '`org.freedesktop.DBus.ObjectManager` at the same object lists all bundles with `GetManagedObjects`',
+    'and tells with `InterfacesAdded` and `InterfacesRemoved` which come and go.',
+    '',
+    ...table(['signal', 'arguments', 'when'], signalRows()),
+  ].join('\n')}\n`;
+}
+
+function methodRows(): readonly (readonly string[])[] {
+  return Object.entries<MethodContract>(METHODS).map(([key, { args, result, access, isLong = false, about }]) => [
+    `\`${busNameOf(key)}\``,
+    argsText(args),
+    argsText(result),
+    isLong ? `${access}, long` : access,
+    about,
+  ]);
+}
+
+function propertyRows({ fields, announcements }: PropertyTable, about: object): readonly (readonly string[])[] {
+  const sentences = new Map<string, unknown>(Object.entries(about));
+  const words = { const: 'never changes', invalidates: 'by name' };
+  return fields.map(([key, type]) => {
+    const announcement = announcements.get(key);
+    return [
+      `\`${busNameOf(key)}\``,
+      `\`${type.signature}\`${isOptional(type) ? ', optional' : ''}`,
+      announcement === undefined ? 'with its value' : words[announcement],
+      String(sentences.get(key)),
+    ];
+  });
+}
+
+function signalRows(): readonly (readonly string[])[] {
+  return Object.entries(SIGNALS).map(([key, { args, about }]) => [`\`${busNameOf(key)}\``, argsText(args), about]);
+}
+
+function argsText(args: Fields): string {
+  return fieldsOf(args)
+    .map(([name, { signature }]) => `\`${name}\` \`${signature}\``)
+    .join(', ');
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
+  const lineOf = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [lineOf(head), lineOf(head.map(() => '---')), ...rows.map(lineOf)];
+}

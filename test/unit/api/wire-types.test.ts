@@ -1,0 +1,92 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { BUNDLE_PROPERTIES, MANAGER_PROPERTIES, METHODS, type MethodContract } from '../../../src/api/contract.ts';
+import {
+  count,
+  dictionary,
+  fieldsOf,
+  flag,
+  integer,
+  large,
+  lines,
+  list,
+  oneOf,
+  optional,
+  struct,
+  text,
+  type WireType,
+} from '../../../src/api/wire-types.ts';
+import { variant } from '../../../src/dbus/message-bus.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+import { fuzz } from '../../support/fuzz.ts';
+
+const size = struct<{ readonly name: string; readonly bytes: number }>({ name: text, bytes: large });
+const medium = dictionary<{ readonly label: string; readonly reason?: string }>({
+  label: text,
+  reason: optional(text),
+});
+
+describe('types of the API', () => {
+  it('have the signatures of D-Bus', () => {
+    expect(size.signature).toBe('(st)');
+    expect(list(size).signature).toBe('a(st)');
+    expect(list(medium).signature).toBe('aa{sv}');
+    expect(optional(list(text)).signature).toBe('as');
+  });
+
+  it('carry values there and back', () => {
+    const there = <T>(type: WireType<T>, value: T): T => type.decode(type.encode(value));
+    expect(there(size, { name: 'etcd', bytes: 2 ** 41 })).toEqual({ name: 'etcd', bytes: 2 ** 41 });
+    expect(there(medium, { label: 'sdb1' })).toEqual({ label: 'sdb1' });
+    expect(there(medium, { label: 'sdb1', reason: '' })).toEqual({ label: 'sdb1', reason: '' });
+    expect(there(list(integer), [-1, 0, 1])).toEqual([-1, 0, 1]);
+  });
+
+  it('make text harmless on its way out', () => {
+    expect(text.encode('one\ntwo\u001b[2J\u202e')).toBe('one two [2J');
+    expect(lines.encode('one\ntwo\u0000')).toBe('one\ntwo ');
+  });
+
+  it.each<[string, WireType<unknown>, unknown]>([
+    ['a number for text', text, 7],
+    ['text for a number', integer, '7'],
+    ['a fraction', integer, 1.5],
+    ['a number below zero', count, -1],
+    ['a number that a double can not hold', large, 2n ** 60n],
+    ['a number for a flag', flag, 1],
+    ['an unknown word', oneOf('idle', 'busy'), 'asleep'],
+    ['an object for a list', list(text), {}],
+    ['a structure that is too short', size, ['etcd']],
+    ['a list for a dictionary', medium, []],
+    ['a dictionary without a member that must be there', medium, { reason: variant('s', 'x') }],
+    ['a member of another type', medium, { label: variant('i', 7) }],
+  ])('refuse %s', (_what, type, value) => {
+    expect(() => type.decode(value)).toThrow(expect.objectContaining({ code: 'api/unreadable' }));
+  });
+
+  it('say where a value of another type was', () => {
+    expect(() => list(medium).decode([{ label: variant('i', 7) }])).toThrow(
+      'label: a value of D-Bus type s was expected, and a number came',
+    );
+  });
+
+  it('pass over members that a later version adds', () => {
+    expect(medium.decode({ label: variant('s', 'sdb1'), colour: variant('s', 'red') })).toEqual({ label: 'sdb1' });
+  });
+
+  it('never fail in another way, whatever comes', async () => {
+    const results = Object.values<MethodContract>(METHODS).flatMap(({ result }) => Object.values(result));
+    const types = [...fieldsOf(MANAGER_PROPERTIES), ...fieldsOf(BUNDLE_PROPERTIES)].map(([, type]) => type);
+    const values = fc.anything({ withBigInt: true, withNullPrototype: true });
+    await fuzz('values of the API', 500, values, (value) => {
+      for (const type of [...types, ...results]) {
+        try {
+          type.decode(value);
+        } catch (error) {
+          expect(error).toBeInstanceOf(AppError);
+          expect(error).toMatchObject({ code: 'api/unreadable' });
+        }
+      }
+    });
+  });
+});
