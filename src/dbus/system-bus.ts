@@ -15,15 +15,7 @@ import {
   type OutgoingSignal,
   type SignalHeader,
 } from './message-bus.ts';
-
-/** Which signals are wanted (D-Bus specification, "Match Rules"). `sender` is a well-known name. */
-interface SignalMatch {
-  readonly sender: string;
-  readonly interface: string;
-  readonly member: string;
-  readonly path?: string;
-  readonly arg0?: string;
-}
+import { BUS_NAME, fits, fitsHeader, ruleOf, type SignalMatch, watchMatch } from './signal-match.ts';
 
 /** A connection to the system bus that is made again whenever it breaks. */
 export interface SystemBus {
@@ -57,7 +49,6 @@ export interface SystemBusDeps {
 }
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
-const BUS_NAME = 'org.freedesktop.DBus';
 const FIRST_RETRY_MS = 250;
 const LAST_RETRY_MS = 10_000;
 /** A bus that takes connections but has not answered for this long is left and tried again. */
@@ -68,158 +59,151 @@ interface Subscription {
   readonly listener: (signal: BusSignal) => void;
 }
 
+/** A {@link SystemBus}, as the functions below work on it. */
+interface Link {
+  readonly deps: SystemBusDeps;
+  readonly address: string;
+  readonly subscriptions: Set<Subscription>;
+  readonly connectedListeners: Set<() => void>;
+  /** The unique name behind each well-known name that is watched; empty while nobody owns it. */
+  readonly owners: Map<string, string>;
+  /** Aborts when the bus is closed. */
+  readonly stop: AbortController;
+  /** The connection; undefined while there is none. */
+  bus: MessageBus | undefined;
+  handler: CallHandler | undefined;
+  check: CallCheck | undefined;
+}
+
 /** Makes a {@link SystemBus}; nothing is connected before `start`. */
 export function createSystemBus(deps: SystemBusDeps): SystemBus {
-  const address = deps.address ?? deps.env?.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS;
-  const subscriptions = new Set<Subscription>();
-  const connectedListeners = new Set<() => void>();
-  const owners = new Map<string, string>();
-  const stop = new AbortController();
-  let bus: MessageBus | undefined;
-  let handler: CallHandler | undefined;
-  let check: CallCheck | undefined;
-
-  const announce = (): void => {
-    for (const listener of [...connectedListeners]) listener();
+  const link: Link = {
+    deps,
+    address: deps.address ?? deps.env?.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS,
+    subscriptions: new Set(),
+    connectedListeners: new Set(),
+    owners: new Map(),
+    stop: new AbortController(),
+    bus: undefined,
+    handler: undefined,
+    check: undefined,
   };
-  const dispatch = (signal: BusSignal): void => {
-    if (signal.sender === BUS_NAME && signal.member === 'NameOwnerChanged') {
-      const [name, , owner] = signal.body;
-      owners.set(String(name), String(owner));
-      if (owner !== '') announce();
-      return;
-    }
-    for (const { match, listener } of [...subscriptions]) {
-      if (fits(match, signal) && owners.get(match.sender) === signal.sender) listener(signal);
-    }
-  };
-
-  const isExpected = (header: SignalHeader): boolean =>
-    header.sender === BUS_NAME ||
-    [...subscriptions].some(({ match }) => fitsHeader(match, header) && owners.get(match.sender) === header.sender);
-
-  const connect = async (signal: AbortSignal): Promise<void> => {
-    const next = await connectMessageBus(address, signal);
-    owners.clear();
-    next.onSignal(dispatch, isExpected);
-    next.serve(handler, check);
-    try {
-      for (const { match } of subscriptions) await watch(next, match, owners, signal);
-    } catch (error) {
-      next.close();
-      throw error;
-    }
-    bus = next;
-    next.onClose((reason) => {
-      bus = undefined;
-      if (stop.signal.aborted) return;
-      deps.log.warn({ messageId: messageIds.busLost, reason }, `Lost the connection to the system bus: ${reason}`);
-      void reconnect();
-    });
-    announce();
-  };
-
-  const connectInTime = (signal: AbortSignal): Promise<void> =>
-    withDeadline(`The system bus at ${address}`, deps.connectMs ?? CONNECT_MS, signal, connect);
-
-  const reconnect = async (): Promise<void> => {
-    for (let waitMs = FIRST_RETRY_MS; !stop.signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
-      try {
-        await deps.clock.sleep(waitMs, stop.signal);
-        await connectInTime(stop.signal);
-        deps.log.info({ messageId: messageIds.busBack }, 'Connected to the system bus again');
-        return;
-      } catch {
-        // The loss was logged; the next attempt follows.
-      }
-    }
-  };
-
   return {
-    start: async (signal) => {
-      try {
-        await connectInTime(AbortSignal.any([signal, stop.signal]));
-      } catch (error) {
-        if (!signal.aborted) void reconnect();
-        throw error;
-      }
-    },
+    start: (signal) => start(link, signal),
     call: async (call, signal) => {
-      if (bus === undefined) throw unreachable(address);
-      return bus.call(call, signal);
+      if (link.bus === undefined) throw unreachable(link.address);
+      return link.bus.call(call, signal);
     },
-    onSignal: (match, listener) => {
-      const subscription = { match, listener };
-      subscriptions.add(subscription);
-      // A failure means that the connection broke; connecting again adds every rule.
-      if (bus !== undefined) watch(bus, match, owners, stop.signal).catch(() => undefined);
-      return () => {
-        subscriptions.delete(subscription);
-        bus?.call(busCall('RemoveMatch', 's', [ruleOf(match)]), stop.signal).catch(() => undefined);
-      };
+    onSignal: (match, listener) => subscribe({ match, listener }, link),
+    serve: (handler, check) => {
+      link.handler = handler;
+      link.check = check;
+      link.bus?.serve(handler, check);
     },
-    serve: (next, nextCheck) => {
-      handler = next;
-      check = nextCheck;
-      bus?.serve(next, nextCheck);
-    },
-    emit: (signal) => bus?.emit(signal),
+    emit: (signal) => link.bus?.emit(signal),
     onConnected: (listener) => {
-      connectedListeners.add(listener);
+      link.connectedListeners.add(listener);
       return () => {
-        connectedListeners.delete(listener);
+        link.connectedListeners.delete(listener);
       };
     },
     close: () => {
-      stop.abort(unreachable(address));
-      bus?.close();
+      link.stop.abort(unreachable(link.address));
+      link.bus?.close();
     },
   };
 }
 
-/**
- * Adds the rule and learns who owns the sender's name now; a name that nobody owns is learned when it appears.
- *
- * INVARIANT: all calls are sent before anything is awaited. The bus works them in order, so whatever the caller asks for next
- * (as a list of what is there) is answered after the rule holds, and nothing falls between the two.
- */
-async function watch(
-  bus: MessageBus,
-  match: SignalMatch,
-  owners: Map<string, string>,
-  signal: AbortSignal,
-): Promise<void> {
-  const rule = bus.call(busCall('AddMatch', 's', [ruleOf(match)]), signal);
-  if (owners.has(match.sender)) {
-    await rule;
-    return;
+async function start(link: Link, signal: AbortSignal): Promise<void> {
+  try {
+    await connectInTime(link, AbortSignal.any([signal, link.stop.signal]));
+  } catch (error) {
+    if (!signal.aborted) void reconnect(link);
+    throw error;
   }
-  owners.set(match.sender, '');
-  const ownerRule = `type='signal',sender='${BUS_NAME}',member='NameOwnerChanged',arg0='${match.sender}'`;
-  const [[owner]] = await Promise.all([
-    bus.call(busCall('GetNameOwner', 's', [match.sender]), signal).catch(() => ['']),
-    bus.call(busCall('AddMatch', 's', [ownerRule]), signal),
-    rule,
-  ]);
-  if (owner !== '') owners.set(match.sender, String(owner));
 }
 
-function ruleOf(match: SignalMatch): string {
-  const keys = ['sender', 'interface', 'member', 'path', 'arg0'] as const;
-  const terms = keys.flatMap((key) => (match[key] === undefined ? [] : [`${key}='${match[key]}'`]));
-  return ["type='signal'", ...terms].join(',');
+function connectInTime(link: Link, signal: AbortSignal): Promise<void> {
+  const { address, deps } = link;
+  return withDeadline(`The system bus at ${address}`, deps.connectMs ?? CONNECT_MS, signal, (on) => connect(link, on));
 }
 
-function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
-  return (
-    match.interface === signal.interface &&
-    match.member === signal.member &&
-    (match.path === undefined || match.path === signal.path)
+async function connect(link: Link, signal: AbortSignal): Promise<void> {
+  const next = await connectMessageBus(link.address, signal);
+  link.owners.clear();
+  next.onSignal(
+    (received) => dispatch(received, link),
+    (header) => isExpected(header, link),
+  );
+  next.serve(link.handler, link.check);
+  try {
+    for (const { match } of link.subscriptions) await watchMatch(next, match, link.owners, signal);
+  } catch (error) {
+    next.close();
+    throw error;
+  }
+  link.bus = next;
+  next.onClose((reason) => onLost(reason, link));
+  announce(link);
+}
+
+function onLost(reason: string, link: Link): void {
+  link.bus = undefined;
+  if (link.stop.signal.aborted) return;
+  link.deps.log.warn({ messageId: messageIds.busLost, reason }, `Lost the connection to the system bus: ${reason}`);
+  void reconnect(link);
+}
+
+/** Tries again, with longer and longer pauses, until there is a connection or the bus is closed. Never throws. */
+async function reconnect(link: Link): Promise<void> {
+  const { deps, stop } = link;
+  for (let waitMs = FIRST_RETRY_MS; !stop.signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
+    try {
+      await deps.clock.sleep(waitMs, stop.signal);
+      await connectInTime(link, stop.signal);
+      deps.log.info({ messageId: messageIds.busBack }, 'Connected to the system bus again');
+      return;
+    } catch {
+      // The loss was logged; the next attempt follows.
+    }
+  }
+}
+
+function announce({ connectedListeners }: Link): void {
+  for (const listener of [...connectedListeners]) listener();
+}
+
+/** Whether a signal is read at all, by its header. */
+function isExpected(header: SignalHeader, { subscriptions, owners }: Link): boolean {
+  if (header.sender === BUS_NAME) return true;
+  return [...subscriptions].some(
+    ({ match }) => fitsHeader(match, header) && owners.get(match.sender) === header.sender,
   );
 }
 
-function fits(match: SignalMatch, signal: BusSignal): boolean {
-  return fitsHeader(match, signal) && (match.arg0 === undefined || match.arg0 === signal.body[0]);
+function dispatch(signal: BusSignal, link: Link): void {
+  const { subscriptions, owners } = link;
+  if (signal.sender === BUS_NAME && signal.member === 'NameOwnerChanged') {
+    const [name, , owner] = signal.body;
+    owners.set(String(name), String(owner));
+    if (owner !== '') announce(link);
+    return;
+  }
+  for (const { match, listener } of [...subscriptions]) {
+    if (fits(match, signal) && owners.get(match.sender) === signal.sender) listener(signal);
+  }
+}
+
+function subscribe(subscription: Subscription, link: Link): Unsubscribe {
+  const { subscriptions, owners, stop } = link;
+  const { match } = subscription;
+  subscriptions.add(subscription);
+  // A failure means that the connection broke; connecting again adds every rule.
+  if (link.bus !== undefined) watchMatch(link.bus, match, owners, stop.signal).catch(() => undefined);
+  return () => {
+    subscriptions.delete(subscription);
+    link.bus?.call(busCall('RemoveMatch', 's', [ruleOf(match)]), stop.signal).catch(() => undefined);
+  };
 }
 
 function unreachable(address: string): AppError {
