@@ -310,9 +310,10 @@ export const BUNDLE_PROPERTIES: FieldTypes<BundleValues> = {
   activationHolds: optional(
     list(
       dictionary<ActivationHoldReport>({
+        gate: text,
         code: text,
         message: text,
-        releasedBy: oneOf('person', 'time'),
+        releasedBy: oneOf('person', 'time', 'event'),
         until: optional(text),
       }),
     ),

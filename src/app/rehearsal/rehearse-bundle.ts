@@ -106,13 +106,17 @@ function outcomeOf(
     case 'preloading':
       return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
     case 'ready':
-      if (isManual || entry.hold !== undefined || entry.activationHolds !== undefined) return { fault: undefined };
+      if (isManual || entry.hold !== undefined || isHeldByRule(entry)) return { fault: undefined };
       return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
     case 'detected':
       return 'open';
     default:
       return { fault: undefined };
   }
+}
+
+function isHeldByRule({ activationHolds = [] }: StatusReport['bundles'][number]): boolean {
+  return activationHolds.some(({ code }) => code.startsWith('rule/'));
 }
 
 interface RehearsalTrust {

@@ -1,4 +1,4 @@
-import type { BundleReport, StatusReport } from '../../domain/report/report.ts';
+import type { ActivationHoldReport, BundleReport, StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
@@ -10,13 +10,14 @@ export type ShownBundle =
   | (StatusReport['notices'][number] & { readonly phase?: undefined })
   | (StatusReport['rejected'][number] & { readonly phase: string });
 
-/** A line for each member, those of nested ones as they are in JSON; its rules, with what they do; its conditions; and the trust in force. */
+/** A line for each member, those of nested ones as they are in JSON; all that holds its activation; its rules, with what they do; its conditions; and the trust in force. */
 export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
-  const { conditions, rules = [], advisory, ...members } = bundle as Partial<BundleReport>;
+  const { conditions, rules = [], advisory, activationHolds = [], ...members } = bundle as Partial<BundleReport>;
   const shown = [
     ...Object.entries(members).map(
       ([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)] as const,
     ),
+    ...activationHolds.map((hold) => ['held', holdText(hold)] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
     ...('advisories' in members ? [['note', 'advisories are shown, and not enforced yet'] as const] : []),
@@ -32,6 +33,13 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
   const table =
     rows.length === 0 ? '' : `\n${formatTable(['CONDITION', 'STATUS', 'SINCE', 'REASON', 'MESSAGE'], rows)}`;
   return `${lines.join('')}${table}\n${renderTrust(trust, members.signerKeyIds ?? [])}`;
+}
+
+/** One hold, with what ends it: `its end of life was on … (rule "endOfLife"); a person ends it`. */
+function holdText({ message, releasedBy, until }: ActivationHoldReport): string {
+  if (releasedBy === 'person') return `${message}; a person ends it`;
+  if (releasedBy === 'event') return `${message}; it ends by itself`;
+  return `${message}; it ends by itself${until === undefined ? '' : ` on ${until}`}`;
 }
 
 /** The keys that count and those that never do; which of them signed a bundle is marked. */

@@ -46,7 +46,10 @@ export function renderList(report: StatusReport): string {
   ];
   const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
   const reasons = [
-    ...report.bundles.flatMap(({ reason, ...bundle }) => (reason ? [`${shownName(bundle)}: ${reason.message}`] : [])),
+    ...report.bundles.flatMap(({ reason, ...bundle }) => {
+      const message = reason?.message ?? firstHold(bundle);
+      return message === undefined ? [] : [`${shownName(bundle)}: ${message}`];
+    }),
     ...report.bundles.flatMap(({ rules = [], ...bundle }) => {
       const ofOthers = rules.filter(({ effect }) => effect === 'not-enforced-yet');
       return ofOthers.map((rule) => `${shownName(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);
@@ -85,8 +88,14 @@ function shownPhase(
   { current, activationHolds }: Partial<BundleReport>,
 ): string {
   if (hold !== undefined) return `${phase} (${hold})`;
-  if (activationHolds !== undefined) return `${phase} (activation held)`;
+  if (phase === 'ready' && activationHolds !== undefined) return `${phase} (activation held)`;
   return current ? `${phase} (current)` : phase;
+}
+
+/** What holds the activation of a release that is ready, where nothing graver is said of it. */
+function firstHold({ phase, activationHolds }: Pick<BundleReport, 'phase' | 'activationHolds'>): string | undefined {
+  const [first] = phase === 'ready' ? (activationHolds ?? []) : [];
+  return first && `its activation is held: ${first.message}`;
 }
 
 /** What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that may be believed. */

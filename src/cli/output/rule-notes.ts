@@ -1,6 +1,6 @@
-import type { ShownRule } from '../../domain/gates/unenforced-rules.ts';
 import type { UpdateRules } from '../../domain/model/bundle.ts';
 import type { BundleReport } from '../../domain/report/report.ts';
+import type { ShownRule } from '../../domain/report/shown-rules.ts';
 
 /** What `from`, `rollout` and `endOfLife` come to on a node today. */
 export const HOLD_NOTE =

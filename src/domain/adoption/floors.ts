@@ -1,5 +1,3 @@
-import { bundleName } from '../model/bundle.ts';
-import type { Reason } from '../model/medium.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { StoredBundle } from '../state/state.ts';
 
@@ -42,22 +40,4 @@ export function areSameFloors(one: Floors, other: Floors): boolean {
 export function isAboveFloor({ payload }: Pick<StoredBundle, 'payload'>, { sequences, areLost }: Floors): boolean {
   const floor = sequences.get(payload.name);
   return floor === undefined ? !areLost : payload.sequence >= floor;
-}
-
-/**
- * Why a release that would be activated by itself is not, as far as floors say; undefined when they don't keep it back. A person may activate it.
- */
-export function floorHold(bundle: StoredBundle, floors: Floors): Reason | undefined {
-  const { payload, activationRequestedAt, activatedAt, retiredAt } = bundle;
-  const isAutomatic = (payload.schedule ?? 'immediate') === 'immediate' && activationRequestedAt === undefined;
-  if (!isAutomatic || activatedAt !== undefined || retiredAt !== undefined || isAboveFloor(bundle, floors))
-    return undefined;
-  const ask = `Run 'stickpin activate ${bundleName(payload)}' if it is the release that you want`;
-  const floor = floors.sequences.get(payload.name);
-  if (floor === undefined) {
-    const why = `what was recorded is lost, so nobody knows which release of ${payload.name} was activated here before`;
-    return { code: 'engine/floor-unknown', message: `It is not activated by itself: ${why}. ${ask}` };
-  }
-  const why = `it has sequence ${payload.sequence}, and sequence ${floor} of ${payload.name} was activated here before`;
-  return { code: 'engine/below-floor', message: `It is not activated by itself: ${why}. ${ask}` };
 }

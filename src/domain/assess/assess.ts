@@ -1,61 +1,22 @@
-import { floorHold, isAboveFloor } from '../adoption/floors.ts';
+import { isAboveFloor } from '../adoption/floors.ts';
 import { newSignersOf, type Signers } from '../adoption/signers.ts';
 import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
-import { type FoundOn, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
-import { judgeRules, type RuleVerdict, ruleTime } from '../gates/unenforced-rules.ts';
-import type { Image } from '../model/bundle.ts';
+import { sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
 import type { Digest } from '../model/digest.ts';
 import type { Reason } from '../model/medium.ts';
-import type { PhaseOf } from '../model/phase.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/runtime-image.ts';
-import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
-import type { DiskVerdict, ShortageKind } from '../preload/disk-estimate.ts';
-import { type Carrier, copyNeeded, lostImages } from '../preload/hold.ts';
+import type { ShortageKind } from '../preload/disk-estimate.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
-import { diskVerdict } from '../preload/space.ts';
-import { type ImageSupply, type Supply, supplyImages, supplyOf } from '../preload/supply.ts';
+import { supplyOf } from '../preload/supply.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from '../release/lifecycle.ts';
-import { isRetired } from '../release/recorded-phase.ts';
 import { type ProtectedRelease, protectedReleases } from '../release/retention.ts';
 import { neverActivated, streamsInMotion } from '../release/seen-running.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
-import { type BadBlob, flawedAmong } from '../state/bad-blob.ts';
-import type { Memory, TaskFailure } from '../state/memory.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
-import { troublesOf } from './degraded.ts';
-import { derivePhase } from './derive-phase.ts';
-
-/** What one round concludes about one adopted bundle. */
-export interface BundleAssessment extends PhaseOf, ImageSupply {
-  readonly bundle: StoredBundle;
-  /** Labels of the plugged media that carry it. */
-  readonly media: readonly string[];
-  /** Labels of those of them that carry blobs of it. */
-  readonly blobMedia: readonly string[];
-  readonly absentImages: readonly Image[];
-  /** Present, wanted pinned, and not reported pinned. */
-  readonly unpinnedImages: readonly Image[];
-  /** About what is neither present nor being pulled; undefined when nothing is known about the filesystem. */
-  readonly disk: DiskVerdict | undefined;
-  /** What went wrong last and is not mended, if anything. */
-  readonly trouble: Reason | undefined;
-  /** What quick tries could not mend. */
-  readonly degraded: Reason | undefined;
-  /** What is known to be damaged or lacking of it on the media that were seen. */
-  readonly badBlobs: readonly BadBlob[];
-  /** Whether activation is due: asked for, or by itself, and no rule holds it. */
-  readonly activationDue: boolean;
-  /** What the rules of its payload say about its activation. */
-  readonly rules: RuleVerdict;
-  /** Why it is not activated by itself, as far as floors say. */
-  readonly floorHold: Reason | undefined;
-  /** Why it is not trusted any more, if so: it is neither pulled nor served nor activated then. */
-  readonly withdrawn: Reason | undefined;
-  /** Who signed it, as far as plugged media show more than is stored. */
-  readonly newSigners: Signers | undefined;
-}
+import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
 
 /** What one round concludes about an adopted bundle without images. */
 export interface NoticeAssessment {
@@ -175,159 +136,6 @@ function shortOfSpace(
     const of = (wanted: ShortageKind) => shortages.find(({ kind }) => kind === wanted)?.lacking ?? 0;
     return [{ bundle, lacking: { bytes: of('bytes'), inodes: of('inodes') } }];
   });
-}
-
-interface BundleContext {
-  readonly observed: Observed;
-  readonly memory: Memory;
-  readonly stored: Stored;
-  readonly policy: Policy;
-  readonly found: readonly FoundOn[];
-  readonly images: ReadonlyMap<string, RuntimeImage> | undefined;
-  readonly presentLayers: ReadonlySet<Digest>;
-  readonly supply: Supply;
-}
-
-function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
-  const { images: present, presentLayers, supply, observed, memory } = context;
-  const absentImages = bundle.contents.images.filter(
-    (image) => present?.has(image.reference) !== true || isHeldByTagAlone(image, present, memory),
-  );
-  const absent = new Set(absentImages);
-  const unpinnedImages = bundle.contents.images.filter(
-    (image) => image.pin && !isRetired(bundle) && present?.get(image.reference)?.pinned === false && !absent.has(image),
-  );
-  const { online } = context.policy;
-  const approvals = { policy: context.policy.trust, verdicts: context.stored.verdicts };
-  const withdrawal = withdrawalOf(bundle, observed.revocations, approvals);
-  const supplied = supplyImages(bundle, absentImages, { supply, presentLayers, online });
-  const sources = withdrawal === undefined ? supplied : NO_SUPPLY;
-  const carriers = carriersOf(bundle, context.found);
-  const disk = diskVerdict(bundle, absentImages, context);
-  const time = { now: ruleTime(context.stored.bundles, observed.now), isSynchronised: observed.clockSynchronised };
-  const rules = judgeRules(bundle, time);
-  const due = withdrawal === undefined && rules.holds.length === 0 && activationDue(bundle, context.stored, memory);
-  const failures = isRetired(bundle) ? [] : openFailures(bundle, absentImages, due, memory);
-  const baseFacts = {
-    lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
-    base: context.stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
-  };
-  const images = { absentImages, unpinnedImages, ...sources };
-  const { localBlobs, runtime } = observed;
-  const isKnown = runtime.kind === 'reachable' && !isRetired(bundle);
-  const seen = { bundle, absentImages, presentLayers, carriers, failures, localBlobs };
-  const badBlobs = isKnown ? badBlobsAfter(seen) : (bundle.badBlobs ?? []);
-  const facts = {
-    ...seen,
-    ...images,
-    ...baseFacts,
-    availableBlobs: supply.availableBlobs,
-    isExhaustedBundle: memory.exhaustedBundles.includes(bundle.bundleId),
-    lastCarrier: memory.lastCarriers.get(bundle.bundleId),
-    media: observed.media,
-    isLooking: memory.isLooking,
-    disk,
-    badBlobs,
-  };
-  const lost = isRetired(bundle) || observed.runtime.kind !== 'reachable' ? undefined : lostImages(facts);
-  const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed));
-  return {
-    bundle,
-    media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
-    blobMedia: [
-      ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
-    ],
-    absentImages,
-    unpinnedImages,
-    ...sources,
-    disk,
-    ...troubles,
-    ...(isKnown && flawedAmong(badBlobs).length > 0 && { degraded: copyNeeded(facts) }),
-    ...(lost !== undefined && { degraded: lost }),
-    ...(withdrawal !== undefined && { degraded: withdrawal.reason }),
-    badBlobs,
-    activationDue: due,
-    rules,
-    floorHold: floorHold(bundle, memory.floors),
-    withdrawn: withdrawal?.reason,
-    newSigners: newSignersOf(bundle, carriers),
-    ...derivePhase(facts, withdrawal, context),
-  };
-}
-
-function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]): readonly Carrier[] {
-  return all.flatMap(({ medium, found }) =>
-    found.kind === 'verified' && found.bundle.bundleId === bundleId ? [{ medium, found }] : [],
-  );
-}
-
-/** Layers that a delta leaves to its base and that nobody has, of absent images that don't come from their own registries. */
-function lackingOfBaseIn(
-  bundle: StoredBundle,
-  absent: readonly Image[],
-  { onlineImages }: ImageSupply,
-  { presentLayers, supply }: BundleContext,
-): ReadonlySet<Digest> {
-  if (!bundle.contents.layers.some(({ inBase }) => inBase)) return new Set();
-  const online = new Set(onlineImages);
-  const missing = absent
-    .filter((image) => !online.has(image))
-    .flatMap((image) => missingLayersOf(image, bundle, presentLayers));
-  const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.availableBlobs.has(digest));
-  return new Set(lacking.map(({ digest }) => digest));
-}
-
-/** A bundle that is not trusted any more is pulled from nowhere. */
-const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredImages: [] };
-
-/**
- * Whether CRI-O has the image by a tag alone: it then lists a digest that it works out on the fly, and no pin of that digest holds. It is pulled
- * by digest once, which fetches no layer, since they are all there.
- */
-function isHeldByTagAlone(
-  image: Image,
-  images: ReadonlyMap<string, RuntimeImage> | undefined,
-  { unenforcedPins }: Memory,
-): boolean {
-  const found = images?.get(image.reference);
-  if (!image.pin || found === undefined || found.pinned || found.repoTags.length === 0) return false;
-  return unenforcedPins.includes(image.reference);
-}
-
-/** What takes pins away although they are rendered, as far as the bundle has any. */
-function pinFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason | undefined {
-  return runtime.kind === 'reachable' && contents.images.some((image) => image.pin) ? runtime.pinFault : undefined;
-}
-
-/** Failures that still matter: of pulls whose image is absent, and of an activation that is due. Another bundle may have brought the image. */
-function openFailures(
-  { bundleId }: StoredBundle,
-  absentImages: readonly Image[],
-  isActivationDue: boolean,
-  { failures }: Memory,
-): readonly TaskFailure[] {
-  const absent = new Set(absentImages.map((image) => image.reference));
-  return failures
-    .filter(({ task }) => task.bundleId === bundleId)
-    .filter(({ task }) =>
-      task.kind === 'pull' ? absent.has(task.reference) : task.kind === 'activate' && isActivationDue,
-    );
-}
-
-/**
- * Activation is due when every image is ready and either a person asked for it, or the schedule is `immediate` and nothing of the stream with a
- * higher sequence was activated before, also as far as only the floors remember it.
- */
-function activationDue(bundle: StoredBundle, stored: Stored, { floors }: Memory): boolean {
-  if (isRetired(bundle)) return false;
-  const others = stored.bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
-  const latest = Math.max(0, ...others.map((other) => other.activatedAt ?? 0));
-  if (bundle.activationRequestedAt !== undefined) {
-    return (bundle.activatedAt ?? 0) < bundle.activationRequestedAt && bundle.activationRequestedAt >= latest;
-  }
-  if (bundle.activatedAt !== undefined || (bundle.payload.schedule ?? 'immediate') !== 'immediate') return false;
-  if (!isAboveFloor(bundle, floors)) return false;
-  return others.every((other) => other.activatedAt === undefined || other.payload.sequence < bundle.payload.sequence);
 }
 
 function mirrorsIn({ runtime }: Observed): RenderedMirrors {

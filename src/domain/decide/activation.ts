@@ -1,7 +1,7 @@
-import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { type TagGoal, tagGoalsOf } from '../release/tags.ts';
-import type { Memory, RunningTask } from '../state/memory.ts';
-import type { Observed } from '../state/state.ts';
+import type { Memory } from '../state/memory.ts';
 import { isWaiting } from '../state/waiting.ts';
 
 /** The bundle whose images are being pulled: one of which something runs, else the first that is to be preloaded. STATUS and progress speak of it. */
@@ -22,30 +22,24 @@ export function isReadyToActivate({ activationDue, absentImages, unpinnedImages 
 }
 
 /**
- * The bundle that is activated: the one whose activation runs, else the first that is ready for it and need not wait after a failure.
+ * The bundle that is activated: the one whose activation runs, else the first that is ready for it and that no gate holds.
  */
 export function activationTarget(
-  { now }: Pick<Observed, 'now'>,
-  memory: Memory,
+  { running: tasks }: Pick<Memory, 'running'>,
   { bundles }: Assessment,
 ): BundleAssessment | undefined {
-  const running = memory.running.find((task) => task.kind === 'activate');
+  const running = tasks.find((task) => task.kind === 'activate');
   if (running !== undefined)
     return bundles.find((entry) => entry.bundle.bundleId === running.bundleId && entry.withdrawn === undefined);
-  const waiting = failedTasks(memory, now, 'activate');
-  return bundles.find((entry) => isReadyToActivate(entry) && !waiting.has(entry.bundle.bundleId));
+  return bundles.find((entry) => isReadyToActivate(entry) && entry.holds.length === 0);
 }
 
 /**
  * The tags that are being given to images, or are to be next: those of the bundle that is activated, else those that a release has lost. The
  * registry serves no others, so they have to be the very same for the catalog and for the task.
  */
-export function tagsInWork(
-  observed: Pick<Observed, 'now'>,
-  memory: Memory,
-  assessment: Assessment,
-): readonly TagGoal[] {
-  const target = activationTarget(observed, memory, assessment);
+export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessment): readonly TagGoal[] {
+  const target = activationTarget(memory, assessment);
   if (target !== undefined) return tagGoalsOf(target.bundle);
   const running = memory.running.find((task) => task.kind === 'restore-tags');
   if (running === undefined) return assessment.tags.due;
@@ -54,15 +48,11 @@ export function tagsInWork(
   return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
 }
 
-/** Tasks that failed and must not be tried yet: references of pulls, or ids of bundles whose tags were to be moved. */
-export function failedTasks(
-  { failures }: Pick<Memory, 'failures'>,
-  now: number,
-  kind: RunningTask['kind'],
-): ReadonlySet<string> {
+/** References of images whose pull failed and must not be tried yet. */
+export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number): ReadonlySet<string> {
   return new Set(
-    failures
-      .filter((failure) => failure.task.kind === kind && isWaiting(failure, now))
-      .map(({ task }) => (task.kind === 'pull' ? task.reference : task.bundleId)),
+    failures.flatMap((failure) =>
+      failure.task.kind === 'pull' && isWaiting(failure, now) ? [failure.task.reference] : [],
+    ),
   );
 }

@@ -1,4 +1,5 @@
-import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Effect } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';

@@ -2,7 +2,6 @@ import type { Assessment } from '../assess/assess.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference } from '../model/reference.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed } from '../state/state.ts';
 import { tagsInWork } from './activation.ts';
 
 /** What one repository offers on our registry. */
@@ -40,7 +39,7 @@ export function withheldImages({ running }: Pick<Memory, 'running'>, { bundles }
  * The catalog of all adopted bundles. Tags are offered only while they are given to their images, since a tag names one image and an earlier
  * move would be an upgrade that nobody asked for. Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
  */
-export function catalogOf(observed: Pick<Observed, 'now'>, memory: Memory, assessment: Assessment): Catalog {
+export function catalogOf(memory: Memory, assessment: Assessment): Catalog {
   const catalog = new Map<string, GrowingEntry>();
   for (const { bundle, onlineImages, withdrawn } of assessment.bundles) {
     if (withdrawn !== undefined) continue;
@@ -60,7 +59,7 @@ export function catalogOf(observed: Pick<Observed, 'now'>, memory: Memory, asses
       }
     }
   }
-  for (const { tag: text, digest } of tagsInWork(observed, memory, assessment)) {
+  for (const { tag: text, digest } of tagsInWork(memory, assessment)) {
     const { repository, tag } = parseReference(text);
     const entry = entryOf(catalog, repository);
     entry.manifests.add(digest);

@@ -1,4 +1,5 @@
-import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { repositoryOf } from '../model/reference.ts';
 import { diskFull } from '../preload/space.ts';
@@ -40,8 +41,8 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
   const starts = pulls
     ? [
         ...pulls.starts.map((task): Effect => ({ kind: 'start', task })),
-        ...activations(observed, memory, assessment),
-        ...tagRestorations(observed, memory, assessment),
+        ...activations(memory, assessment),
+        ...tagRestorations(memory, assessment),
       ]
     : [];
   return {
@@ -64,7 +65,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
         pins.wakeAt,
         assessment.life.wakeAt,
         assessment.tags.wakeAt,
-        ...assessment.bundles.map(({ rules }) => rules.lookAgainAt),
+        ...assessment.bundles.map(({ lookAgainAt }) => lookAgainAt),
         ...memory.failures.map((failure) => failure.retryAt),
       ],
       observed.now,
@@ -206,17 +207,17 @@ function cancellations({ now }: Observed, memory: Memory, assessment: Assessment
   return [...lost.map((task): Effect => ({ kind: 'cancel', task })), ...stopped];
 }
 
-function activations(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
+function activations(memory: Memory, assessment: Assessment): Effect[] {
   if (memory.running.some((task) => task.kind === 'activate')) return [];
-  const next = activationTarget(observed, memory, assessment);
+  const next = activationTarget(memory, assessment);
   return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
 }
 
 /** What a release has lost of its tags is given to its images again, unless tags move anyway. */
-function tagRestorations(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
+function tagRestorations(memory: Memory, assessment: Assessment): Effect[] {
   const { due } = assessment.tags;
   const [first] = due;
-  if (first === undefined || activationTarget(observed, memory, assessment) !== undefined) return [];
+  if (first === undefined || activationTarget(memory, assessment) !== undefined) return [];
   const task = { kind: 'restore-tags', bundleId: first.bundleId, tags: due.map(({ tag }) => tag) } as const;
   return [{ kind: 'start', task }];
 }

@@ -1,4 +1,5 @@
-import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';

@@ -1,4 +1,5 @@
-import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Image } from '../model/bundle.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
@@ -6,7 +7,7 @@ import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
 import type { Memory, RunningTask } from '../state/memory.ts';
 import type { Observed, Policy } from '../state/state.ts';
-import { failedTasks } from './activation.ts';
+import { failedPulls } from './activation.ts';
 
 /** What is to be pulled, by what was observed. */
 export function planPulls(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): PullStarts {
@@ -27,7 +28,7 @@ export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAss
 
 function candidates(observed: Observed, memory: Memory, assessment: Assessment): PlannedPull[] {
   const isLookedAt = observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
-  const unwanted = new Set([...failedTasks(memory, observed.now, 'pull'), ...referencesOf(memory.running)]);
+  const unwanted = new Set([...failedPulls(memory, observed.now), ...referencesOf(memory.running)]);
   const planned = new Map<string, PlannedPull>();
   for (const entry of assessment.bundles.filter(isPreloading)) {
     const online = new Set(entry.onlineImages);

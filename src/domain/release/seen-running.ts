@@ -1,4 +1,4 @@
-import type { RuleVerdict } from '../gates/unenforced-rules.ts';
+import { RULE_CODES } from '../model/rule-code.ts';
 import type { Effect } from '../state/effect.ts';
 import type { Soak } from '../state/soak-record.ts';
 import type { StoredBundle } from '../state/state.ts';
@@ -129,7 +129,8 @@ function exclusiveIds(
 interface StreamEntry {
   readonly bundle: StoredBundle;
   readonly activationDue: boolean;
-  readonly rules: RuleVerdict;
+  /** Codes of what holds its activation. */
+  readonly holds: readonly { readonly code: string }[];
 }
 
 /** Of which streams nothing may be asked for by itself: an activation is to come there, or a person asked for one. */
@@ -137,10 +138,13 @@ export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<st
   return new Set(
     entries
       .filter(
-        ({ bundle, activationDue, rules }) =>
-          activationDue ||
-          (rules.holds.length === 0 && (bundle.activationRequestedAt ?? 0) > (bundle.activatedAt ?? 0)),
+        ({ bundle, activationDue, holds }) =>
+          activationDue || (!holds.some(isRule) && (bundle.activationRequestedAt ?? 0) > (bundle.activatedAt ?? 0)),
       )
       .map(({ bundle }) => bundle.payload.name),
   );
+}
+
+function isRule({ code }: { readonly code: string }): boolean {
+  return (RULE_CODES as readonly string[]).includes(code);
 }

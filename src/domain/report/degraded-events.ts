@@ -1,4 +1,4 @@
-import type { BundleAssessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { bundleTitle } from '../model/bundle.ts';
 import type { Event } from '../model/event.ts';
 

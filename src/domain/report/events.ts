@@ -1,9 +1,8 @@
 import type { MessageKind } from '../../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
-import type { BundleAssessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { runtimeAway } from '../assess/runtime-away.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
-import { holdReason } from '../gates/unenforced-rules.ts';
 import { bundleTitle, trustedBy } from '../model/bundle.ts';
 import type { Event } from '../model/event.ts';
 import type { Medium, Reason } from '../model/medium.ts';
@@ -12,6 +11,7 @@ import { isFolder, unmountedMessage } from '../state/last-carrier.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { degradedEvents } from './degraded-events.ts';
+import { ruleHoldsOf, ruleReason } from './hold-text.ts';
 import { unclaimedEvents } from './pin-events.ts';
 import type { Snapshot } from './snapshot.ts';
 
@@ -156,8 +156,8 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
 
 /** The activation of a release that has become ready is held by its rules. */
 function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
-  const heldBy = ({ bundle, phase, rules }: BundleAssessment) =>
-    phase === 'ready' ? holdReason(bundle, rules.holds) : undefined;
+  const heldBy = ({ bundle, phase, holds }: BundleAssessment) =>
+    phase === 'ready' ? ruleReason(bundle, ruleHoldsOf(holds)) : undefined;
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, heldBy(entry)?.code]));
   return assessment.bundles.flatMap((entry): Event[] => {
     const { bundle } = entry;

@@ -14,11 +14,12 @@ export function lastingStatus(report: StatusReport): string {
   });
 }
 
-function lastingBundle({ images: _images, reason, degraded, conditions, ...others }: BundleReport) {
+function lastingBundle({ images: _images, reason, degraded, conditions, activationHolds, ...others }: BundleReport) {
   return {
     ...others,
     reason: reason?.code,
     degraded: degraded?.code,
+    activationHolds: activationHolds?.map(({ code }) => code),
     conditions: conditions?.map(({ message: _message, ...condition }) => condition),
   };
 }

@@ -1,5 +1,5 @@
 import { sentence } from '../../platform/plain-text.ts';
-import type { BundleAssessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
 import { shortDigest } from '../model/digest.ts';
 import type { StoredBundle } from '../state/state.ts';

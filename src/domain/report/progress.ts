@@ -1,4 +1,5 @@
-import type { Assessment, BundleAssessment } from '../assess/assess.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Digest } from '../model/digest.ts';
 
 /** Bytes of compressed layers of one bundle: those that are done, and all. */

@@ -1,7 +1,8 @@
 import { plainDocument } from '../../platform/plain-text.ts';
-import type { Assessment, BundleAssessment, NoticeAssessment } from '../assess/assess.ts';
+import type { Assessment, NoticeAssessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
-import { holdReason, type RuleHold, type ShownRule, shownRules } from '../gates/unenforced-rules.ts';
+import type { ActivationHold } from '../gates/gates.ts';
 import type { Advisory, VerifiedBundle } from '../model/bundle.ts';
 import type { Condition } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
@@ -13,6 +14,8 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
 import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
+import { heldReason, holdClause } from './hold-text.ts';
+import { type ShownRule, shownRules } from './shown-rules.ts';
 import type { Snapshot } from './snapshot.ts';
 import { type Progress, statusLine } from './status-line.ts';
 
@@ -47,18 +50,19 @@ export interface BundleReport {
   readonly activatedAt?: string;
   /** Of an adopted release: whether it is the one of its stream that was activated last, whose tags hold. */
   readonly current?: boolean;
-  /** Rules of its payload that hold its activation; absent while none does. */
+  /** All that holds its activation, the first one first; absent while nothing does, and when its activation is done. */
   readonly activationHolds?: readonly ActivationHoldReport[];
   /** Rules of its payload, absent when it has none. */
   readonly rules?: readonly ShownRule[];
 }
 
-/** A rule that holds an activation. */
+/** What one gate says that holds an activation. */
 export interface ActivationHoldReport {
+  readonly gate: string;
   readonly code: string;
   readonly message: string;
-  /** `time`: the hold ends by itself. */
-  readonly releasedBy: 'person' | 'time';
+  /** `time`: the hold ends by itself. `event`: it ends with something else that happens on the node. */
+  readonly releasedBy: ActivationHold['releasedBy'];
   /** When it ends by itself (RFC 3339), where a date can say so. */
   readonly until?: string;
 }
@@ -232,9 +236,8 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
-  const holds = phase === 'ready' ? entry.rules.holds : [];
-  const reason =
-    entry.reason ?? entry.trouble ?? holdReason(bundle, holds) ?? (phase === 'ready' ? entry.floorHold : undefined);
+  const holds = phase === 'retired' ? [] : entry.holds;
+  const reason = entry.reason ?? entry.trouble ?? heldReason(entry);
   const rules = shownRules(payload);
   const absentPins = absentImages.filter((image) => image.pin).length;
   const wantPinned = contents.images.filter((image) => image.pin).length - absentPins;
@@ -262,10 +265,11 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   };
 }
 
-function holdReport({ code, why, releasedBy, until }: RuleHold): ActivationHoldReport {
-  const end = until === undefined ? undefined : new Date(until);
+function holdReport(hold: ActivationHold): ActivationHoldReport {
+  const { gate, code, releasedBy, lookAgainAt } = hold;
+  const end = releasedBy === 'time' && lookAgainAt !== undefined ? new Date(lookAgainAt) : undefined;
   const hasDate = end !== undefined && !Number.isNaN(end.getTime());
-  return { code, message: why, releasedBy, ...(hasDate && { until: end.toISOString() }) };
+  return { gate, code, message: holdClause(hold), releasedBy, ...(hasDate && { until: end.toISOString() }) };
 }
 
 function isPulling({ phase, pullableImages }: BundleAssessment): boolean {

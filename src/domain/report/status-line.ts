@@ -1,11 +1,11 @@
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../platform/sizes.ts';
 import type { Rejection } from '../adoption/unknown-bundles.ts';
-import type { Assessment, BundleAssessment, NoticeAssessment } from '../assess/assess.ts';
+import type { Assessment, NoticeAssessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { runtimeAway } from '../assess/runtime-away.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { bundleInWork } from '../decide/activation.ts';
-import { holdReason } from '../gates/unenforced-rules.ts';
 import { bundleTitle, trustedBy } from '../model/bundle.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
 import { isRecordingTrouble, isStateDamage } from '../preload/disk-trouble.ts';
@@ -17,6 +17,7 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { isRelease, noticeEffect, noticeTitle } from '../trust/notice.ts';
 import { copyLine } from './copy-line.ts';
+import { heldReason } from './hold-text.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { unclaimedNote } from './pin-events.ts';
 import { progressText, type Progress as TransferProgress } from './progress-text.ts';
@@ -311,15 +312,13 @@ function isEmptyStick({ state, isDropFolder }: Medium): boolean {
   return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder;
 }
 
-function readyLine(
-  { bundle, phase, media, activationDue, rules, floorHold }: BundleAssessment,
-  bundles: readonly BundleAssessment[],
-): string {
+function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string {
+  const { bundle, phase, media, activationDue } = entry;
   const images = bundle.contents.images.length;
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
   if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
-  const held = phase === 'ready' ? (holdReason(bundle, rules.holds) ?? floorHold) : undefined;
+  const held = heldReason(entry);
   if (held !== undefined) {
     const message = messageAmong(held.message, bundle, bundles);
     return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${sentence(message)}`;

@@ -1,9 +1,10 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import { confirmationMessage, judgeRules, ruleTime, whyHeld } from '../../domain/gates/unenforced-rules.ts';
+import { askRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { currentRelease, isRetired, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
+import { confirmationMessage, whyHeld } from '../../domain/report/hold-text.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { LifecyclePolicy, StoredBundle } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -58,7 +59,7 @@ export function createCommands({ clock, store, policy, assessment }: CommandDepe
       requireReady(bundle, entryOf(bundle.bundleId));
       // What was confirmed for an earlier request is not confirmed for this one.
       const { activationOverrides: _, ...unconfirmed } = bundle;
-      const { holds } = judgeRules(unconfirmed, { now: ruleTime(bundles, clock.now()) });
+      const { holds } = askRules(unconfirmed, { bundles, now: clock.now() });
       if (holds.length > 0 && !override) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
       const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
       const event = requestFor(bundle, 'Activation of', now(), although);

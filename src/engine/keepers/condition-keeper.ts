@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import { judgeConditions } from '../../domain/assess/judge-conditions.ts';
 import { type Condition, type ConditionMarks, conditionsOf, marksAfter } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import { judgeConditions } from '../../domain/report/judge-conditions.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';

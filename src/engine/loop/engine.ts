@@ -246,15 +246,15 @@ export function createEngine(deps: EngineDependencies): Engine {
   }
 
   /** The catalog changes with the bundles, their phases and the tags in work only, and a large one costs more than all else in a round. */
-  function catalog({ observed, memory, assessment }: Snapshot): Catalog {
-    const tags = tagsInWork(observed, memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
+  function catalog({ memory, assessment }: Snapshot): Catalog {
+    const tags = tagsInWork(memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
     const from = [...tags, ...assessment.bundles.flatMap(({ bundle, phase }) => [bundle, phase])];
     if (
       offered === undefined ||
       from.length !== offered.from.length ||
       from.some((one, i) => one !== offered?.from[i])
     ) {
-      offered = { from, catalog: catalogOf(observed, memory, assessment) };
+      offered = { from, catalog: catalogOf(memory, assessment) };
     }
     return offered.catalog;
   }

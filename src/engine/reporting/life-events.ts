@@ -1,6 +1,7 @@
-import { judgeRules, ruleTime, whyHeld } from '../../domain/gates/unenforced-rules.ts';
+import { askRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/event.ts';
+import { whyHeld } from '../../domain/report/hold-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
 
@@ -34,7 +35,7 @@ export function seenRunningEvent(
   now: number,
 ): Event {
   const { bundleId, payload } = bundle;
-  const { holds } = judgeRules(bundle, { now: ruleTime(bundles, now) });
+  const { holds } = askRules(bundle, { bundles, now });
   const although = holds.length === 0 ? '' : `, although ${whyHeld(holds)}`;
   const have = components.length === 1 ? 'has' : 'have';
   const message = `${bundleTitle(payload)} runs, though it was not activated here: ${components.join(', ')} ${have} containers of its images. It is activated, so that its tags name what runs${although}`;

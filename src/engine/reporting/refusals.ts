@@ -1,4 +1,4 @@
-import { failedTasks } from '../../domain/decide/activation.ts';
+import { failedPulls } from '../../domain/decide/activation.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
@@ -23,7 +23,7 @@ export function createRefusals(): Refusals {
         const { bundleId } = bundle;
         const refused = refusalsOf(bundle, memory.failures);
         const before = told.get(bundleId) ?? 0;
-        const waiting = failedTasks(memory, observed.now, 'pull');
+        const waiting = failedPulls(memory, observed.now);
         const isUnderWay =
           memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
           pullableImages.some(({ reference }) => !waiting.has(reference));

@@ -146,8 +146,14 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
     readyAt: '2026-03-10T12:01:00.000Z',
     activatedAt: '2026-03-10T12:02:00.000Z',
     activationHolds: [
-      { code: 'rule/from', message: 'only from 4.12', releasedBy: 'person' },
-      { code: 'rule/rollout', message: 'a rollout', releasedBy: 'time', until: '2030-01-01T00:00:00.000Z' },
+      { gate: 'from', code: 'rule/from', message: 'only from 4.12', releasedBy: 'person' },
+      {
+        gate: 'rollout',
+        code: 'rule/rollout',
+        message: 'a rollout',
+        releasedBy: 'time',
+        until: '2030-01-01T00:00:00.000Z',
+      },
     ],
     rules: [{ rule: 'from', value: '>=4.12.0', effect: 'holds-activation' }],
     current: false,

@@ -213,7 +213,7 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
         log: createRecordingLog(),
         admit: async () => 'anybody',
       });
-      served.setCatalog(catalogOf(observed, observed, judge(observed, [bundle]).assessment));
+      served.setCatalog(catalogOf(observed, judge(observed, [bundle]).assessment));
       const authority = await served.listen({ host: '127.0.0.1', port: 0 });
       const repository = `docker://${authority}/${TOKEN}/quay.example.com/edge/app`;
       const copied = join(root, 'copied');

@@ -1,15 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { isClaim, refuseAdoption } from '../../../../src/domain/adoption/adoption.ts';
-import {
-  floorHold,
-  floorsFrom,
-  higherFloors,
-  isAboveFloor,
-  NO_FLOORS,
-} from '../../../../src/domain/adoption/floors.ts';
+import { floorsFrom, higherFloors, isAboveFloor, NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
+import { floor } from '../../../../src/domain/gates/floor.ts';
 import { surplusBundles } from '../../../../src/domain/release/retention.ts';
+import { heldReason } from '../../../../src/domain/report/hold-text.ts';
 import type { Floors } from '../../../../src/domain/state/floor-set.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
+  allListed,
   found,
   judge,
   medium,
@@ -17,6 +15,7 @@ import {
   observation,
   POLICY,
   pinsOf,
+  reachable,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -31,8 +30,11 @@ describe('a ready release that floors keep from being activated by itself', () =
   const release = verified({ sequence: 7 });
   const ready = stored(release, { readyAt: NOON });
   const look = (over: Partial<Floors>) => {
-    const { first } = judge(observation({ floors: floors(9, over) }), [ready]);
-    return first?.floorHold;
+    const { first } = judge(
+      observation({ floors: floors(9, over), runtime: reachable({ images: allListed(release) }) }),
+      [ready],
+    );
+    return first && heldReason(first);
   };
 
   it('says why, and what to do', () => {
@@ -46,10 +48,11 @@ describe('a ready release that floors keep from being activated by itself', () =
   });
 
   it('says nothing of one that a person activates, or that waits for a person anyway', () => {
-    const all = floors(9);
-    expect(floorHold(stored(release, { activationRequestedAt: NOON }), all)).toBeUndefined();
-    expect(floorHold(stored(verified({ sequence: 7, schedule: 'manual' })), all)).toBeUndefined();
-    expect(floorHold(stored(release, { activatedAt: NOON }), all)).toBeUndefined();
+    const passes = (bundle: StoredBundle) => floor({ bundle, floors: floors(9) }).kind === 'pass';
+    expect(passes(stored(release))).toBe(false);
+    expect(passes(stored(release, { activationRequestedAt: NOON }))).toBe(true);
+    expect(passes(stored(verified({ sequence: 7, schedule: 'manual' })))).toBe(true);
+    expect(passes(stored(release, { activatedAt: NOON }))).toBe(true);
   });
 });
 

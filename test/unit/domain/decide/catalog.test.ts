@@ -30,14 +30,14 @@ const both = reachable({ images: [...allListed(newer), ...allListed(older)] });
 function offered(over: Partial<Scene>, bundles: readonly StoredBundle[]) {
   const observed = observation(over);
   const { assessment } = judge(observed, bundles);
-  const catalog = catalogOf(observed, observed, assessment);
+  const catalog = catalogOf(observed, assessment);
   const tags = [...catalog].flatMap(([repository, entry]) =>
     [...entry.tags.keys()].map((tag) => `${repository}:${tag}`),
   );
   return {
     catalog,
     tags: tags.sort(),
-    target: activationTarget(observed, observed, assessment)?.bundle.payload.version,
+    target: activationTarget(observed, assessment)?.bundle.payload.version,
   };
 }
 

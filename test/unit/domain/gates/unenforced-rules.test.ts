@@ -1,14 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  confirmationMessage,
-  holdReason,
-  judgeRules,
-  ruleTime,
-  shownRules,
-} from '../../../../src/domain/gates/unenforced-rules.ts';
+import { askRules } from '../../../../src/domain/gates/gates.ts';
+import { ruleTime } from '../../../../src/domain/gates/rule.ts';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import { RULE_CODES } from '../../../../src/domain/model/rule-code.ts';
+import { confirmationMessage, ruleReason } from '../../../../src/domain/report/hold-text.ts';
+import { shownRules } from '../../../../src/domain/report/shown-rules.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { createModelMachine } from '../../../support/daemon/model-machine.ts';
 import { createModelNode } from '../../../support/daemon/model-node.ts';
@@ -21,7 +18,7 @@ const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
   ...over,
 });
 const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
-  judgeRules(rulesOn(update, over), { now: NOON });
+  askRules(rulesOn(update, over), { bundles: [], now: NOON });
 const codes = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
   judge(update, over).holds.map(({ code }) => code);
 
@@ -90,21 +87,22 @@ describe('rules that hold an activation', () => {
 
   it('says which rule holds it, its values and what to do', () => {
     const bundle = rulesOn({ from: '>=99.0.0' });
-    const { holds } = judgeRules(bundle, { now: NOON });
-    expect(holdReason(bundle, holds)).toEqual({
+    const { holds } = askRules(bundle, { bundles: [], now: NOON });
+    expect(ruleReason(bundle, holds)).toEqual({
       code: 'rule/from',
       message: `Its activation is held: its rule "from" lets it be applied only from >=99.0.0, which stickpin can't check yet. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
     });
     expect(confirmationMessage(bundle, holds)).toBe(
       `the activation of ocp 4.13.7 is held: its rule "from" lets it be applied only from >=99.0.0, which stickpin can't check yet; it is activated after a confirmation only`,
     );
-    expect(holdReason(bundle, [])).toBeUndefined();
+    expect(ruleReason(bundle, [])).toBeUndefined();
   });
 
   it('says when a rollout ends, and that it goes on by itself where it does', () => {
     const message = (update: UpdateRules, manual = false, isSynchronised = true) => {
       const bundle = stored(verified({ update, ...(manual && { schedule: 'manual' }) }), { readyAt: NOON });
-      return holdReason(bundle, judgeRules(bundle, { now: NOON, isSynchronised }).holds)?.message;
+      return ruleReason(bundle, askRules(bundle, { bundles: [], now: NOON, clockSynchronised: isSynchronised }).holds)
+        ?.message;
     };
     const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
     expect(message({ rollout })).toMatch(/is held, and goes on by itself then: .* ends on 2030-01-01T01:30:00Z\./);
@@ -125,9 +123,9 @@ describe('rules that hold an activation', () => {
           ...(percent !== null && { startPercentage: percent }),
         };
         const bundle = rulesOn({ rollout, endOfLife: date.toISOString() });
-        const { holds, lookAgainAt } = judgeRules(bundle, { now, isSynchronised: false });
+        const { holds, lookAgainAt } = askRules(bundle, { bundles: [], now, clockSynchronised: false });
         expect(lookAgainAt === undefined || lookAgainAt > now).toBe(true);
-        expect(holdReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
+        expect(ruleReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
       }),
     );
   });

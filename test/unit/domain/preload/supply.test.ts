@@ -68,7 +68,7 @@ describe('supply', () => {
     const { assessment } = judge(observed, [stored(bundle)]);
     expect([...withheldImages(observed, assessment)]).toEqual([digestOf('image api')]);
     const layers = (name: string) => [
-      ...(catalogOf(observed, observed, assessment).get(`quay.example.com/ocp/${name}`)?.layers.keys() ?? []),
+      ...(catalogOf(observed, assessment).get(`quay.example.com/ocp/${name}`)?.layers.keys() ?? []),
     ];
     expect(layers('api')).toEqual([]);
     expect(layers('etcd')).toEqual([layer('base').digest, layer('etcd').digest]);

@@ -198,7 +198,7 @@ describe('tags: how they are given again', () => {
     const running = [{ kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] } as const];
     for (const over of [mirrored, { ...mirrored, running }]) {
       const { observed, assessment, decision } = look(bare, [active(newer)], over);
-      const catalog = catalogOf(observed, observed, assessment);
+      const catalog = catalogOf(observed, assessment);
       const offered = [...catalog].flatMap(([name, { tags }]) => [...tags.keys()].map((one) => `${name}:${one}`));
       expect(offered).toEqual([tag('etcd2')]);
       expect(spoken(decision.effects)).toEqual(over === mirrored ? ['restore-tags etcd2:4.13.7'] : []);

@@ -1,5 +1,7 @@
 import { formatBytes, formatCount, formatDuration } from '../../platform/sizes.ts';
-import { holdReason } from '../gates/unenforced-rules.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import { runtimeAway } from '../assess/runtime-away.ts';
 import { bundleTitle, trustedBy } from '../model/bundle.ts';
 import { type ConditionStatus, type ConditionType, type ConditionVerdict, reasonWord } from '../model/condition.ts';
 import type { Reason } from '../model/medium.ts';
@@ -7,8 +9,7 @@ import { spaceHold } from '../preload/space.ts';
 import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import type { Assessment, BundleAssessment } from './assess.ts';
-import { runtimeAway } from './runtime-away.ts';
+import { heldReason } from './hold-text.ts';
 
 type Judgement = Omit<ConditionVerdict, 'type'>;
 
@@ -125,7 +126,7 @@ function judgePinned(look: Look): Judgement {
 function notRunning(look: Look): Judgement | undefined {
   const { entry, isCurrent } = look;
   const { bundle } = entry;
-  const held = entry.phase === 'ready' ? (holdReason(bundle, entry.rules.holds) ?? entry.floorHold) : undefined;
+  const held = heldReason(entry);
   if (held !== undefined) return judgement('False', 'ActivationHeld', held.message);
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
   const early = retired(look, 'False');

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { judgeConditions } from '../../../../src/domain/assess/judge-conditions.ts';
 import {
   CONDITION_TYPES,
   type ConditionType,
@@ -8,6 +7,7 @@ import {
   marksAfter,
   reasonWord,
 } from '../../../../src/domain/model/condition.ts';
+import { judgeConditions } from '../../../../src/domain/report/judge-conditions.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,

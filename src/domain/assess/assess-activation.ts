@@ -1,0 +1,41 @@
+import type { GateContext } from '../gates/gate.ts';
+import { type ActivationHold, askGates } from '../gates/gates.ts';
+import { isRetired } from '../release/recorded-phase.ts';
+import type { StoredBundle } from '../state/state.ts';
+
+/** What one round concludes about the activation of one release. */
+export interface ActivationVerdict {
+  /** Whether activation is due: wanted, and held by no gate, or only delayed by one. Its images may still be missing. */
+  readonly activationDue: boolean;
+  /** What holds its activation, the first one first; empty when all gates let it pass, and when its activation is done. */
+  readonly holds: readonly ActivationHold[];
+  /** When a gate may say something else, in milliseconds since the epoch; undefined when time changes nothing. */
+  readonly lookAgainAt: number | undefined;
+}
+
+/** What gates look at, and all adopted bundles. */
+interface ActivationContext extends Omit<GateContext, 'bundle'> {
+  readonly bundles: readonly StoredBundle[];
+}
+
+/** Asks the gates, and whether anything wants the release activated at all. */
+export function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
+  const { holds, lookAgainAt } = askGates({ ...context, bundle });
+  const isFree = holds.every(({ keepsDue }) => keepsDue === true);
+  return { activationDue: isFree && isWanted(bundle, context.bundles), holds, lookAgainAt };
+}
+
+/**
+ * Whether a release is to be activated once no gate holds it: it was asked for, and nothing of its stream was activated since; or nothing of its stream with a higher
+ * sequence was activated before, and it was not either.
+ */
+function isWanted(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+  if (isRetired(bundle)) return false;
+  const others = bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
+  if (bundle.activationRequestedAt !== undefined) {
+    const latest = Math.max(0, ...others.map((other) => other.activatedAt ?? 0));
+    return (bundle.activatedAt ?? 0) < bundle.activationRequestedAt && bundle.activationRequestedAt >= latest;
+  }
+  if (bundle.activatedAt !== undefined) return false;
+  return others.every((other) => other.activatedAt === undefined || other.payload.sequence < bundle.payload.sequence);
+}

@@ -1,0 +1,220 @@
+import { newSignersOf, type Signers } from '../adoption/signers.ts';
+import { type Withdrawal, withdrawalOf } from '../adoption/trust-withdrawal.ts';
+import type { FoundOn } from '../adoption/unknown-bundles.ts';
+import { ruleTime } from '../gates/rule.ts';
+import type { Image } from '../model/bundle.ts';
+import type { Digest } from '../model/digest.ts';
+import type { Reason } from '../model/medium.ts';
+import type { PhaseOf } from '../model/phase.ts';
+import type { RuntimeImage } from '../model/runtime-image.ts';
+import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
+import type { DiskVerdict } from '../preload/disk-estimate.ts';
+import { type BundleFacts, type Carrier, copyNeeded, lostImages } from '../preload/hold.ts';
+import { missingLayersOf } from '../preload/missing-layers.ts';
+import { diskVerdict } from '../preload/space.ts';
+import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
+import { isRetired } from '../release/recorded-phase.ts';
+import { type BadBlob, flawedAmong } from '../state/bad-blob.ts';
+import type { Memory, TaskFailure } from '../state/memory.ts';
+import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
+import { type ActivationVerdict, assessActivation } from './assess-activation.ts';
+import { troublesOf } from './degraded.ts';
+import { derivePhase } from './derive-phase.ts';
+
+/** What one round concludes about one adopted bundle. */
+export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdict {
+  readonly bundle: StoredBundle;
+  /** Labels of the plugged media that carry it. */
+  readonly media: readonly string[];
+  /** Labels of those of them that carry blobs of it. */
+  readonly blobMedia: readonly string[];
+  readonly absentImages: readonly Image[];
+  /** Present, wanted pinned, and not reported pinned. */
+  readonly unpinnedImages: readonly Image[];
+  /** About what is neither present nor being pulled; undefined when nothing is known about the filesystem. */
+  readonly disk: DiskVerdict | undefined;
+  /** What went wrong last and is not mended, if anything. */
+  readonly trouble: Reason | undefined;
+  /** What quick tries could not mend. */
+  readonly degraded: Reason | undefined;
+  /** What is known to be damaged or lacking of it on the media that were seen. */
+  readonly badBlobs: readonly BadBlob[];
+  /** Why it is not trusted any more, if so: it is neither pulled nor served nor activated then. */
+  readonly withdrawn: Reason | undefined;
+  /** Who signed it, as far as plugged media show more than is stored. */
+  readonly newSigners: Signers | undefined;
+}
+
+/** What {@link assessBundle} looks at beside the bundle. */
+export interface BundleContext {
+  readonly observed: Observed;
+  readonly memory: Memory;
+  readonly stored: Stored;
+  readonly policy: Policy;
+  readonly found: readonly FoundOn[];
+  readonly images: ReadonlyMap<string, RuntimeImage> | undefined;
+  readonly presentLayers: ReadonlySet<Digest>;
+  readonly supply: Supply;
+}
+
+/** Concludes about one adopted release. */
+export function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
+  const { observed, memory, stored, policy } = context;
+  const images = imagesOf(bundle, context);
+  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
+  const withdrawal = withdrawalOf(bundle, observed.revocations, approvals);
+  const activation = assessActivation(bundle, {
+    policy,
+    now: observed.now,
+    ruleTime: ruleTime(stored.bundles, observed.now),
+    clockSynchronised: observed.clockSynchronised,
+    withdrawn: withdrawal?.reason.code,
+    absentImages: images.absentImages.length,
+    bundles: stored.bundles,
+    ...memory,
+  });
+  const failures = isRetired(bundle) ? [] : openFailures(bundle, images.absentImages, activation.activationDue, memory);
+  const facts = factsOf(bundle, images, failures, withdrawal === undefined, context);
+  const { carriers } = facts;
+  return {
+    bundle,
+    media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
+    blobMedia: [
+      ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
+    ],
+    ...images,
+    pullableImages: facts.pullableImages,
+    onlineImages: facts.onlineImages,
+    mirroredImages: facts.mirroredImages,
+    disk: facts.disk,
+    ...faultsOf(facts, withdrawal, observed),
+    badBlobs: facts.badBlobs,
+    ...activation,
+    withdrawn: withdrawal?.reason,
+    newSigners: newSignersOf(bundle, carriers),
+    ...derivePhase(facts, withdrawal, context),
+  };
+}
+
+interface BundleImages {
+  readonly absentImages: readonly Image[];
+  /** Present, wanted pinned, and not reported pinned. */
+  readonly unpinnedImages: readonly Image[];
+}
+
+function imagesOf(bundle: StoredBundle, { images, memory }: BundleContext): BundleImages {
+  const absentImages = bundle.contents.images.filter(
+    (image) => images?.has(image.reference) !== true || isHeldByTagAlone(image, images, memory),
+  );
+  const absent = new Set(absentImages);
+  const unpinnedImages = bundle.contents.images.filter(
+    (image) => image.pin && !isRetired(bundle) && images?.get(image.reference)?.pinned === false && !absent.has(image),
+  );
+  return { absentImages, unpinnedImages };
+}
+
+/** What its phase and its faults follow from. */
+function factsOf(
+  bundle: StoredBundle,
+  images: BundleImages,
+  failures: readonly TaskFailure[],
+  isTrusted: boolean,
+  context: BundleContext,
+): BundleFacts & ImageSupply {
+  const { observed, memory, stored, supply, presentLayers } = context;
+  const { absentImages } = images;
+  const { localBlobs } = observed;
+  const carriers = carriersOf(bundle, context.found);
+  const sources = isTrusted
+    ? supplyImages(bundle, absentImages, { supply, presentLayers, online: context.policy.online })
+    : NO_SUPPLY;
+  const seen = { bundle, ...images, presentLayers, carriers, failures, localBlobs };
+  const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
+  return {
+    ...seen,
+    ...sources,
+    lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
+    base: stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
+    availableBlobs: supply.availableBlobs,
+    isExhaustedBundle: memory.exhaustedBundles.includes(bundle.bundleId),
+    lastCarrier: memory.lastCarriers.get(bundle.bundleId),
+    media: observed.media,
+    isLooking: memory.isLooking,
+    disk: diskVerdict(bundle, absentImages, context),
+    badBlobs: isKnown ? badBlobsAfter(seen) : (bundle.badBlobs ?? []),
+  };
+}
+
+/** What went wrong with it, and what of that lasts; the gravest counts. */
+function faultsOf(
+  facts: BundleFacts,
+  withdrawal: Withdrawal | undefined,
+  observed: Observed,
+): Pick<BundleAssessment, 'trouble' | 'degraded'> {
+  const { bundle, failures, badBlobs } = facts;
+  const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
+  const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed));
+  const copy = isKnown && flawedAmong(badBlobs).length > 0 ? copyNeeded(facts) : undefined;
+  const lost = isKnown ? lostImages(facts) : undefined;
+  return { trouble: troubles.trouble, degraded: withdrawal?.reason ?? lost ?? copy ?? troubles.degraded };
+}
+
+/** The plugged media that carry a bundle. */
+export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]): readonly Carrier[] {
+  return all.flatMap(({ medium, found }) =>
+    found.kind === 'verified' && found.bundle.bundleId === bundleId ? [{ medium, found }] : [],
+  );
+}
+
+/** Layers that a delta leaves to its base and that nobody has, of absent images that don't come from their own registries. */
+function lackingOfBaseIn(
+  bundle: StoredBundle,
+  absent: readonly Image[],
+  { onlineImages }: ImageSupply,
+  { presentLayers, supply }: BundleContext,
+): ReadonlySet<Digest> {
+  if (!bundle.contents.layers.some(({ inBase }) => inBase)) return new Set();
+  const online = new Set(onlineImages);
+  const missing = absent
+    .filter((image) => !online.has(image))
+    .flatMap((image) => missingLayersOf(image, bundle, presentLayers));
+  const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.availableBlobs.has(digest));
+  return new Set(lacking.map(({ digest }) => digest));
+}
+
+/** A bundle that is not trusted any more is pulled from nowhere. */
+const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredImages: [] };
+
+/**
+ * Whether CRI-O has the image by a tag alone: it then lists a digest that it works out on the fly, and no pin of that digest holds. It is pulled
+ * by digest once, which fetches no layer, since they are all there.
+ */
+function isHeldByTagAlone(
+  image: Image,
+  images: ReadonlyMap<string, RuntimeImage> | undefined,
+  { unenforcedPins }: Memory,
+): boolean {
+  const found = images?.get(image.reference);
+  if (!image.pin || found === undefined || found.pinned || found.repoTags.length === 0) return false;
+  return unenforcedPins.includes(image.reference);
+}
+
+/** What takes pins away although they are rendered, as far as the bundle has any. */
+function pinFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason | undefined {
+  return runtime.kind === 'reachable' && contents.images.some((image) => image.pin) ? runtime.pinFault : undefined;
+}
+
+/** Failures that still matter: of pulls whose image is absent, and of an activation that is due. Another bundle may have brought the image. */
+function openFailures(
+  { bundleId }: StoredBundle,
+  absentImages: readonly Image[],
+  isActivationDue: boolean,
+  { failures }: Memory,
+): readonly TaskFailure[] {
+  const absent = new Set(absentImages.map((image) => image.reference));
+  return failures
+    .filter(({ task }) => task.bundleId === bundleId)
+    .filter(({ task }) =>
+      task.kind === 'pull' ? absent.has(task.reference) : task.kind === 'activate' && isActivationDue,
+    );
+}

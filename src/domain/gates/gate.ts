@@ -1,0 +1,49 @@
+import type { Floors } from '../state/floor-set.ts';
+import type { RunningTask, TaskFailure } from '../state/memory.ts';
+import type { Policy, StoredBundle } from '../state/state.ts';
+
+/** What gates look at: one release in one round, as plain data. */
+export interface GateContext {
+  readonly bundle: StoredBundle;
+  /** Settings. */
+  readonly policy: Policy;
+  /** Wall clock, milliseconds since the epoch. */
+  readonly now: number;
+  /** By what time rules of a payload are judged, milliseconds since the epoch: see `ruleTime`. */
+  readonly ruleTime: number;
+  /** Undefined: nobody asked. */
+  readonly clockSynchronised: boolean | undefined;
+  /** Code of the reason why it is not trusted any more; undefined while it is. */
+  readonly withdrawn: string | undefined;
+  /** How many of its images the runtime lacks. */
+  readonly absentImages: number;
+  readonly floors: Floors;
+  readonly running: readonly RunningTask[];
+  readonly failures: readonly TaskFailure[];
+}
+
+/** Plain values that the words for a hold need. */
+export type HoldData = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** Why a gate holds an activation. The words for it are in report/hold-text.ts. */
+export interface Hold<Code extends string = string, Data extends HoldData = HoldData> {
+  readonly code: Code;
+  readonly data: Data;
+  /** Who or what ends it: a person, time alone, or something else that happens on the node. */
+  readonly releasedBy: 'person' | 'time' | 'event';
+  /** When it may be over, in milliseconds since the epoch; absent when time alone changes nothing. */
+  readonly lookAgainAt?: number;
+  /** The activation stays due and is only delayed. Default: while it is held, it is not due. */
+  readonly keepsDue?: true;
+}
+
+/** The answer of one gate. `lookAgainAt` of a pass: when it may become a hold, in milliseconds since the epoch. */
+export type GateVerdict<H extends Hold = Hold> =
+  | { readonly kind: 'pass'; readonly lookAgainAt?: number }
+  | { readonly kind: 'hold'; readonly hold: H };
+
+/** One thing that may hold an activation. A pure function. */
+export type Gate<H extends Hold = Hold> = (context: GateContext) => GateVerdict<H>;
+
+/** Nothing holds it, and time does not change that. */
+export const PASS = { kind: 'pass' } as const;

@@ -1,0 +1,110 @@
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import type { ActivationHold, RuleHold } from '../gates/gates.ts';
+import { isImmediate } from '../gates/schedule.ts';
+import { bundleName, bundleTitle } from '../model/bundle.ts';
+import type { Reason } from '../model/medium.ts';
+import { RULE_CODES } from '../model/rule-code.ts';
+import type { StoredBundle } from '../state/state.ts';
+
+/** Why one gate holds an activation: a clause without full stop. A hold that has no words of its own is told by its gate and its data. */
+export function holdClause(hold: ActivationHold): string {
+  switch (hold.code) {
+    case 'trust/withdrawn':
+      return `it is not trusted now (${hold.data.reason})`;
+    case 'engine/cancelled':
+      return 'its preload was cancelled, and images are missing';
+    case 'rule/from':
+      return `its rule "from" lets it be applied only from ${hold.data.from}, which stickpin can't check yet`;
+    case 'rule/rollout':
+      return rolloutClause(hold.data);
+    case 'rule/end-of-life':
+      return `its end of life was on ${hold.data.endOfLife} (rule "endOfLife")${doubt(hold.data)}`;
+    case 'engine/floor-unknown':
+      return `what was recorded is lost, so nobody knows which release of ${hold.data.stream} was activated here before`;
+    case 'engine/below-floor': {
+      const { stream, sequence, floor } = hold.data;
+      return `it has sequence ${sequence}, and sequence ${floor} of ${stream} was activated here before`;
+    }
+    case 'engine/manual':
+      return 'its schedule is "manual": a person activates it';
+    case 'engine/tags-in-motion':
+      return 'another release is being activated, and it comes after that one';
+    case 'engine/activation-failed':
+      return `its activation failed (${hold.data.reason}) and is tried again`;
+    default:
+      return unworded(hold);
+  }
+}
+
+function unworded({ gate, data }: { readonly gate: string; readonly data: object }): string {
+  const values = Object.entries(data).map(([name, value]) => `${name} ${value}`);
+  return `gate "${gate}" holds it${values.length === 0 ? '' : ` (${values.join(', ')})`}`;
+}
+
+function rolloutClause({ start, end, ...clock }: Extract<RuleHold, { readonly code: 'rule/rollout' }>['data']): string {
+  const rule = `its rule "rollout" spreads activations over nodes, which stickpin can't do yet`;
+  if (end === undefined) return `${rule}, and names no end (it starts on ${start})`;
+  return `${rule}, and ends on ${timeText(end)}${doubt(clock)}`;
+}
+
+function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): string {
+  return isClockUnsure ? " by this node's clock, which is not synchronised" : '';
+}
+
+/** The last time that a Date can hold (ECMA-262, "Time Values"). */
+const LAST_TIME = 8.64e15;
+
+function timeText(time: number): string {
+  return time > LAST_TIME ? 'a day beyond all calendars' : new Date(time).toISOString().replace('.000Z', 'Z');
+}
+
+/** All rules that hold, with their values, in one clause each. */
+export function whyHeld(holds: readonly RuleHold[]): string {
+  return holds.map(holdClause).join('; ');
+}
+
+/** Why a person has to confirm the activation. */
+export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): string {
+  return `the activation of ${bundleTitle(payload)} is held: ${whyHeld(holds)}; it is activated after a confirmation only`;
+}
+
+/** Why rules hold the activation of a release, and what to do; undefined when none does. */
+export function ruleReason({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): Reason | undefined {
+  const [first] = holds;
+  if (first === undefined) return undefined;
+  const isDue = isImmediate({ payload }) && holds.every(({ releasedBy }) => releasedBy === 'time');
+  const then = isDue ? ', and goes on by itself then' : '';
+  const next = `'stickpin activate ${bundleName(payload)}' activates it all the same, after a confirmation`;
+  return { code: first.code, message: `Its activation is held${then}: ${whyHeld(holds)}. ${next}` };
+}
+
+/** The rules among the holds. */
+export function ruleHoldsOf(holds: readonly ActivationHold[]): readonly RuleHold[] {
+  return holds.filter((hold): hold is RuleHold => (RULE_CODES as readonly string[]).includes(hold.code));
+}
+
+/**
+ * Why a release that is ready is not activated, where a person should know of it: rules or floors hold it, or a gate that has no words here. Undefined for what is told
+ * elsewhere (trust, a cancelled preload, a failure), what its maker wants (the schedule) and what is over in moments.
+ */
+export function heldReason({
+  bundle,
+  phase,
+  holds,
+}: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds'>): Reason | undefined {
+  if (phase !== 'ready') return undefined;
+  const byRules = ruleReason(bundle, ruleHoldsOf(holds));
+  if (byRules !== undefined) return byRules;
+  const hold = holds.find(({ code }) => !QUIET.has(code));
+  if (hold === undefined) return undefined;
+  const ask = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
+  return { code: hold.code, message: `It is not activated by itself: ${holdClause(hold)}. ${ask}` };
+}
+
+const QUIET: ReadonlySet<string> = new Set<ActivationHold['code']>([
+  'trust/withdrawn',
+  'engine/cancelled',
+  'engine/manual',
+  'engine/tags-in-motion',
+  'engine/activation-failed',
+]);

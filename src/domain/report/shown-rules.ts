@@ -1,0 +1,32 @@
+import type { Payload, UpdateRules } from '../model/bundle.ts';
+
+/** A rule of a release, as it is shown. */
+export interface ShownRule {
+  readonly rule: 'from' | 'rollout' | 'endOfLife' | 'barrier' | 'deadend';
+  readonly value: string;
+  /** `holds-activation`: of this release, while it applies. `not-enforced-yet`: it restricts other releases, and nothing heeds it. */
+  readonly effect: 'holds-activation' | 'not-enforced-yet';
+}
+
+/** The rules of a payload. */
+export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownRule[] {
+  const { from, rollout, endOfLife, barrier, deadend } = update ?? {};
+  const rule = (name: ShownRule['rule'], value: string | undefined): ShownRule[] => {
+    const effect = name === 'barrier' || name === 'deadend' ? 'not-enforced-yet' : 'holds-activation';
+    return value === undefined ? [] : [{ rule: name, value, effect }];
+  };
+  return [
+    ...rule('from', from),
+    ...rule('rollout', rollout && rolloutText(rollout)),
+    ...rule('endOfLife', endOfLife),
+    ...rule('barrier', barrier?.reason),
+    ...rule('deadend', deadend?.reason),
+  ];
+}
+
+/** A rollout in words: `from 2026-03-10T12:00:00Z, over 90 minutes, 10 % at once`. */
+export function rolloutText({ start, durationMinutes, startPercentage }: NonNullable<UpdateRules['rollout']>): string {
+  const minutes = durationMinutes === 1 ? '1 minute' : `${durationMinutes} minutes`;
+  const over = durationMinutes === undefined ? '' : `, over ${minutes}`;
+  return `from ${start}${over}${startPercentage === undefined ? '' : `, ${startPercentage} % at once`}`;
+}

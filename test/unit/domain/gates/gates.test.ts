@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
+import type { GateContext } from '../../../../src/domain/gates/gate.ts';
+import { askGates } from '../../../../src/domain/gates/gates.ts';
+import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
+import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const bundle = stored(verified(), { readyAt: NOON });
+const other = verified({ name: 'other' });
+const cancelled = { at: NOON, media: [] };
+const activate = { kind: 'activate', bundleId: bundle.bundleId } as const;
+const failed = (retryAt: number | undefined): TaskFailure => ({
+  task: activate,
+  attempts: 2,
+  reason: { code: 'runtime/pull', message: 'x' },
+  retryAt,
+});
+const context = (over: Partial<GateContext> = {}): GateContext => ({
+  bundle,
+  policy: POLICY,
+  now: NOON,
+  ruleTime: NOON,
+  clockSynchronised: true,
+  withdrawn: undefined,
+  absentImages: 0,
+  floors: NO_FLOORS,
+  running: [],
+  failures: [],
+  ...over,
+});
+const ask = (over: Partial<GateContext> = {}) => askGates(context(over));
+const floors = { ...NO_FLOORS, sequences: new Map([['ocp', 9]]) };
+
+describe('the gates of an activation', () => {
+  it('let pass what nothing holds', () => {
+    expect(ask()).toEqual({ holds: [], lookAgainAt: undefined });
+  });
+
+  it.each<{ when: string; over: Partial<GateContext>; hold: object; lookAgainAt?: number }>([
+    {
+      when: 'its trust was withdrawn',
+      over: { withdrawn: 'trust/key-revoked' },
+      hold: { gate: 'trust', code: 'trust/withdrawn', data: { reason: 'trust/key-revoked' }, releasedBy: 'person' },
+    },
+    {
+      when: 'its preload was cancelled and images are missing',
+      over: { bundle: { ...bundle, cancelled }, absentImages: 2 },
+      hold: {
+        gate: 'cancellation',
+        code: 'engine/cancelled',
+        data: { absent: 2 },
+        releasedBy: 'person',
+        keepsDue: true,
+      },
+    },
+    {
+      when: 'a newer one was activated before',
+      over: { floors },
+      hold: {
+        gate: 'floor',
+        code: 'engine/below-floor',
+        data: { stream: 'ocp', sequence: 7, floor: 9 },
+        releasedBy: 'person',
+      },
+    },
+    {
+      when: 'nobody knows what was activated before',
+      over: { floors: { ...NO_FLOORS, areLost: true } },
+      hold: { gate: 'floor', code: 'engine/floor-unknown', data: { stream: 'ocp' }, releasedBy: 'person' },
+    },
+    {
+      when: 'its schedule is manual',
+      over: { bundle: stored(verified({ schedule: 'manual' })) },
+      hold: { gate: 'schedule', code: 'engine/manual', data: {}, releasedBy: 'person' },
+    },
+    {
+      when: 'another release is being activated',
+      over: { running: [{ kind: 'activate', bundleId: other.bundleId }] },
+      hold: {
+        gate: 'tagsInMotion',
+        code: 'engine/tags-in-motion',
+        data: { bundleId: other.bundleId },
+        releasedBy: 'event',
+        keepsDue: true,
+      },
+    },
+    {
+      when: 'its activation failed and is tried again later',
+      over: { failures: [failed(NOON + 1_000)] },
+      hold: {
+        gate: 'retry',
+        code: 'engine/activation-failed',
+        data: { attempts: 2, reason: 'runtime/pull' },
+        releasedBy: 'time',
+        lookAgainAt: NOON + 1_000,
+        keepsDue: true,
+      },
+      lookAgainAt: NOON + 1_000,
+    },
+    {
+      when: 'its activation failed and waits for other media',
+      over: { failures: [failed(undefined)] },
+      hold: {
+        gate: 'retry',
+        code: 'engine/activation-failed',
+        data: { attempts: 2, reason: 'runtime/pull' },
+        releasedBy: 'event',
+        keepsDue: true,
+      },
+    },
+  ])('hold it when $when', ({ over, hold, lookAgainAt }) => {
+    expect(ask(over)).toEqual({ holds: [hold], lookAgainAt });
+  });
+
+  it.each<{ when: string; over: Partial<GateContext> }>([
+    {
+      when: 'a cancelled preload has all its images',
+      over: { bundle: { ...bundle, cancelled }, absentImages: 0 },
+    },
+    { when: 'a person asked for a manual one', over: { bundle: requested({ schedule: 'manual' }) } },
+    { when: 'a person asked for one below the floor', over: { bundle: requested({}), floors } },
+    { when: 'it is being activated itself', over: { running: [activate] } },
+    { when: 'the pause after its failure is over', over: { failures: [failed(NOON)] } },
+    { when: 'it was activated', over: { bundle: { ...bundle, activatedAt: NOON }, withdrawn: 'trust/rejected' } },
+  ])('let it pass when $when', ({ over }) => {
+    expect(ask(over).holds).toEqual([]);
+  });
+
+  it('hold one that is asked for again after its activation', () => {
+    const again = { ...bundle, activatedAt: NOON, activationRequestedAt: NOON + 1 };
+    expect(ask({ bundle: again, withdrawn: 'trust/rejected' }).holds).toMatchObject([{ gate: 'trust' }]);
+  });
+
+  it('are asked in their order, all of them, and the earliest time to look again counts', () => {
+    const update = { from: '1.x', rollout: { start: new Date(NOON + 5_000).toISOString() } };
+    const all = { ...stored(verified({ schedule: 'manual', update })), cancelled };
+    const { holds, lookAgainAt } = ask({
+      bundle: all,
+      withdrawn: 'trust/approval',
+      absentImages: 1,
+      running: [{ kind: 'activate', bundleId: other.bundleId }],
+    });
+    const gates = ['trust', 'cancellation', 'from', 'rollout', 'schedule', 'tagsInMotion'];
+    expect(holds.map(({ gate }) => gate)).toEqual(gates);
+    expect(lookAgainAt).toBe(NOON + 5_000);
+  });
+});
+
+function requested(spec: Parameters<typeof verified>[0]) {
+  return stored(verified(spec), { readyAt: NOON, activationRequestedAt: NOON });
+}

@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest';
+import { renderShow } from '../../../../src/cli/output/render-show.ts';
+import { renderList } from '../../../../src/cli/output/render-status.ts';
+import type { ActivationHold } from '../../../../src/domain/gates/gates.ts';
+import { heldReason, holdClause } from '../../../../src/domain/report/hold-text.ts';
+import { reportOf } from '../../../../src/domain/report/report.ts';
+import { allListed, judge, NOON, observation, reachable, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const update = { from: '1.x', endOfLife: new Date(NOON - 1).toISOString(), rollout: { start: '2027-01-01T00:00:00Z' } };
+const release = stored(verified({ schedule: 'manual', update }), { readyAt: NOON });
+const report = (bundle = release) => {
+  const observed = observation({ runtime: reachable({ images: allListed(bundle) }) });
+  const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
+  const { assessment } = judge(observed, [bundle]);
+  return reportOf({ observed, memory: observed, assessment }, progress);
+};
+
+describe('what holds an activation', () => {
+  it('is in the report, all of it, with what ends it', () => {
+    expect(report().bundles[0]?.activationHolds).toMatchObject([
+      { gate: 'from', code: 'rule/from', releasedBy: 'person' },
+      { gate: 'rollout', code: 'rule/rollout', releasedBy: 'time', until: '2027-01-01T00:00:00.000Z' },
+      { gate: 'endOfLife', code: 'rule/end-of-life', releasedBy: 'person' },
+      { gate: 'schedule', code: 'engine/manual', releasedBy: 'person' },
+    ]);
+  });
+
+  it('is printed by show, a line for each', () => {
+    const { bundles, trust } = report();
+    const [first] = bundles;
+    const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
+    expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
+      `its rule "from" lets it be applied only from 1.x, which stickpin can't check yet; a person ends it`,
+      `its rule "rollout" spreads activations over nodes, which stickpin can't do yet, and ends on 2027-01-01T00:00:00Z; it ends by itself on 2027-01-01T00:00:00.000Z`,
+      `its end of life was on ${update.endOfLife} (rule "endOfLife"); a person ends it`,
+      'its schedule is "manual": a person activates it; a person ends it',
+    ]);
+  });
+
+  it('is in the list: the first hold of a release that is ready', () => {
+    const plain = stored(verified({ schedule: 'manual' }), { readyAt: NOON });
+    expect(report(plain).bundles[0]?.reason).toBeUndefined();
+    const list = renderList(report(plain));
+    expect(list).toMatch(/ocp@4\.13\.7 +ready \(activation held\)/);
+    expect(list).toContain('ocp@4.13.7: its activation is held: its schedule is "manual": a person activates it\n');
+  });
+
+  it('has words even from a gate that brought none', () => {
+    const hold = { gate: 'window', code: 'x/window', data: { opens: '22:00' }, releasedBy: 'time' };
+    const unworded = hold as unknown as ActivationHold;
+    expect(holdClause(unworded)).toBe('gate "window" holds it (opens 22:00)');
+    expect(heldReason({ bundle: release, phase: 'ready', holds: [unworded] })).toEqual({
+      code: 'x/window',
+      message:
+        'It is not activated by itself: gate "window" holds it (opens 22:00). Run \'stickpin activate ocp@4.13.7\' if it is the release that you want',
+    });
+    expect(heldReason({ bundle: release, phase: 'preloading', holds: [unworded] })).toBeUndefined();
+  });
+});
