@@ -22,7 +22,8 @@ describeMachine('the machine', 'booted', (machine) => {
   });
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
-  afterAll(async (_context, { tasks }) => {
+  // biome-ignore lint/correctness/noEmptyPattern: vitest accepts nothing else as the first argument.
+  afterAll(async ({}, { tasks }) => {
     if (tasks.every(({ result }) => result?.state === 'pass')) await markHarnessAsPassed();
   });
 
