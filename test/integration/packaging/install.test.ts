@@ -5,7 +5,6 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -16,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
+import { entriesBelow } from '../../support/entries-below.ts';
 import { have, program } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
@@ -49,7 +49,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     return stdout;
   };
   const files = (): string[] =>
-    readdirSync(root, { recursive: true, withFileTypes: true })
+    entriesBelow(root)
       .filter((entry) => !entry.isDirectory())
       .map((entry) => join(entry.parentPath, entry.name).slice(root.length))
       .filter((path) => !path.startsWith('/var/lib/systemd/catalog'))
@@ -141,7 +141,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     }
     const modeOf = (path: string) => (lstatSync(installed(path)).mode & 0o7777).toString(8);
     // The catalog is systemd's own.
-    const made = readdirSync(root, { recursive: true, withFileTypes: true })
+    const made = entriesBelow(root)
       .filter((entry) => !entry.isSymbolicLink())
       .map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1))
       .filter((path) => !/^(usr|usr\/bin|usr\/bin\/node|var.*)$/.test(path));
@@ -163,9 +163,8 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       mkdirSync(dirname(installed(path)), { recursive: true });
       symlinkSync(target, installed(path));
     };
-    // With file types, since it goes on behind links without.
     const found = (folder: string) =>
-      readdirSync(folder, { recursive: true, withFileTypes: true })
+      entriesBelow(folder)
         .map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1))
         .sort();
 
