@@ -3,47 +3,30 @@ import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promi
 import { dirname, join } from 'node:path';
 import { type BundleId, digestFromHex, isDigest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import type { ReleaseFiles } from '../../ports/release-files.ts';
+import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { fileWriteError } from './write-error.ts';
 
-/** Names the bundle whose files lie in a folder. Attachments begin with a letter or a digit, so that none is called like that. */
+/**
+ * Names the bundle whose files lie in a folder. Attachments begin with a letter or a digit, so that
+ * none is called like that.
+ */
 const MARKER = '.bundle';
 /** Folders being made or taken away; those left behind by a crash go with the next change. */
 const STAGED = '.staged-';
 
 /**
- * The attached files of releases, each in `<name>/<version>` below `root`. A folder appears and goes by one rename. Folders without our marker are not
- * ours and are not touched. Earlier versions made `<name>-<version>`, which has the marker too, and no stream's folder ever has one itself.
+ * The attached files of releases, each in `<name>/<version>` below `root`. A folder appears and
+ * goes by one rename. Folders without our marker are not ours and are not touched. Earlier versions
+ * made `<name>-<version>`, which has the marker too, and no stream's folder ever has one itself.
  */
 export function createReleaseFiles(root: string): ReleaseFiles {
   return {
-    list: async (signal) => {
-      const laid = new Map<string, BundleId>();
-      const look = async (folder: string): Promise<boolean> => {
-        const bundleId = await ownerOf(join(root, folder));
-        signal.throwIfAborted();
-        if (bundleId !== undefined) laid.set(folder, bundleId);
-        return bundleId !== undefined;
-      };
-      for (const name of await visibleNames(root)) {
-        if (await look(name)) continue;
-        for (const version of await visibleNames(join(root, name))) await look(`${name}/${version}`);
-      }
-      return laid;
-    },
+    list: (signal) => listReleases(root, signal),
     lay: async (folder, bundleId, files, signal) => {
       const staged = join(root, `${STAGED}${plainName(folder)}`);
       try {
         await sweep(root);
-        await mkdir(staged, { recursive: true, mode: 0o755 });
-        for (const { name, digest, read } of files) {
-          const bytes = await read(signal);
-          const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
-          if (found !== digest) throw damaged(name, digest, found);
-          await writeSynced(join(staged, name), bytes);
-        }
-        await writeSynced(join(staged, MARKER), `${bundleId}\n`);
-        await syncFolder(staged);
+        await stage(staged, bundleId, files, signal);
         await makeParent(root, folder);
         await retreat(root, folder);
         await rename(staged, join(root, folder));
@@ -81,6 +64,42 @@ export function createReleaseFiles(root: string): ReleaseFiles {
   };
 }
 
+/** Our folders below `root`, with the bundle whose files lie in each. */
+async function listReleases(root: string, signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>> {
+  const found = new Map<string, BundleId>();
+  const look = async (folder: string): Promise<boolean> => {
+    const bundleId = await ownerOf(join(root, folder));
+    signal.throwIfAborted();
+    if (bundleId !== undefined) found.set(folder, bundleId);
+    return bundleId !== undefined;
+  };
+  for (const name of await visibleNames(root)) {
+    if (await look(name)) continue;
+    for (const version of await visibleNames(join(root, name))) await look(`${name}/${version}`);
+  }
+  return found;
+}
+
+/**
+ * Writes the files of a release, each checked, and the marker into a folder that nobody sees yet.
+ */
+async function stage(
+  staged: string,
+  bundleId: BundleId,
+  files: readonly ReleaseFile[],
+  signal: AbortSignal,
+): Promise<void> {
+  await mkdir(staged, { recursive: true, mode: 0o755 });
+  for (const { name, digest, read } of files) {
+    const bytes = await read(signal);
+    const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+    if (found !== digest) throw damaged(name, digest, found);
+    await writeSynced(join(staged, name), bytes);
+  }
+  await writeSynced(join(staged, MARKER), `${bundleId}\n`);
+  await syncFolder(staged);
+}
+
 /** The bundle whose files a folder of ours holds. */
 async function ownerOf(folder: string): Promise<BundleId | undefined> {
   const marker = (await readFile(join(folder, MARKER), 'utf8').catch(() => '')).trim();
@@ -100,7 +119,10 @@ function plainName(folder: string): string {
   return folder.replace('/', '@');
 }
 
-/** Makes the folder of a stream. One that is a release's of an earlier version must be moved first: what is laid in it would go with it. */
+/**
+ * Makes the folder of a stream. One that is a release's of an earlier version must be moved first:
+ * what is laid in it would go with it.
+ */
 async function makeParent(root: string, folder: string): Promise<void> {
   const parent = dirname(join(root, folder));
   if (parent !== root && (await ownerOf(parent)) !== undefined) throw new Error(`${parent} has not been moved yet`);
