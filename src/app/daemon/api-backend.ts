@@ -33,7 +33,10 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
   };
 }
 
-/** What carries out each method of the API. @throws AppError `api/starting` (`retry`) from each before the daemon is there */
+/**
+ * What carries out each method of the API. @throws AppError `api/starting` (`retry`) from each
+ * before the daemon is there
+ */
 function executors(running: () => Daemon): ApiMethods {
   return {
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
@@ -60,7 +63,10 @@ function executors(running: () => Daemon): ApiMethods {
   };
 }
 
-/** Does something and waits until its record is on the disk: who is told that it was done may cut the power. */
+/**
+ * Does something and waits until its record is on the disk: who is told that it was done may cut
+ * the power.
+ */
 async function settled<T>(daemon: Daemon, act: (daemon: Daemon) => T | Promise<T>): Promise<T> {
   const done = await act(daemon);
   await daemon.engine.settled();

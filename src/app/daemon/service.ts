@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { createApiService } from '../../api/service.ts';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
 import type { Settings } from '../../config/schema.ts';
-import { createSystemBus } from '../../dbus/system-bus.ts';
+import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from '../../host/machine.ts';
 import { createServiceNotifier } from '../../host/notify/notify.ts';
@@ -15,6 +15,7 @@ import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { createApiBackend } from './api-backend.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
+import type { DaemonOptions } from './daemon-options.ts';
 import { watchSettings } from './watch-settings.ts';
 
 /**
@@ -24,16 +25,19 @@ import { watchSettings } from './watch-settings.ts';
  */
 const STUCK_MS = 2 * 60_000;
 
-async function serve(
-  settings: Settings,
-  sources: SettingsSources,
-  log: ClosableLog,
-  stop: AbortController,
-  documentWorker: URL,
-): Promise<void> {
-  const [socket] = takeActivatedSockets(process.env);
+/** What the service runs with. */
+interface Service {
+  readonly settings: Settings;
+  readonly sources: SettingsSources;
+  readonly log: ClosableLog;
+  /** Aborted to stop the service. */
+  readonly stop: AbortController;
+  readonly documentWorker: URL;
+}
+
+async function serve(service: Service): Promise<void> {
+  const { settings, sources, log, stop } = service;
   const bus = createSystemBus({ clock: systemClock, log, env: process.env });
-  const manager = createSystemdManager({ bus });
   let daemon: Daemon | undefined;
   const notifier = await createServiceNotifier({
     env: process.env,
@@ -42,37 +46,9 @@ async function serve(
   });
   const backend = createApiBackend(() => daemon);
   try {
-    const devices = createDeviceMedia({
-      units: manager,
-      log,
-      mountDirectory: join(settings.paths.run_dir, 'media'),
-      filesystems: settings.media.filesystems,
-    });
-    daemon = await createDaemon(
-      {
-        settings,
-        log,
-        clock: systemClock,
-        notifier,
-        units: manager,
-        providers: settings.media.detect ? [devices] : [],
-        registryFd: socket?.fd,
-        node: {
-          arch: goArch(),
-          clockSynchronised: rememberClockAnswer((signal) => isClockSynchronized(bus, signal), systemClock),
-          boot: () => bootTime(),
-        },
-        onStatus: backend.published,
-        documentWorker,
-      },
-      stop.signal,
-    );
-    await bus.start(stop.signal).catch((error: unknown) => {
-      log.warn(
-        { err: error, messageId: messageIds.busLost },
-        `${reasonOf(error)}; no stick is detected before it answers`,
-      );
-    });
+    const options = { ...nodeOptions(service, bus), notifier, onStatus: backend.published };
+    daemon = await createDaemon(options, stop.signal);
+    await startBus(bus, log, stop.signal);
     const api = createApiService({ bus, backend, clock: systemClock, log });
     const unwatch = watchSettings({
       settings,
@@ -89,6 +65,45 @@ async function serve(
     notifier.dispose();
     bus.close();
   }
+}
+
+/** The adapters of this machine. */
+function nodeOptions(
+  { settings, log, documentWorker }: Service,
+  bus: SystemBus,
+): Omit<DaemonOptions, 'notifier' | 'onStatus'> {
+  const [socket] = takeActivatedSockets(process.env);
+  const manager = createSystemdManager({ bus });
+  const devices = createDeviceMedia({
+    units: manager,
+    log,
+    mountDirectory: join(settings.paths.run_dir, 'media'),
+    filesystems: settings.media.filesystems,
+  });
+  return {
+    settings,
+    log,
+    clock: systemClock,
+    units: manager,
+    providers: settings.media.detect ? [devices] : [],
+    registryFd: socket?.fd,
+    node: {
+      arch: goArch(),
+      clockSynchronised: rememberClockAnswer((signal) => isClockSynchronized(bus, signal), systemClock),
+      boot: () => bootTime(),
+    },
+    documentWorker,
+  };
+}
+
+/**
+ * Connects to the system bus. Without it the daemon works all the same, and the bus is tried again.
+ */
+async function startBus(bus: SystemBus, log: ClosableLog, signal: AbortSignal): Promise<void> {
+  await bus.start(signal).catch((error: unknown) => {
+    const message = `${reasonOf(error)}; no stick is detected before it answers`;
+    log.warn({ err: error, messageId: messageIds.busLost }, message);
+  });
 }
 
 /**
@@ -113,7 +128,8 @@ export async function runService(args: readonly string[], documentWorker: URL): 
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
   try {
     const sources = sourcesOf(args);
-    await serve(await loadSettings(sources, stop.signal), sources, log, stop, documentWorker);
+    const settings = await loadSettings(sources, stop.signal);
+    await serve({ settings, sources, log, stop, documentWorker });
     return 0;
   } catch (error) {
     if (stop.signal.aborted) return 0;

@@ -1,7 +1,8 @@
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { createDaemon, type Daemon, type DaemonOptions } from '../../../src/app/daemon/daemon.ts';
+import { createDaemon, type Daemon } from '../../../src/app/daemon/daemon.ts';
+import type { DaemonOptions } from '../../../src/app/daemon/daemon-options.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
 import type { Settings } from '../../../src/config/schema.ts';
 import type { BootTime } from '../../../src/domain/model/runtime-container.ts';
