@@ -1,0 +1,91 @@
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { ApiClient } from '../../../api/client.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
+
+/** A command that asks the daemon for one thing, with at most one argument and no question to the user. */
+interface Request {
+  readonly name: string;
+  readonly description: string;
+  /** As Commander takes it: `<bundle>`, or `[name]` when it may be left out. */
+  readonly argument?: { readonly usage: string; readonly description: string };
+  /** Whether it takes `--json` and then prints `{"message": …}`. */
+  readonly hasJson?: boolean;
+  /** Resolves to what is printed, or to undefined for nothing. `argument` is empty when it was left out. */
+  readonly ask: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string | undefined>;
+}
+
+const REQUESTS: readonly Request[] = [
+  {
+    name: 'rollback',
+    description: 'activate the fallback again: the proven release before the present one',
+    argument: { usage: '[name]', description: 'NAME of the release stream, if there is more than one' },
+    ask: async (client, stream, signal) => {
+      const bundle = await client.rollback({ stream }, signal);
+      return `Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.`;
+    },
+  },
+  {
+    name: 'cancel',
+    description: 'break off the preload; it goes on when the stick is plugged in again, or after rescan',
+    ask: async (client, _argument, signal) => {
+      await client.cancel({}, signal);
+      return undefined;
+    },
+  },
+  {
+    name: 'approve',
+    description: 'let a bundle in by its digest, ahead of its stick or when it waits for that',
+    argument: { usage: '<bundle>', description: 'the digest of the bundle, or NAME@VERSION of one that is plugged in' },
+    hasJson: true,
+    ask: (client, bundle, signal) => client.approve({ bundle }, signal),
+  },
+  {
+    name: 'reject',
+    description: 'keep a bundle out by its digest, or stop one that was taken up; what is pinned stays',
+    argument: { usage: '<bundle>', description: 'the digest of the bundle, or NAME@VERSION of one that is known' },
+    hasJson: true,
+    ask: (client, bundle, signal) => client.reject({ bundle }, signal),
+  },
+  {
+    name: 'rescan',
+    description: 'look at all media and the runtime again, and go on with what was cancelled',
+    ask: async (client, _argument, signal) => {
+      await client.rescan({}, signal);
+      return undefined;
+    },
+  },
+  {
+    name: 'load',
+    description: 'take a medium that is not detected by itself, until it is gone or the daemon is started anew',
+    argument: {
+      usage: '<path>',
+      description:
+        'a directory with stickpin/ in it, a bundle directory, a .stickpin.tar file, or a device as /dev/sdb1',
+    },
+    ask: async (client, path, signal) => {
+      const label = await client.load({ path: resolve(path) }, signal);
+      return `${label} is being read; 'stickpin status' shows how it goes. It is forgotten when it is gone, and when the daemon is started anew.`;
+    },
+  },
+];
+
+/** Adds every command of the table to the program. */
+export function registerRequests(program: Command, context: CommandContext): void {
+  for (const request of REQUESTS) registerRequest(request, program, context);
+}
+
+function registerRequest(request: Request, program: Command, context: CommandContext): void {
+  const command = program.command(request.name).description(request.description);
+  if (request.argument !== undefined) command.argument(request.argument.usage, request.argument.description);
+  if (request.hasJson) command.option('--json', 'print as JSON');
+  command.action(() =>
+    withDaemon(context, async (client) => {
+      const message = await request.ask(client, command.args[0] ?? '', context.signal);
+      if (message === undefined) return;
+      const { json } = command.opts<{ readonly json?: true }>();
+      context.stdout(json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
+    }),
+  );
+}
