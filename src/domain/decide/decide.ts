@@ -9,6 +9,7 @@ import type { Observed, Policy } from '../state/state.ts';
 import { activationTarget, isReadyToActivate } from './activation.ts';
 import { cancelledPulls, resumptions } from './cancellation.ts';
 import type { Decision } from './decision.ts';
+import { lifeEffect } from './life-effects.ts';
 import { isPreloading, planPulls } from './pull-plan.ts';
 
 /** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
@@ -56,7 +57,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...mirrors,
       ...starts,
       ...readyEffects(assessment),
-      ...assessment.life.effects,
+      ...assessment.life.verdicts.map((verdict) => lifeEffect(verdict, policy.lifecycle)),
     ],
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
     ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),

@@ -1,12 +1,12 @@
 import type { BundleId } from '../model/digest.ts';
 import type { RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
-import type { Effect } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/soak-record.ts';
 import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './container-look.ts';
 import { distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
+import type { LifeVerdict } from './life-verdict.ts';
 import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 import { isProtected, type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
 import { isLookDue, provenWayBack, provenWithFallback, unprovenWayBack } from './rollback-evidence.ts';
@@ -23,7 +23,8 @@ const UNPIN_PATIENCE_MS = 30_000;
 
 /** What one round concludes about what comes after activation. */
 export interface LifeAssessment {
-  readonly effects: readonly Effect[];
+  /** In the order in which they are to be followed. */
+  readonly verdicts: readonly LifeVerdict[];
   /** When the soak of a component ends, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
   /**
@@ -105,10 +106,10 @@ export function assessLife(
   const { runtime, containers } = observed;
   const foreign = foreignDigests(runtime, stored);
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
-  const nothing = { effects: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
+  const nothing = { verdicts: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
   if (runtime.kind !== 'reachable') return nothing;
-  const takeOvers = takeOverEffects(stored, policy);
-  if (takeOvers.length > 0) return { ...nothing, effects: takeOvers };
+  const twins = takeOvers(stored, policy);
+  if (twins.length > 0) return { ...nothing, verdicts: twins };
   if (containers === undefined) return nothing;
   const look: ContainerLook = {
     observed,
@@ -135,9 +136,9 @@ export function assessLife(
     ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
   ];
   return {
-    effects: [
-      ...followed.flatMap((entry) => entry.effects),
-      ...unasked.effects,
+    verdicts: [
+      ...followed.flatMap((entry) => entry.verdicts),
+      ...unasked.verdicts,
       ...retirements(look, short),
       ...removals(look),
     ],
@@ -188,10 +189,10 @@ function unprovenReleases({ bundles }: Stored): readonly StoredBundle[] {
  * Same images, new metadata: nothing could tell it from the other one, so it goes on where that one
  * is.
  */
-function takeOverEffects(stored: Stored, policy: Policy): Effect[] {
+function takeOvers(stored: Stored, policy: Policy): LifeVerdict[] {
   return unprovenReleases(stored)
     .filter((bundle) => !wasActive(bundle))
-    .flatMap((bundle): Effect[] => {
+    .flatMap((bundle): LifeVerdict[] => {
       const twin = keptBundles(stored.bundles).find(
         (other) =>
           other.payload.name === bundle.payload.name &&
@@ -203,10 +204,10 @@ function takeOverEffects(stored: Stored, policy: Policy): Effect[] {
         ? []
         : [
             {
-              kind: 'take-over',
+              kind: 'same-images',
               bundleId: bundle.bundleId,
-              from: twin.bundleId,
-              retireFrom: !isProtected(twin, policy.lifecycle),
+              twin: twin.bundleId,
+              isTwinProtected: isProtected(twin, policy.lifecycle),
             },
           ];
     });
@@ -216,7 +217,7 @@ interface Followed {
   readonly bundle: StoredBundle;
   /** Whether an older release runs in its place. */
   readonly isBack: boolean;
-  readonly effects: readonly Effect[];
+  readonly verdicts: readonly LifeVerdict[];
   readonly dueInMs: number | undefined;
 }
 
@@ -226,44 +227,49 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed & { readonl
   const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
   const back = unprovenWayBack(bundle, soakAfter(bundle.soak, witnesses, observed.boot, activatedAt), look);
   const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
-  const effects: Effect[] = recordSoak(bundle, back.soak);
-  if (verdict.kind !== 'none' && !wasActive(bundle)) effects.push({ kind: 'record-active', bundleId });
-  if (verdict.kind === 'done') effects.push({ kind: 'record-proven', bundleId });
+  const verdicts = clockVerdict(bundle, back.soak);
+  if (verdict.kind !== 'none' && !wasActive(bundle)) verdicts.push({ kind: 'runs', bundleId });
+  if (verdict.kind === 'done') verdicts.push({ kind: 'soaked', bundleId });
   const soaksMs = verdict.kind === 'soaking' ? verdict.remainingMs : undefined;
   const isBack = back.soak.backSinceMs !== undefined;
-  return { bundle, verdict, isBack, effects: [...effects, ...back.effects], dueInMs: isBack ? back.dueInMs : soaksMs };
+  return {
+    bundle,
+    verdict,
+    isBack,
+    verdicts: [...verdicts, ...back.verdicts],
+    dueInMs: isBack ? back.dueInMs : soaksMs,
+  };
 }
 
 /** A proven release keeps the clock that proved it; it may go back all the same. */
 function followProven(bundle: StoredBundle, look: ContainerLook): readonly Followed[] {
   const back = provenWayBack(bundle, isRunning(bundle, look), look);
   if (back === undefined) return [];
-  const { soak, effects, dueInMs } = back;
+  const { soak, verdicts, dueInMs } = back;
   return [
-    { bundle, isBack: soak.backSinceMs !== undefined, effects: [...recordSoak(bundle, soak), ...effects], dueInMs },
+    { bundle, isBack: soak.backSinceMs !== undefined, verdicts: [...clockVerdict(bundle, soak), ...verdicts], dueInMs },
   ];
 }
 
-function recordSoak({ bundleId, soak: before }: StoredBundle, soak: Soak): Effect[] {
-  return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'record-soak', bundleId, soak }];
+function clockVerdict({ bundleId, soak: before }: StoredBundle, soak: Soak): LifeVerdict[] {
+  return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'clock-changed', bundleId, soak }];
 }
 
-function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): Effect[] {
+function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): LifeVerdict[] {
   const { memory, stored, policy } = look;
   const isFree = (bundle: StoredBundle) =>
     !isRunning(bundle, look) &&
     !memory.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
-  const { removeImages } = policy.lifecycle;
   const surplus = surplusBundles(stored.bundles, policy.lifecycle)
     .filter(isFree)
-    .map((bundle): Effect => ({ kind: 'retire', bundleId: bundle.bundleId, removeImages }));
+    .map((bundle): LifeVerdict => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: what the last one freed has to be seen first.
   const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, look).length > 0);
   if (surplus.length > 0 || isFreeing) return surplus;
   for (const { bundle, lacking } of short) {
     const given = roomFor(bundle, lacking, stored, policy.lifecycle);
     if (given !== undefined && isFree(given)) {
-      return [{ kind: 'retire', bundleId: given.bundleId, removeImages, roomFor: bundle.bundleId }];
+      return [{ kind: 'spare', bundleId: given.bundleId, roomFor: bundle.bundleId }];
     }
   }
   return [];
@@ -289,11 +295,11 @@ function withRemovals(
   return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored, unclaimed }), containers, ids);
 }
 
-function removals(look: ContainerLook): Effect[] {
+function removals(look: ContainerLook): LifeVerdict[] {
   const taken = new Set<string>();
-  return look.stored.bundles.flatMap((bundle): Effect[] => {
+  return look.stored.bundles.flatMap((bundle): LifeVerdict[] => {
     const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));
     for (const { imageId } of images) taken.add(imageId);
-    return images.length === 0 ? [] : [{ kind: 'remove-images', bundleId: bundle.bundleId, images }];
+    return images.length === 0 ? [] : [{ kind: 'removable', bundleId: bundle.bundleId, images }];
   });
 }

@@ -1,8 +1,8 @@
-import type { Effect } from '../state/effect.ts';
 import type { Soak } from '../state/soak-record.ts';
 import type { Policy, StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentNames, componentsById, imageIdOf } from './evidence.ts';
+import type { LifeVerdict } from './life-verdict.ts';
 import { currentIds, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
 /**
@@ -18,7 +18,7 @@ const LOOK_MS = 600_000;
 export interface WayBack {
   /** Its clock, with the time since when that is so. */
   readonly soak: Soak;
-  readonly effects: readonly Effect[];
+  readonly verdicts: readonly LifeVerdict[];
   /**
    * When it will have been so for long enough, as milliseconds from now; undefined while it is not
    * so, or when it has been.
@@ -97,12 +97,12 @@ function after(
   older: StoredBundle | undefined,
   { observed: { boot }, policy: { lifecycle } }: ContainerLook,
 ): WayBack {
-  if (older === undefined) return { soak, effects: [], dueInMs: undefined };
+  if (older === undefined) return { soak, verdicts: [], dueInMs: undefined };
   const since = backSinceMs ?? boot.uptimeMs;
   const dueInMs = since + Math.min(BACK_MS, lifecycle.soakMs) - boot.uptimeMs;
   const back = { ...soak, backSinceMs: since };
-  if (dueInMs > 0) return { soak: back, effects: [], dueInMs };
-  return { soak: back, effects: [{ kind: 'record-rolled-back', bundleId, to: older.bundleId }], dueInMs: undefined };
+  if (dueInMs > 0) return { soak: back, verdicts: [], dueInMs };
+  return { soak: back, verdicts: [{ kind: 'went-back', bundleId, to: older.bundleId }], dueInMs: undefined };
 }
 
 /**

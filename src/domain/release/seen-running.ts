@@ -1,9 +1,9 @@
 import { RULE_CODES } from '../model/rule-code.ts';
-import type { Effect } from '../state/effect.ts';
 import type { Soak } from '../state/soak-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentsById, imageIdOf } from './evidence.ts';
+import type { LifeVerdict } from './life-verdict.ts';
 import { currentRelease, keptBundles } from './recorded-phase.ts';
 import { soakAfter, type Witness } from './soak.ts';
 
@@ -17,7 +17,7 @@ export function neverActivated(bundles: readonly StoredBundle[]): readonly Store
 
 /** What follows from releases that run although stickpin has not activated them. */
 interface SeenRunning {
-  readonly effects: readonly Effect[];
+  readonly verdicts: readonly LifeVerdict[];
   /** When the next of them will have been seen for long enough, as milliseconds from now. */
   readonly dueInMs: readonly number[];
 }
@@ -33,12 +33,12 @@ export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLoo
     .sort((a, b) => b.bundle.payload.sequence - a.bundle.payload.sequence);
   const first = due.filter((one) => due.find((other) => other.bundle.payload.name === one.bundle.payload.name) === one);
   return {
-    effects: [
-      ...followed.flatMap(({ bundle, soak }): Effect[] =>
-        soak === undefined ? [] : [{ kind: 'record-soak', bundleId: bundle.bundleId, soak }],
+    verdicts: [
+      ...followed.flatMap(({ bundle, soak }): LifeVerdict[] =>
+        soak === undefined ? [] : [{ kind: 'clock-changed', bundleId: bundle.bundleId, soak }],
       ),
       ...first.map(
-        ({ bundle, components }): Effect => ({ kind: 'request-activation', bundleId: bundle.bundleId, components }),
+        ({ bundle, components }): LifeVerdict => ({ kind: 'runs-unasked', bundleId: bundle.bundleId, components }),
       ),
     ],
     dueInMs: followed.flatMap(({ dueInMs }) => (dueInMs === undefined || dueInMs <= 0 ? [] : [dueInMs])),

@@ -85,10 +85,10 @@ function look(
 describe('the way back from a proven release (architecture, "Rolled back")', () => {
   it('is taken when all its components that the fallback has run from that one for a minute', () => {
     const first = look(proven(), BACK);
-    expect(first).toMatchObject({ soak: { backSinceMs: 100 * MINUTE_MS }, effects: [], dueInMs: MINUTE_MS });
+    expect(first).toMatchObject({ soak: { backSinceMs: 100 * MINUTE_MS }, verdicts: [], dueInMs: MINUTE_MS });
     const uptimeMs = 101 * MINUTE_MS;
-    expect(look(proven({ soak: first?.soak ?? soak }), BACK, { uptimeMs })?.effects).toEqual([
-      { kind: 'record-rolled-back', bundleId: release.bundleId, to: fallback.bundleId },
+    expect(look(proven({ soak: first?.soak ?? soak }), BACK, { uptimeMs })?.verdicts).toEqual([
+      { kind: 'went-back', bundleId: release.bundleId, to: fallback.bundleId },
     ]);
   });
 
@@ -106,7 +106,7 @@ describe('the way back from a proven release (architecture, "Rolled back")', () 
     { when: 'what runs again was never activated', containers: BACK, older: stored(before, { readyAt: 1 }) },
   ])('is not taken when $when', ({ containers, older = fallback }) => {
     const goingBack = proven({ soak: { ...soak, backSinceMs: 5 } });
-    expect(look(goingBack, containers, { older })).toEqual({ soak, effects: [], dueInMs: undefined });
+    expect(look(goingBack, containers, { older })).toEqual({ soak, verdicts: [], dueInMs: undefined });
   });
 
   it('is not taken while anything runs from it', () => {
@@ -122,7 +122,7 @@ describe('the way back from a proven release (architecture, "Rolled back")', () 
       ids: imageIds(images),
       unclaimed: [],
     };
-    expect(provenWayBack(proven(), true, context)).toEqual({ soak, effects: [], dueInMs: undefined });
+    expect(provenWayBack(proven(), true, context)).toEqual({ soak, verdicts: [], dueInMs: undefined });
   });
 });
 
