@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -8,8 +9,10 @@ import { bundleError } from '../bundle-error.ts';
 
 const keyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const time = v.pipe(v.number(), v.safeInteger());
-const documentSchema = v.object({
+/** Strict, so that a damaged name of `checksum` is no absent one: earlier versions wrote none. */
+const documentSchema = v.strictObject({
   schemaVersion: v.literal(1),
+  checksum: v.exactOptional(v.string()),
   folders: v.array(v.string()),
   revocations: v.array(
     v.object({
@@ -29,13 +32,25 @@ export function revocationRecordPath(stateDirectory: string): string {
 
 /** The text of a record, the same for the same record. */
 export function formatRevocationRecord({ folders, revocations }: RevocationRecord): string {
-  return `${JSON.stringify({ schemaVersion: 1, folders, revocations }, undefined, 1)}\n`;
+  const checksum = checksumOf({ folders, revocations });
+  return `${JSON.stringify({ schemaVersion: 1, folders, revocations, checksum }, undefined, 1)}\n`;
+}
+
+/** A key id with one digit changed is another key: only a checksum shows that damage. */
+function checksumOf({ folders, revocations }: RevocationRecord): string {
+  return `sha256:${createHash('sha256')
+    .update(JSON.stringify([folders, revocations]))
+    .digest('hex')}`;
 }
 
 /** The record in a text. @throws AppError `bundle/revocation-record` (`wait`) when it is damaged */
 export function parseRevocationRecord(text: string, name: string): RevocationRecord {
   try {
-    const { folders, revocations } = v.parse(documentSchema, JSON.parse(text));
+    const document: unknown = JSON.parse(text);
+    const { folders, revocations, checksum } = v.parse(documentSchema, document);
+    // Of what was read, not of what the schema has kept: a damaged name of a member counts too.
+    const isSame = checksum === undefined || checksum === checksumOf(document as RevocationRecord);
+    if (!isSame) throw new Error('its checksum is wrong');
     return { folders, revocations };
   } catch (cause) {
     throw unreadable(name, 'is damaged', cause);
