@@ -31,9 +31,8 @@ export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<str
 
 /**
  * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0
- * when none was. Architecture, "Adoption": "The floor rises with activation, so that a barrier
- * release on the same stick can still be taken first". Of what the bundles say and what is
- * remembered the higher counts.
+ * when none was (docs/decisions/trust.md). It rises with activation, so that another release on the
+ * same stick can be taken first. The higher of what the bundles say and what is remembered counts.
  */
 export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
   return higherFloors(floors, floorsFrom(bundles)).sequences.get(stream) ?? 0;
@@ -41,10 +40,10 @@ export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, 
 
 /**
  * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it
- * may. Architecture, "Adoption": "Sequence and expiry judge whether an unknown bundle is adopted";
+ * may. Sequence and expiry are judged when an unknown bundle is adopted (docs/decisions/trust.md);
  * what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`,
  * `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
- * is parsed (bundle/schema.ts).
+ * is parsed (src/bundle/format).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): Reason | undefined {
   const wrong = refuseArch(found, context) ?? refuseTwin(found, context);

@@ -57,9 +57,9 @@ export interface UnknownBundles {
 }
 
 /**
- * Architecture, "Adoption": "A bundle once adopted stays a source of blobs …, whatever its sequence
- * or age, unless its key is revoked", so what is known is passed over here; revocations are looked
- * at by `withdrawalOf`.
+ * An adopted bundle stays a source of blobs, whatever its age, unless its key is revoked
+ * (docs/decisions/trust.md). So what is known is passed over here; `withdrawalOf` looks at
+ * revocations.
  *
  * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no
  * two of the same sequence get in together.

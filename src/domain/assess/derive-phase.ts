@@ -24,7 +24,7 @@ export interface PhaseContext {
 }
 
 /**
- * The phase of an adopted release, with what explains it (architecture, section 4). `withdrawal`:
+ * The phase of an adopted release, with what explains it (docs/architecture.md, "Life of a bundle"). `withdrawal`:
  * why it is not trusted any more, if so; what was never ready falls back to it, what was stays what
  * it is, with the reason.
  */

@@ -128,7 +128,8 @@ export function assessTags(
     settled,
     due,
     // A runtime takes up its configuration a little after it was told to (docs/runtime-facts.md,
-    // fact 5): mirrors that came and went with each try would never be there in time.
+    // docs/runtime-facts.md, fact 5): mirrors that came and went with each try would never be there
+    // in time.
     mirrored: [...due, ...open.filter((one) => isPaused(one.bundleId))],
     wakeAt: later.length === 0 ? undefined : Math.min(...later),
     troubles: troublesOf(holders, stray, contested, failures),

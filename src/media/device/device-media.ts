@@ -77,7 +77,8 @@ interface DeviceWatch {
 }
 
 /**
- * Sticks, cards and discs, as systemd tells of them (fact 25) and our udev rule marks them.
+ * Sticks, cards and discs, as systemd tells of them (docs/runtime-facts.md, fact 25) and our udev
+ * rule marks them.
  *
  * Events only say which unit to look at; what is true is then asked for, one unit after the other,
  * so that neither their order nor a lost one matters.

@@ -24,8 +24,9 @@ const FACTS = '# stickpin: ';
 
 /**
  * The text of `certs.d/<registry>/hosts.toml` (containerd's docs/hosts.md, docs/runtime-facts.md,
- * fact 21): our registry first, then what holds otherwise. `configured` is the user's own table for
- * this registry, if any; without `server` in it containerd goes on to the registry itself.
+ * docs/runtime-facts.md, fact 21): our registry first, then what holds otherwise. `configured` is
+ * the user's own table for this registry, if any; without `server` in it containerd goes on to the
+ * registry itself.
  */
 export function renderHostsToml(content: HostsToml, address: MirrorAddress, configured: TomlTable = {}): string {
   const { host, ...root } = configured;

@@ -40,7 +40,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
   const command = bundle
     .command('create')
     .description('make a bundle of images, for one platform')
-    .requiredOption('--name <name>', 'release stream, as ocp')
+    .requiredOption('--name <name>', 'release stream, for example ocp')
     .requiredOption('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]')
     .addOption(new Option('--arch <arch>', 'architecture of the nodes').choices(architectures).makeOptionMandatory())
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
@@ -56,7 +56,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     )
     .option(
       '--images-file <file>',
-      'more images behind those of --image: one a line as for --image, pin=false behind it for one that may be collected, # begins a comment; may be repeated',
+      'a file with more images, one on each line as for --image; pin=false after an image lets the runtime remove it, # begins a comment; may be repeated',
       collect,
       [],
     )
@@ -67,7 +67,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     )
     .option(
       '--manifests <dir>',
-      'hold the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) against the bundle, and warn of what does not fit; may be repeated',
+      'compare the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) with the bundle, and warn of what does not fit; may be repeated',
       collect,
       [],
     )

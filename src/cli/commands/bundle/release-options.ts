@@ -42,11 +42,7 @@ export function addReleaseOptions(command: Command): Command {
       '--rollout-start <time>',
       'nodes begin to activate it from this time on (RFC 3339); until the rollout is over, nodes hold the activation',
     )
-    .option(
-      '--rollout-minutes <number>',
-      'and do so within this many minutes, each node at a point of its own; for now all nodes do so at the end',
-      minutes,
-    )
+    .option('--rollout-minutes <number>', 'how long the rollout takes; for now all nodes activate at its end', minutes)
     .option('--manual', "wait for 'stickpin activate' once it is ready")
     .option(
       '--advisory <file>',
@@ -60,7 +56,7 @@ export function addReleaseOptions(command: Command): Command {
       collect,
       [],
     )
-    .option('--revoke-key <keyid>', 'a key that never counts again on nodes; may be repeated', collectKeyId, []);
+    .option('--revoke-key <keyid>', 'a key that nodes revoke for good; may be repeated', collectKeyId, []);
 }
 
 /**

@@ -27,7 +27,7 @@ interface Address {
 export function registerBundleServe(bundle: Command, context: CommandContext): void {
   bundle
     .command('serve')
-    .description('a read-only OCI registry over a bundle, until interrupted')
+    .description('serve a bundle as a read-only OCI registry, until interrupted')
     .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
     .addOption(
       new Option('--listen <address>', 'where to listen; port 0 takes any free one')

@@ -11,7 +11,7 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
   bundle
     .command('sign')
     .description('add a signature to a bundle')
-    .argument('<bundle>', 'bundle directory, folder of its volumes 1, 2 …, or *.stickpin.tar, which is written anew')
+    .argument('<bundle>', 'bundle directory, directory with its volumes 1, 2 …, or *.stickpin.tar, which is rewritten')
     .requiredOption('--key <file>', 'private key (PKCS#8 PEM)')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: { readonly key: string; readonly json?: true }) => {

@@ -27,11 +27,11 @@ const MAX_NAMED = 20;
 export function registerBundleVerify(bundle: Command, context: CommandContext): void {
   bundle
     .command('verify')
-    .description('prove that a bundle is signed and complete, as a node does')
+    .description('check that a bundle is signed and complete, as a node does')
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .requiredOption('--keys <dir>', 'folder with the trusted *.pub files')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
-    .option('--base <bundle>', 'for a delta: the bundle that it builds on, to be looked at too')
+    .option('--base <bundle>', 'for a delta: the bundle that it builds on, which is checked too')
     .option('--full', 'read every blob and check its digest')
     .option('--json', 'print as JSON')
     .action((path: string, options: BundleVerifyOptions) => verify(path, options, context));

@@ -9,7 +9,7 @@ export function registerActivate(program: Command, context: CommandContext): voi
     .command('activate')
     .description("give a ready release's tags to its images")
     .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
-    .option('--force', 'even if its rules hold it (from, a rollout that is not over, end of life), without being asked')
+    .option('--force', 'do not ask, even if its rules hold it (from, a rollout that is not over, end of life)')
     .action((bundle: string, { force = false }: { readonly force?: boolean }) =>
       withDaemon(context, async (client) => {
         const go = (override: boolean) =>

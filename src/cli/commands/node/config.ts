@@ -5,7 +5,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 
 /** Adds `config check` and `config show` to the program. Neither needs the daemon. */
 export function registerConfig(program: Command, context: CommandContext): void {
-  const config = program.command('config').description('the settings of this node');
+  const config = program.command('config').description('check or show the settings of this node');
   config
     .command('check')
     .description('say whether the settings are valid; if not, which file and key')

@@ -13,7 +13,7 @@ import { formatTable } from '../../output/table.ts';
 export function registerDoctor(program: Command, context: CommandContext): void {
   program
     .command('doctor')
-    .description('look at everything that stickpin needs on this node, and say what to do; changes nothing')
+    .description('check everything that stickpin needs on this node, and say what to do; changes nothing')
     .option('--json', 'print the findings as JSON')
     .action((options: { readonly json?: true }) => doctor(options, context));
 }

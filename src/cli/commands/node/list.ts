@@ -7,7 +7,7 @@ import { renderList } from '../../output/render-status.ts';
 export function registerList(program: Command, context: CommandContext): void {
   program
     .command('list')
-    .description('the bundles that are known here or plugged in, with their phases and reasons')
+    .description('show the bundles that are known or plugged in, with their phases and reasons')
     .option('--json', 'print as JSON')
     .action((options: { json?: true }) =>
       withDaemon(context, async (client) => {

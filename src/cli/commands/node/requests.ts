@@ -28,7 +28,7 @@ const REQUESTS: readonly Request[] = [
   },
   {
     name: 'cancel',
-    description: 'break off the preload; it goes on when the stick is plugged in again, or after rescan',
+    description: 'stop every preload; it continues when its stick is plugged in again, or after rescan',
     ask: async (client, _argument, signal) => {
       await client.cancel({}, signal);
       return undefined;
@@ -36,21 +36,21 @@ const REQUESTS: readonly Request[] = [
   },
   {
     name: 'approve',
-    description: 'let a bundle in by its digest, ahead of its stick or when it waits for that',
+    description: 'approve a bundle by its digest, before its stick arrives or while it waits for approval',
     argument: { usage: '<bundle>', description: 'the digest of the bundle, or NAME@VERSION of one that is plugged in' },
     hasJson: true,
     ask: (client, bundle, signal) => client.approve({ bundle }, signal),
   },
   {
     name: 'reject',
-    description: 'keep a bundle out by its digest, or stop one that was taken up; what is pinned stays',
+    description: 'reject a bundle by its digest, or stop one that was adopted; what is pinned stays pinned',
     argument: { usage: '<bundle>', description: 'the digest of the bundle, or NAME@VERSION of one that is known' },
     hasJson: true,
     ask: (client, bundle, signal) => client.reject({ bundle }, signal),
   },
   {
     name: 'rescan',
-    description: 'look at all media and the runtime again, and go on with what was cancelled',
+    description: 'look at all media and the runtime again, and continue what was cancelled',
     ask: async (client, _argument, signal) => {
       await client.rescan({}, signal);
       return undefined;
@@ -58,7 +58,7 @@ const REQUESTS: readonly Request[] = [
   },
   {
     name: 'load',
-    description: 'take a medium that is not detected by itself, until it is gone or the daemon is started anew',
+    description: 'read a medium that is not detected automatically, until it is gone or the daemon restarts',
     argument: {
       usage: '<path>',
       description:

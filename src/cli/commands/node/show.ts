@@ -8,7 +8,7 @@ import { renderShow } from '../../output/render-show.ts';
 export function registerShow(program: Command, context: CommandContext): void {
   program
     .command('show')
-    .description('all that is known of one bundle: phase, conditions, signers, and the trust in force')
+    .description('show everything about one bundle: phase, conditions, signers, and the trust in force')
     .argument(
       '<bundle>',
       'NAME@VERSION, NAME, the digest of the bundle or its first digits, or what list shows of a rejected one',

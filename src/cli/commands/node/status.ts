@@ -12,9 +12,9 @@ interface StatusOptions {
 export function registerStatus(program: Command, context: CommandContext): void {
   program
     .command('status')
-    .description('what the daemon does now')
+    .description('show what the daemon does now')
     .option('--json', 'print the whole state as JSON')
-    .option('--watch', 'go on printing whenever something changes, until interrupted')
+    .option('--watch', 'print again after every change, until interrupted')
     .action((options: StatusOptions) => status(options, context));
 }
 

@@ -14,10 +14,12 @@ interface RestoreFlags {
 
 /** Adds `trust list` and `trust restore` to the program. */
 export function registerTrust(program: Command, context: CommandContext): void {
-  const trust = program.command('trust').description('the keys that bundles are judged by, and those that are revoked');
+  const trust = program
+    .command('trust')
+    .description('show the keys that this node trusts or has revoked, and restore a revoked one');
   trust
     .command('list')
-    .description('trusted and revoked keys with their ids')
+    .description('show trusted and revoked keys with their ids')
     .option('--json', 'print as JSON')
     .action((options: { readonly json?: true }) =>
       withDaemon(context, async (client) => {
@@ -29,7 +31,7 @@ export function registerTrust(program: Command, context: CommandContext): void {
     .command('restore')
     .description('lift the stored revocation of a key; asks first')
     .argument('<keyid>', "the key's id, or its first 12 digits or more; stickpin trust list has it")
-    .option('--force', 'without being asked')
+    .option('--force', 'restore it without asking')
     .option('-y, --yes', 'the same as --force')
     .option('--json', 'print as JSON')
     .action((keyId: string, flags: RestoreFlags) =>

@@ -18,7 +18,7 @@ export function registerUnpin(program: Command, context: CommandContext): void {
     .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle')
     .option('--unclaimed', 'give up all pins that belong to no known release instead; their images stay')
     .option('--remove-images', 'also remove those of its images that no other release names and no container uses')
-    .option('--force', 'even the release that runs, or the last known good one, without being asked')
+    .option('--force', 'do not ask, even if the release runs or is the last known good one')
     .action((bundle: string | undefined, flags: UnpinFlags, command: Command) => {
       refuseContradictions(bundle, flags, command);
       return withDaemon(context, async (client) => {

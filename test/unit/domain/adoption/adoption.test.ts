@@ -100,7 +100,7 @@ describe('refuseAdoption, after the bundle format', () => {
   });
 });
 
-describe('architecture, "Adoption"', () => {
+describe('adoption (docs/decisions/trust.md)', () => {
   const old = verified({ sequence: 7, expires: '2026-03-10T00:00:00Z' });
   const newer = verified({ sequence: 8, version: '4.13.8' });
   const stick = (...bundles: readonly ReturnType<typeof verified>[]) =>

@@ -82,7 +82,7 @@ function look(
   });
 }
 
-describe('the way back from a proven release (architecture, "Rolled back")', () => {
+describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled back")', () => {
   it('is taken when all its components that the fallback has run from that one for a minute', () => {
     const first = look(proven(), BACK);
     expect(first).toMatchObject({ soak: { backSinceMs: 100 * MINUTE_MS }, verdicts: [], dueInMs: MINUTE_MS });
