@@ -5,11 +5,20 @@ import type { StoredBundle } from '../state/state.ts';
 
 /** What one round concludes about the activation of one release. */
 export interface ActivationVerdict {
-  /** Whether activation is due: wanted, and held by no gate, or only delayed by one. Its images may still be missing. */
+  /**
+   * Whether activation is due: wanted, and held by no gate, or only delayed by one. Its images may
+   * still be missing.
+   */
   readonly activationDue: boolean;
-  /** What holds its activation, the first one first; empty when all gates let it pass, and when its activation is done. */
+  /**
+   * What holds its activation, the first one first; empty when all gates let it pass, and when its
+   * activation is done.
+   */
   readonly holds: readonly ActivationHold[];
-  /** When a gate may say something else, in milliseconds since the epoch; undefined when time changes nothing. */
+  /**
+   * When a gate may say something else, in milliseconds since the epoch; undefined when time
+   * changes nothing.
+   */
   readonly lookAgainAt: number | undefined;
 }
 
@@ -26,8 +35,9 @@ export function assessActivation(bundle: StoredBundle, context: ActivationContex
 }
 
 /**
- * Whether a release is to be activated once no gate holds it: it was asked for, and nothing of its stream was activated since; or nothing of its stream with a higher
- * sequence was activated before, and it was not either.
+ * Whether a release is to be activated once no gate holds it: it was asked for, and nothing of its
+ * stream was activated since; or nothing of its stream with a higher sequence was activated before,
+ * and it was not either.
  */
 function isWanted(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   if (isRetired(bundle)) return false;

@@ -31,7 +31,10 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly absentImages: readonly Image[];
   /** Present, wanted pinned, and not reported pinned. */
   readonly unpinnedImages: readonly Image[];
-  /** About what is neither present nor being pulled; undefined when nothing is known about the filesystem. */
+  /**
+   * About what is neither present nor being pulled; undefined when nothing is known about the
+   * filesystem.
+   */
   readonly disk: DiskVerdict | undefined;
   /** What went wrong last and is not mended, if anything. */
   readonly trouble: Reason | undefined;
@@ -166,7 +169,10 @@ export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]):
   );
 }
 
-/** Layers that a delta leaves to its base and that nobody has, of absent images that don't come from their own registries. */
+/**
+ * Layers that a delta leaves to its base and that nobody has, of absent images that don't come from
+ * their own registries.
+ */
 function lackingOfBaseIn(
   bundle: StoredBundle,
   absent: readonly Image[],
@@ -186,8 +192,9 @@ function lackingOfBaseIn(
 const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredImages: [] };
 
 /**
- * Whether CRI-O has the image by a tag alone: it then lists a digest that it works out on the fly, and no pin of that digest holds. It is pulled
- * by digest once, which fetches no layer, since they are all there.
+ * Whether CRI-O has the image by a tag alone: it then lists a digest that it works out on the fly,
+ * and no pin of that digest holds. It is pulled by digest once, which fetches no layer, since they
+ * are all there.
  */
 function isHeldByTagAlone(
   image: Image,
@@ -204,7 +211,10 @@ function pinFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason |
   return runtime.kind === 'reachable' && contents.images.some((image) => image.pin) ? runtime.pinFault : undefined;
 }
 
-/** Failures that still matter: of pulls whose image is absent, and of an activation that is due. Another bundle may have brought the image. */
+/**
+ * Failures that still matter: of pulls whose image is absent, and of an activation that is due.
+ * Another bundle may have brought the image.
+ */
 function openFailures(
   { bundleId }: StoredBundle,
   absentImages: readonly Image[],

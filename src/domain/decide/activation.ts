@@ -4,7 +4,10 @@ import { type TagGoal, tagGoalsOf } from '../release/tags.ts';
 import type { Memory } from '../state/memory.ts';
 import { isWaiting } from '../state/waiting.ts';
 
-/** The bundle whose images are being pulled: one of which something runs, else the first that is to be preloaded. STATUS and progress speak of it. */
+/**
+ * The bundle whose images are being pulled: one of which something runs, else the first that is to
+ * be preloaded. STATUS and progress speak of it.
+ */
 export function bundleInWork(
   { running }: Pick<Memory, 'running'>,
   { bundles }: Assessment,
@@ -22,7 +25,8 @@ export function isReadyToActivate({ activationDue, absentImages, unpinnedImages 
 }
 
 /**
- * The bundle that is activated: the one whose activation runs, else the first that is ready for it and that no gate holds.
+ * The bundle that is activated: the one whose activation runs, else the first that is ready for it
+ * and that no gate holds.
  */
 export function activationTarget(
   { running: tasks }: Pick<Memory, 'running'>,
@@ -35,8 +39,9 @@ export function activationTarget(
 }
 
 /**
- * The tags that are being given to images, or are to be next: those of the bundle that is activated, else those that a release has lost. The
- * registry serves no others, so they have to be the very same for the catalog and for the task.
+ * The tags that are being given to images, or are to be next: those of the bundle that is
+ * activated, else those that a release has lost. The registry serves no others, so they have to be
+ * the very same for the catalog and for the task.
  */
 export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessment): readonly TagGoal[] {
   const target = activationTarget(memory, assessment);

@@ -5,8 +5,9 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 
 /**
- * Preloads that were cancelled and go on: a medium with the bundle was plugged in that was not there when it was cancelled. One that has nothing
- * left to pull is not cancelled any more either, so that a wipe of the runtime's storage is mended later.
+ * Preloads that were cancelled and go on: a medium with the bundle was plugged in that was not
+ * there when it was cancelled. One that has nothing left to pull is not cancelled any more either,
+ * so that a wipe of the runtime's storage is mended later.
  */
 export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
   const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>

@@ -10,11 +10,17 @@ export interface CatalogEntry {
   readonly manifests: ReadonlySet<Digest>;
   /** Layers and their sizes in bytes: what may be waited for while its medium is away. */
   readonly layers: ReadonlyMap<Digest, number>;
-  /** Tags that name one of them now: those attached to images by their digest, and while a release is activated its own. */
+  /**
+   * Tags that name one of them now: those attached to images by their digest, and while a release
+   * is activated its own.
+   */
   readonly tags: ReadonlyMap<string, Digest>;
 }
 
-/** What the registry may serve, by repository (`quay.io/coreos/etcd`). Anything else is answered 404. */
+/**
+ * What the registry may serve, by repository (`quay.io/coreos/etcd`). Anything else is answered
+ * 404.
+ */
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
 /**
@@ -36,8 +42,10 @@ export function withheldImages({ running }: Pick<Memory, 'running'>, { bundles }
 }
 
 /**
- * The catalog of all adopted bundles. Tags are offered only while they are given to their images, since a tag names one image and an earlier
- * move would be an upgrade that nobody asked for. Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered.
+ * The catalog of all adopted bundles. Tags are offered only while they are given to their images,
+ * since a tag names one image and an earlier move would be an upgrade that nobody asked for.
+ * Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a
+ * digest, so they are always offered.
  */
 export function catalogOf(memory: Memory, assessment: Assessment): Catalog {
   const catalog = new Map<string, GrowingEntry>();
@@ -51,7 +59,8 @@ export function catalogOf(memory: Memory, assessment: Assessment): Catalog {
         entry.manifests.add(digest);
         entry.tags.set(tag, digest);
       }
-      // Nothing is promised that may never come: containerd asks the image's own registry for what is answered 404 here.
+      // Nothing is promised that may never come: containerd asks the image's own registry for what
+      // is answered 404 here.
       if (elsewhere.has(image)) continue;
       for (const index of image.layers) {
         const layer = bundle.contents.layers[index];
@@ -68,7 +77,10 @@ export function catalogOf(memory: Memory, assessment: Assessment): Catalog {
   return catalog;
 }
 
-/** Whether the image is being pulled from our registry: it waits for its medium, should that go away. */
+/**
+ * Whether the image is being pulled from our registry: it waits for its medium, should that go
+ * away.
+ */
 function isBegunHere(reference: string, { running }: Pick<Memory, 'running'>): boolean {
   return running.some((task) => task.kind === 'pull' && task.reference === reference && task.online !== true);
 }

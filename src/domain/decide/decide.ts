@@ -12,17 +12,25 @@ import type { Decision } from './decision.ts';
 import { lifeEffect } from './life-effects.ts';
 import { isPreloading, planPulls } from './pull-plan.ts';
 
-/** First wait before pins that the runtime does not report are asked for again; doubled up to {@link PIN_BACKOFF_MAX_MS}. */
+/**
+ * First wait before pins that the runtime does not report are asked for again; doubled up to {@link
+ * PIN_BACKOFF_MAX_MS}.
+ */
 const PIN_BACKOFF_MS = 1_000;
 const PIN_BACKOFF_MAX_MS = 60_000;
-/** How soon a runtime that does not answer is asked again, should nothing tell that it came back. */
+/**
+ * How soon a runtime that does not answer is asked again, should nothing tell that it came back.
+ */
 const RUNTIME_RETRY_MS = 3_000;
 
 /**
- * What to do about what was observed. Pure: the same input gives the same effects, in the order in which they are to be done.
+ * What to do about what was observed. Pure: the same input gives the same effects, in the order in
+ * which they are to be done.
  *
- * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors exist only while something is to be pulled;
- * an image that is present is never pulled; nothing of a runtime that is too old is changed but mirrors of ours, which go; nothing is pulled, and what is being pulled is broken off, while the runtime's disk is full.
+ * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors
+ * exist only while something is to be pulled; an image that is present is never pulled; nothing of
+ * a runtime that is too old is changed but mirrors of ours, which go; nothing is pulled, and what
+ * is being pulled is broken off, while the runtime's disk is full.
  */
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
@@ -74,7 +82,10 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
   };
 }
 
-/** A bundle is judged again when its documents are kept: that may take long, and trust may be withdrawn meanwhile. */
+/**
+ * A bundle is judged again when its documents are kept: that may take long, and trust may be
+ * withdrawn meanwhile.
+ */
 function adoptionEffects({ media }: Observed, { keeping }: Memory, { adoptions }: Assessment): Effect[] {
   const busy = new Set(media.flatMap(({ mediumId, isBusy }) => (isBusy ? [mediumId] : [])));
   return adoptions.flatMap(({ mediumId, found }): Effect[] => {
@@ -130,7 +141,10 @@ function pinEffects(
   return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
 }
 
-/** Present images whose pin does not hold, or would not hold after the next start of the runtime, since it is not rendered any more. */
+/**
+ * Present images whose pin does not hold, or would not hold after the next start of the runtime,
+ * since it is not rendered any more.
+ */
 function notHolding(
   { bundle, phase, absentImages, unpinnedImages }: BundleAssessment,
   { runtime }: Observed,
@@ -175,7 +189,10 @@ function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessmen
   return isSame(renderedMirrors, wanted) ? [] : [{ kind: 'apply-mirrors', repositories: wanted }];
 }
 
-/** All repositories of a bundle while any of its images is to be pulled: the set stays the same over a preload, so CRI-O reloads but twice. */
+/**
+ * All repositories of a bundle while any of its images is to be pulled: the set stays the same over
+ * a preload, so CRI-O reloads but twice.
+ */
 function repositoriesWanted(entry: BundleAssessment, { running, failures }: Memory): string[] {
   const { bundle } = entry;
   // What was given up with these media is not pulled, so it needs no mirror.
@@ -194,8 +211,8 @@ function repositoriesWanted(entry: BundleAssessment, { running, failures }: Memo
 }
 
 /**
- * A disk that is full stops every pull at once, also those of other bundles; a person stops those of a bundle, and what is not trusted any more goes
- * on with nothing.
+ * A disk that is full stops every pull at once, also those of other bundles; a person stops those
+ * of a bundle, and what is not trusted any more goes on with nothing.
  */
 function cancellations({ now }: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));

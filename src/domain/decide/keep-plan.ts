@@ -7,15 +7,21 @@ import type { Observed, Policy } from '../state/state.ts';
 
 /** Which layers lie on the node's own disk. */
 export interface KeepPlan {
-  /** Those that are to be there: taken while they stream, and removed when they are in no plan any more. */
+  /**
+   * Those that are to be there: taken while they stream, and removed when they are in no plan any
+   * more.
+   */
   readonly wanted: ReadonlySet<Digest>;
-  /** Those of them that are not, and that a plugged medium has: copied when nothing is left to pull. */
+  /**
+   * Those of them that are not, and that a plugged medium has: copied when nothing is left to pull.
+   */
   readonly copy: readonly Layer[];
 }
 
 /**
- * The layers to keep: with `retention.blobs = "kept"` all layers of the releases that are kept; and always those of images that no set of plugged
- * media completes, so that the volumes of a spread bundle may be plugged in one after the other in any order, each once. While there are unclaimed
+ * The layers to keep: with `retention.blobs = "kept"` all layers of the releases that are kept; and
+ * always those of images that no set of plugged media completes, so that the volumes of a spread
+ * bundle may be plugged in one after the other in any order, each once. While there are unclaimed
  * pins all that lies there stays: it may belong to the release of which the records are lost.
  *
  * @returns undefined while the runtime does not answer: nobody knows then what it lacks.
@@ -36,7 +42,10 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
   };
 }
 
-/** Layers of absent images that can't be pulled yet, since a part of them lies elsewhere; and what was copied of one until it is present. */
+/**
+ * Layers of absent images that can't be pulled yet, since a part of them lies elsewhere; and what
+ * was copied of one until it is present.
+ */
 function awaited(
   { bundle, absentImages, pullableImages, hold }: BundleAssessment,
   { presentLayers }: Assessment,

@@ -21,7 +21,8 @@ export function planPulls(observed: Observed, memory: Memory, assessment: Assess
 export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAssessment): boolean {
   if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
   if (disk?.fits === false) return false;
-  // What the runtime did not allow in the last round is wanted on: that is how it is noticed that it was mended.
+  // What the runtime did not allow in the last round is wanted on: that is how it is noticed that
+  // it was mended.
   if (phase === 'held') return hold === 'runtime';
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }
@@ -52,7 +53,10 @@ function plannedPull(image: Image, entry: BundleAssessment, isOnline: boolean, a
   };
 }
 
-/** Looked up among all images: what runs may have lost its medium, and keeps its layers to itself all the same. */
+/**
+ * Looked up among all images: what runs may have lost its medium, and keeps its layers to itself
+ * all the same.
+ */
 function runningPulls({ running }: Memory, { bundles, presentLayers }: Assessment): PullCandidate[] {
   return running.flatMap((task): PullCandidate[] => {
     if (task.kind !== 'pull') return [];

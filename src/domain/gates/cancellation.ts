@@ -1,6 +1,9 @@
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
-/** A release whose preload was cancelled is activated when its images have come all the same. `absent`: how many are missing. */
+/**
+ * A release whose preload was cancelled is activated when its images have come all the same.
+ * `absent`: how many are missing.
+ */
 export function cancellation({
   bundle,
   absentImages,

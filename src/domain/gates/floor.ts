@@ -8,8 +8,9 @@ type FloorHold =
   | Hold<'engine/below-floor', { readonly stream: string; readonly sequence: number; readonly floor: number }>;
 
 /**
- * A release that would be activated without being asked for is not, when a newer one of its stream was activated here before, or when nobody knows any more which
- * ones were. A person may ask for it.
+ * A release that would be activated without being asked for is not, when a newer one of its stream
+ * was activated here before, or when nobody knows any more which ones were. A person may ask for
+ * it.
  */
 export function floor({ bundle, floors }: Pick<GateContext, 'bundle' | 'floors'>): GateVerdict<FloorHold> {
   const { payload, activationRequestedAt, activatedAt } = bundle;

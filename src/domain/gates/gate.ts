@@ -31,13 +31,18 @@ export interface Hold<Code extends string = string, Data extends HoldData = Hold
   readonly data: Data;
   /** Who or what ends it: a person, time alone, or something else that happens on the node. */
   readonly releasedBy: 'person' | 'time' | 'event';
-  /** When it may be over, in milliseconds since the epoch; absent when time alone changes nothing. */
+  /**
+   * When it may be over, in milliseconds since the epoch; absent when time alone changes nothing.
+   */
   readonly lookAgainAt?: number;
   /** The activation stays due and is only delayed. Default: while it is held, it is not due. */
   readonly keepsDue?: true;
 }
 
-/** The answer of one gate. `lookAgainAt` of a pass: when it may become a hold, in milliseconds since the epoch. */
+/**
+ * The answer of one gate. `lookAgainAt` of a pass: when it may become a hold, in milliseconds since
+ * the epoch.
+ */
 export type GateVerdict<H extends Hold = Hold> =
   | { readonly kind: 'pass'; readonly lookAgainAt?: number }
   | { readonly kind: 'hold'; readonly hold: H };

@@ -11,11 +11,15 @@ import { schedule } from './schedule.ts';
 import { tagsInMotion } from './tags-in-motion.ts';
 import { trust } from './trust.ts';
 
-/** Rules of the payload. A person may confirm the activation in spite of them (`activationOverrides`). */
+/**
+ * Rules of the payload. A person may confirm the activation in spite of them
+ * (`activationOverrides`).
+ */
 const RULES = { from, rollout, endOfLife };
 
 /**
- * All gates, in the order in which they are asked and shown. A new gate is one file and one line here; words of its own in report/hold-text.ts are optional.
+ * All gates, in the order in which they are asked and shown. A new gate is one file and one line
+ * here; words of its own in report/hold-text.ts are optional.
  */
 const GATES = { trust, cancellation, ...RULES, floor, schedule, tagsInMotion, retry } satisfies Record<string, Gate>;
 
@@ -36,11 +40,17 @@ export type RuleHold = HeldBy<keyof typeof RULES> & { readonly gate: string };
 export interface GateVerdicts<H extends Hold = ActivationHold> {
   /** All that hold it, the first one first; empty when all gates let it pass. */
   readonly holds: readonly H[];
-  /** When a gate may say something else, in milliseconds since the epoch; undefined when time changes nothing. */
+  /**
+   * When a gate may say something else, in milliseconds since the epoch; undefined when time
+   * changes nothing.
+   */
   readonly lookAgainAt: number | undefined;
 }
 
-/** Asks all gates about a release. One that was activated, and was not asked for since, is past them. */
+/**
+ * Asks all gates about a release. One that was activated, and was not asked for since, is past
+ * them.
+ */
 export function askGates(context: GateContext): GateVerdicts {
   const { activatedAt, activationRequestedAt = 0 } = context.bundle;
   const isOpen = activatedAt === undefined || activationRequestedAt > activatedAt;

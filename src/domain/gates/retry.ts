@@ -3,7 +3,10 @@ import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
 type RetryHold = Hold<'engine/activation-failed', { readonly attempts: number; readonly reason: string }>;
 
-/** An activation that failed is tried again after a pause, or when the media change. `reason`: code of the failure. */
+/**
+ * An activation that failed is tried again after a pause, or when the media change. `reason`: code
+ * of the failure.
+ */
 export function retry({
   bundle,
   failures,

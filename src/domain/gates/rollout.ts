@@ -8,7 +8,10 @@ type RolloutHold = Hold<
   { readonly start: string; readonly end?: number; readonly isClockUnsure: boolean }
 >;
 
-/** Rule `rollout`: activations are spread over nodes and time. stickpin can't do that yet, so the release waits until all nodes may activate. */
+/**
+ * Rule `rollout`: activations are spread over nodes and time. stickpin can't do that yet, so the
+ * release waits until all nodes may activate.
+ */
 export function rollout({
   bundle,
   ruleTime,

@@ -1,6 +1,9 @@
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
-/** One release is activated at a time: while the tags of another one are being moved, this one waits. `bundleId`: the other one. */
+/**
+ * One release is activated at a time: while the tags of another one are being moved, this one
+ * waits. `bundleId`: the other one.
+ */
 export function tagsInMotion({
   bundle,
   running,

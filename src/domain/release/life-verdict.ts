@@ -2,7 +2,10 @@ import type { BundleId } from '../model/digest.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Soak } from '../state/soak-record.ts';
 
-/** What a look at a release after its activation, or at one that runs without it, concludes. `decide/` makes effects of it. */
+/**
+ * What a look at a release after its activation, or at one that runs without it, concludes.
+ * `decide/` makes effects of it.
+ */
 export type LifeVerdict =
   /** It has the very same images as `twin`, a release that ran: nothing could tell them apart. */
   | {

@@ -6,7 +6,10 @@ import type { Reason } from '../model/medium.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/** Why one gate holds an activation: a clause without full stop. A hold that has no words of its own is told by its gate and its data. */
+/**
+ * Why one gate holds an activation: a clause without full stop. A hold that has no words of its own
+ * is told by its gate and its data.
+ */
 export function holdClause(hold: ActivationHold): string {
   switch (hold.code) {
     case 'trust/withdrawn':
@@ -84,8 +87,9 @@ export function ruleHoldsOf(holds: readonly ActivationHold[]): readonly RuleHold
 }
 
 /**
- * Why a release that is ready is not activated, where a person should know of it: rules or floors hold it, or a gate that has no words here. Undefined for what is told
- * elsewhere (trust, a cancelled preload, a failure), what its maker wants (the schedule) and what is over in moments.
+ * Why a release that is ready is not activated, where a person should know of it: rules or floors
+ * hold it, or a gate that has no words here. Undefined for what is told elsewhere (trust, a
+ * cancelled preload, a failure), what its maker wants (the schedule) and what is over in moments.
  */
 export function heldReason({
   bundle,

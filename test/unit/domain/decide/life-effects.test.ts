@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest';
+import { lifeEffect } from '../../../../src/domain/decide/life-effects.ts';
+import { verified } from '../../../support/daemon/scenario.ts';
+
+const { bundleId } = verified();
+const { bundleId: other } = verified({ version: '4.13.8', sequence: 8 });
+
+describe('what follows from a verdict about a release', () => {
+  it('retires a spare one, with its images where the settings say so', () => {
+    const spare = { kind: 'spare', bundleId } as const;
+    expect(lifeEffect(spare, { removeImages: false })).toEqual({ kind: 'retire', bundleId, removeImages: false });
+    expect(lifeEffect({ ...spare, roomFor: other }, { removeImages: true })).toEqual({
+      kind: 'retire',
+      bundleId,
+      removeImages: true,
+      roomFor: other,
+    });
+  });
+
+  it.each([true, false])('retires the twin that is taken over, unless it is protected: %s', (isTwinProtected) => {
+    const verdict = { kind: 'same-images', bundleId, twin: other, isTwinProtected } as const;
+    const effect = { kind: 'take-over', bundleId, from: other, retireFrom: !isTwinProtected };
+    expect(lifeEffect(verdict, { removeImages: true })).toEqual(effect);
+  });
+});
