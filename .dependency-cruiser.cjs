@@ -1,6 +1,7 @@
 /**
- * The walls of docs/architecture.md. Each line names a room and the rooms that it may import; anything else is an error. A room is a folder
- * with all that is in it, unless folders of it are named too.
+ * The walls of docs/architecture.md. Each line names a room and the rooms that it may import;
+ * anything else is an error. A room is a folder with all that is in it, unless folders of it are
+ * named too.
  */
 const domain = ['model', 'trust', 'state', 'adoption', 'preload', 'release', 'gates', 'assess', 'decide', 'report'];
 const bundle = ['', 'keys', 'format', 'documents', 'read', 'verify'];

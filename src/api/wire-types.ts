@@ -10,7 +10,10 @@ export interface WireType<T> {
   readonly signature: string;
   /** `value` as the marshaller takes it. */
   encode(value: T): unknown;
-  /** What came over the bus, checked. @throws AppError `api/unreadable` (`reject`) when it is not of this type. */
+  /**
+   * What came over the bus, checked. @throws AppError `api/unreadable` (`reject`) when it is not of
+   * this type.
+   */
   decode(value: unknown): T;
 }
 
@@ -91,7 +94,9 @@ export function struct<T extends object>(fields: FieldTypes<T>): WireType<T> {
   };
 }
 
-/** A dictionary of named members (`a{sv}`). Members that the contract does not know are passed over. */
+/**
+ * A dictionary of named members (`a{sv}`). Members that the contract does not know are passed over.
+ */
 export function dictionary<T extends object>(fields: FieldTypes<T>): WireType<T> {
   return {
     signature: 'a{sv}',

@@ -19,19 +19,28 @@ import { BUS_NAME, fits, fitsHeader, ruleOf, type SignalMatch, watchMatch } from
 
 /** A connection to the system bus that is made again whenever it breaks. */
 export interface SystemBus {
-  /** Connects for the first time. @throws AppError `platform/bus-unreachable` (`retry`); later attempts go on by themselves. */
+  /**
+   * Connects for the first time. @throws AppError `platform/bus-unreachable` (`retry`); later
+   * attempts go on by themselves.
+   */
   start(signal: AbortSignal): Promise<void>;
-  /** @throws AppError `platform/bus-unreachable` (`retry`) while there is no connection; BusErrorReply when the peer said no. */
+  /**
+   * @throws AppError `platform/bus-unreachable` (`retry`) while there is no connection;
+   *   BusErrorReply when the peer said no.
+   */
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
-  /** Hands over matching signals that the present owner of `match.sender` sent, across reconnections. */
+  /**
+   * Hands over matching signals that the present owner of `match.sender` sent, across
+   * reconnections.
+   */
   onSignal(match: SignalMatch, listener: (signal: BusSignal) => void): Unsubscribe;
   /** Answers incoming calls, across reconnections; see {@link MessageBus.serve}. */
   serve(handler: CallHandler, check?: CallCheck): void;
   /** Sends a signal; lost without a word while there is no connection. */
   emit(signal: OutgoingSignal): void;
   /**
-   * Calls `listener` after each connection, and when a new owner took the name of a sender that is watched: signals may have been missed
-   * before.
+   * Calls `listener` after each connection, and when a new owner took the name of a sender that is
+   * watched: signals may have been missed before.
    */
   onConnected(listener: () => void): Unsubscribe;
   close(): void;
@@ -41,7 +50,10 @@ export interface SystemBus {
 export interface SystemBusDeps {
   readonly clock: Clock;
   readonly log: Log;
-  /** D-Bus server address; default `DBUS_SYSTEM_BUS_ADDRESS`, else `unix:path=/run/dbus/system_bus_socket`. */
+  /**
+   * D-Bus server address; default `DBUS_SYSTEM_BUS_ADDRESS`, else
+   * `unix:path=/run/dbus/system_bus_socket`.
+   */
   readonly address?: string;
   readonly env?: NodeJS.ProcessEnv;
   /** How long the bus may take to answer a new connection; default 10 s. */
@@ -154,7 +166,10 @@ function onLost(reason: string, link: Link): void {
   void reconnect(link);
 }
 
-/** Tries again, with longer and longer pauses, until there is a connection or the bus is closed. Never throws. */
+/**
+ * Tries again, with longer and longer pauses, until there is a connection or the bus is closed.
+ * Never throws.
+ */
 async function reconnect(link: Link): Promise<void> {
   const { deps, stop } = link;
   for (let waitMs = FIRST_RETRY_MS; !stop.signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {

@@ -16,32 +16,41 @@ import { respondError } from './respond.ts';
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'meter'> {
   readonly admit: DoorOptions['admit'];
   /**
-   * Whether the other end of a connection is still open; asked while a client that has closed its sending half gets nothing, so that nothing else tells.
-   * Default: it is.
+   * Whether the other end of a connection is still open; asked while a client that has closed its
+   * sending half gets nothing, so that nothing else tells. Default: it is.
    */
   readonly isOpen?: (socket: Socket) => Promise<boolean>;
 }
 
-/** Where the registry listens: an inherited socket (systemd's fd 3), or an address; port 0 takes any free one. */
+/**
+ * Where the registry listens: an inherited socket (systemd's fd 3), or an address; port 0 takes any
+ * free one.
+ */
 export type ListenTarget = { readonly fd: number } | { readonly host: string; readonly port: number };
 
 /** The read-only registry from which the runtime pulls (OCI distribution-spec 1.1, pull). */
 export interface Registry {
   readonly meter: TransferMeter;
   /**
-   * Replaces what may be served by the repositories of a catalog, under their mirror paths; manifests in `withheld` are answered 404, so that
-   * the runtime looks for them elsewhere.
+   * Replaces what may be served by the repositories of a catalog, under their mirror paths;
+   * manifests in `withheld` are answered 404, so that the runtime looks for them elsewhere.
    */
   setCatalog(catalog: Catalog, withheld?: ReadonlySet<Digest>): void;
   /** Replaces what may be served by whatever `find` finds under a path. */
   setOffers(find: PullApiOptions['find']): void;
-  /** Starts to listen and returns its authority, as `127.0.0.1:5317`. @throws AppError `registry/listen` (`fatal`) */
+  /**
+   * Starts to listen and returns its authority, as `127.0.0.1:5317`. @throws AppError
+   * `registry/listen` (`fatal`)
+   */
   listen(target: ListenTarget): Promise<string>;
   /** Stops listening and drops every connection. */
   close(): Promise<void>;
 }
 
-/** Limits on what a client may take before its request is there. Runtimes send some hundred bytes of headers at once. */
+/**
+ * Limits on what a client may take before its request is there. Runtimes send some hundred bytes of
+ * headers at once.
+ */
 const HTTP_LIMITS: ServerOptions = {
   maxHeaderSize: 8 * 1024,
   headersTimeout: 10_000,
@@ -91,8 +100,8 @@ export function createRegistry(options: RegistryOptions): Registry {
 }
 
 /**
- * Puts a door before an HTTP server: a connection comes to the server when it was admitted, and nothing is read from it before. Clients may close their
- * sending half after their request.
+ * Puts a door before an HTTP server: a connection comes to the server when it was admitted, and
+ * nothing is read from it before. Clients may close their sending half after their request.
  */
 function guard(server: Server, admit: DoorOptions['admit']): Door {
   // Properties of net.Server and http.Server that createServer() of node:http takes no option for.
@@ -122,8 +131,9 @@ async function serve(
 }
 
 /**
- * Ends the connection of a client that is gone. One that closes its sending half and one that closes all look the same from here, as long as nothing is
- * sent: a response that waits for its medium would wait for nobody.
+ * Ends the connection of a client that is gone. One that closes its sending half and one that
+ * closes all look the same from here, as long as nothing is sent: a response that waits for its
+ * medium would wait for nobody.
  */
 async function watchClient(
   socket: Socket,

@@ -20,7 +20,10 @@ import { createPullWatch, type PullWatch } from './watched-runtime.ts';
 /** A pull that failed this often is not tried again: nothing changes during a rehearsal. */
 const MAX_FAILURES = 2;
 
-/** As `CommandAdapters` says. @throws whatever aborted `signal`; AppError of a daemon that can't start */
+/**
+ * As `CommandAdapters` says. @throws whatever aborted `signal`; AppError of a daemon that can't
+ * start
+ */
 export async function rehearseBundle(request: RehearsalRequest, signal: AbortSignal): Promise<Rehearsal> {
   const directory = await mkdtemp(join(request.temporary, 'stickpin-rehearsal-'));
   const stop = new AbortController();
@@ -125,7 +128,10 @@ interface RehearsalTrust {
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
 }
 
-/** Without keys, the envelope is signed with a key that is thrown away: the daemon judges as ever, and nothing is said about who signed. */
+/**
+ * Without keys, the envelope is signed with a key that is thrown away: the daemon judges as ever,
+ * and nothing is said about who signed.
+ */
 async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<RehearsalTrust> {
   if (keys !== undefined) return { keysFolder: keys.folder, threshold: keys.threshold };
   const keysFolder = join(directory, 'keys.d');
@@ -147,7 +153,9 @@ async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<
   return { keysFolder, threshold: 1, watchBundle };
 }
 
-/** The defaults, below a directory of their own; nothing is kept free, since that is about a node. */
+/**
+ * The defaults, below a directory of their own; nothing is kept free, since that is about a node.
+ */
 function rehearsalSettings(directory: string, keysFolder: string, threshold: number): Settings {
   const defaults = defaultSettings;
   return {

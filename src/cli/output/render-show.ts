@@ -4,13 +4,19 @@ import { oneLine } from '../../platform/plain-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { formatTable } from './table.ts';
 
-/** What `stickpin show` prints of: an adopted release, one that waits for approval, a notice, or a rejected bundle. */
+/**
+ * What `stickpin show` prints of: an adopted release, one that waits for approval, a notice, or a
+ * rejected bundle.
+ */
 export type ShownBundle =
   | BundleReport
   | (StatusReport['notices'][number] & { readonly phase?: undefined })
   | (StatusReport['rejected'][number] & { readonly phase: string });
 
-/** A line for each member, those of nested ones as they are in JSON; all that holds its activation; its rules, with what they do; its conditions; and the trust in force. */
+/**
+ * A line for each member, those of nested ones as they are in JSON; all that holds its activation;
+ * its rules, with what they do; its conditions; and the trust in force.
+ */
 export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
   const { conditions, rules = [], advisory, activationHolds = [], ...members } = bundle as Partial<BundleReport>;
   const shown = [

@@ -6,7 +6,9 @@ import { progressBar } from './progress-bar.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { formatTable } from './table.ts';
 
-/** What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media. */
+/**
+ * What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media.
+ */
 export function renderStatus(report: StatusReport): string {
   const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
   const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
@@ -19,7 +21,10 @@ export function renderStatus(report: StatusReport): string {
   ].join('\n')}\n`;
 }
 
-/** What `stickpin list` prints: a line for each known bundle and one for each that was rejected, reasons below. */
+/**
+ * What `stickpin list` prints: a line for each known bundle and one for each that was rejected,
+ * reasons below.
+ */
 export function renderList(report: StatusReport): string {
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
   if (report.bundles.length + report.rejected.length + report.notices.length === 0)
@@ -81,7 +86,10 @@ function unclaimedLines({ unclaimed }: StatusReport): string[] {
   });
 }
 
-/** The phase with what makes it special: what it waits for, that its activation is held, or that it is the one whose tags hold. */
+/**
+ * The phase with what makes it special: what it waits for, that its activation is held, or that it
+ * is the one whose tags hold.
+ */
 function shownPhase(
   phase: string,
   hold: string | undefined,
@@ -98,7 +106,10 @@ function firstHold({ phase, activationHolds }: Pick<BundleReport, 'phase' | 'act
   return first && `its activation is held: ${first.message}`;
 }
 
-/** What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that may be believed. */
+/**
+ * What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that
+ * may be believed.
+ */
 function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'version' | 'bundleId'>): string {
   return name === '' ? bundleId : `${name}@${version}`;
 }

@@ -36,7 +36,10 @@ export function areSameFloors(one: Floors, other: Floors): boolean {
   );
 }
 
-/** Whether a release may be activated without a person: it is not below its floor, and its floor is known. */
+/**
+ * Whether a release may be activated without a person: it is not below its floor, and its floor is
+ * known.
+ */
 export function isAboveFloor({ payload }: Pick<StoredBundle, 'payload'>, { sequences, areLost }: Floors): boolean {
   const floor = sequences.get(payload.name);
   return floor === undefined ? !areLost : payload.sequence >= floor;

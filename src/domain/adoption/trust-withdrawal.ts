@@ -13,8 +13,9 @@ export type Withdrawal = PhaseOf & { readonly reason: Reason };
 /**
  * Whether the trust in an adopted bundle still stands. Revoked keys never count, even for bundles
  * adopted before; a key that was merely taken out of keys.d still does: an adopted bundle stays a
- * source of blobs unless its key is revoked (docs/decisions/trust.md). A bundle whose trust is withdrawn is not
- * pulled, not served and not activated; its pins stay, since something may run from them.
+ * source of blobs unless its key is revoked (docs/decisions/trust.md). A bundle whose trust is
+ * withdrawn is not pulled, not served and not activated; its pins stay, since something may run
+ * from them.
  *
  * @returns undefined while it stands.
  */

@@ -48,7 +48,10 @@ export interface Assessment extends UnknownBundles {
   readonly protectedReleases: readonly ProtectedRelease[];
 }
 
-/** Concludes from one observation, what the engine remembers and the stored state, without deciding what to do. */
+/**
+ * Concludes from one observation, what the engine remembers and the stored state, without deciding
+ * what to do.
+ */
 export function assess(observed: Observed, memory: Memory, stored: Stored, policy: Policy): Assessment {
   const found = observed.media.flatMap((medium) =>
     medium.state.kind === 'read' ? medium.state.bundles.map((bundle) => ({ medium, found: bundle })) : [],
@@ -120,8 +123,9 @@ function waitingOf(bundles: readonly BundleAssessment[], { floors }: Memory): re
 }
 
 /**
- * Bundles whose preload is held for lack of space that removing images would give. On another filesystem, where blobs are staged, it gives none; and
- * where a disk filled up although the images fit on theirs, with blobs staged on another one, nobody knows that it would.
+ * Bundles whose preload is held for lack of space that removing images would give. On another
+ * filesystem, where blobs are staged, it gives none; and where a disk filled up although the images
+ * fit on theirs, with blobs staged on another one, nobody knows that it would.
  */
 function shortOfSpace(
   bundles: readonly BundleAssessment[],

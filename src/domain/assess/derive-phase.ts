@@ -24,9 +24,9 @@ export interface PhaseContext {
 }
 
 /**
- * The phase of an adopted release, with what explains it (docs/architecture.md, "Life of a bundle"). `withdrawal`:
- * why it is not trusted any more, if so; what was never ready falls back to it, what was stays what
- * it is, with the reason.
+ * The phase of an adopted release, with what explains it (docs/architecture.md, "Life of a
+ * bundle"). `withdrawal`: why it is not trusted any more, if so; what was never ready falls back to
+ * it, what was stays what it is, with the reason.
  */
 export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefined, context: PhaseContext): PhaseOf {
   const phase = phaseOf(facts, context);

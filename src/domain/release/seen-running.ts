@@ -7,10 +7,16 @@ import type { LifeVerdict } from './life-verdict.ts';
 import { currentRelease, keptBundles } from './recorded-phase.ts';
 import { soakAfter, type Witness } from './soak.ts';
 
-/** How long what was never activated must be seen running before it is; the soak time if that is shorter. */
+/**
+ * How long what was never activated must be seen running before it is; the soak time if that is
+ * shorter.
+ */
 const SEEN_MS = 60_000;
 
-/** Releases that are kept and were never activated, though they were ready once: something else may start them. */
+/**
+ * Releases that are kept and were never activated, though they were ready once: something else may
+ * start them.
+ */
 export function neverActivated(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return keptBundles(bundles).filter(({ readyAt, activatedAt }) => readyAt !== undefined && activatedAt === undefined);
 }
@@ -23,8 +29,9 @@ interface SeenRunning {
 }
 
 /**
- * Follows those of the never activated releases that may be activated now (`waiting`): somebody may have upgraded the cluster by other means, so that
- * one of them simply runs. It is activated then, so that tags name what runs and it can prove itself. Of each stream the newest one only.
+ * Follows those of the never activated releases that may be activated now (`waiting`): somebody may
+ * have upgraded the cluster by other means, so that one of them simply runs. It is activated then,
+ * so that tags name what runs and it can prove itself. Of each stream the newest one only.
  */
 export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLook): SeenRunning {
   const followed = waiting.map((bundle) => follow(bundle, look));
@@ -51,7 +58,9 @@ interface Followed {
   readonly soak: Soak | undefined;
   /** Components that run from it. */
   readonly components: readonly string[];
-  /** When one of them has run for long enough, as milliseconds from now; undefined while none runs. */
+  /**
+   * When one of them has run for long enough, as milliseconds from now; undefined while none runs.
+   */
   readonly dueInMs: number | undefined;
 }
 
@@ -80,9 +89,11 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed {
 const NO_ACTIVATION = 0;
 
 /**
- * The containers that say that `bundle` runs. Their images came with us and no other release that is known here names them: an image that was there
- * before, or that two releases have, tells nothing. Where a release of the stream was activated, the component must be one of its own with another image, and
- * run from that one no more: what was added beside it, a test or what pulls images ahead, is no upgrade.
+ * The containers that say that `bundle` runs. Their images came with us and no other release that
+ * is known here names them: an image that was there before, or that two releases have, tells
+ * nothing. Where a release of the stream was activated, the component must be one of its own with
+ * another image, and run from that one no more: what was added beside it, a test or what pulls
+ * images ahead, is no upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerLook): readonly Witness[] {
   const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
@@ -104,7 +115,9 @@ function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: 
   });
 }
 
-/** Ids of the images that came with us and that no other known release names, retired ones included. */
+/**
+ * Ids of the images that came with us and that no other known release names, retired ones included.
+ */
 function exclusiveIds(
   { bundleId, contents }: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -133,7 +146,10 @@ interface StreamEntry {
   readonly holds: readonly { readonly code: string }[];
 }
 
-/** Of which streams nothing may be asked for by itself: an activation is to come there, or a person asked for one. */
+/**
+ * Of which streams nothing may be asked for by itself: an activation is to come there, or a person
+ * asked for one.
+ */
 export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
   return new Set(
     entries

@@ -24,7 +24,9 @@ function isToldElsewhere(code: string): boolean {
   return TOLD_ELSEWHERE.has(code) || code.startsWith('trust/');
 }
 
-/** A bundle some of whose images could not be pulled by quick tries: told once, until it is mended. */
+/**
+ * A bundle some of whose images could not be pulled by quick tries: told once, until it is mended.
+ */
 export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
   if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
   const message = `${bundleTitle(bundle.payload)} is degraded: ${degraded.message}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;

@@ -16,8 +16,8 @@ import { unclaimedEvents } from './pin-events.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /**
- * What changed from one round to the next that an operator would ask about. Before the first round nothing is known: bundles then are not
- * told again, media and faults are.
+ * What changed from one round to the next that an operator would ask about. Before the first round
+ * nothing is known: bundles then are not told again, media and faults are.
  */
 export function eventsBetween(before: Snapshot | undefined, after: Snapshot): Event[] {
   return [
@@ -51,7 +51,10 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
   return isTold ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: tooOld.message }];
 }
 
-/** A file that takes pins away is told when it shows up: at that time the runtime may not have read it, so that they still hold. */
+/**
+ * A file that takes pins away is told when it shows up: at that time the runtime may not have read
+ * it, so that they still hold.
+ */
 function pinEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
   const faultOf = (seen: Observed | undefined) =>
     seen?.runtime.kind === 'reachable' ? seen.runtime.pinFault?.message : undefined;
@@ -75,7 +78,10 @@ function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapsho
   ];
 }
 
-/** A medium was pulled: while transfers wait for it, a person has something to do. What is held instead is told as that. */
+/**
+ * A medium was pulled: while transfers wait for it, a person has something to do. What is held
+ * instead is told as that.
+ */
 function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Memory): Event {
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
@@ -169,8 +175,8 @@ function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
 }
 
 /**
- * Images that are gone and that nothing plugged in has, told once, also when they were gone before the daemon started. Before all media were read
- * nobody knows what there is.
+ * Images that are gone and that nothing plugged in has, told once, also when they were gone before
+ * the daemon started. Before all media were read nobody knows what there is.
  */
 function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   const told = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);
@@ -208,14 +214,20 @@ function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean
   return absentImages.length === 0 && unpinnedImages.length === 0;
 }
 
-/** A release that was ready, then lost images, has them back. The first time is told where it is recorded. */
+/**
+ * A release that was ready, then lost images, has them back. The first time is told where it is
+ * recorded.
+ */
 function completionEvents({ bundle }: BundleAssessment): Event[] {
   if (bundle.readyAt === undefined) return [];
   const message = `${bundleTitle(bundle.payload)} is complete again: ${formatCount(bundle.contents.images.length, 'image')} present and pinned`;
   return [{ kind: 'bundleReady', level: 'info', bundleId: bundle.bundleId, message }];
 }
 
-/** A runtime that is away is told once for all bundles, what it does not allow where it was tried; pins that come late are no news. */
+/**
+ * A runtime that is away is told once for all bundles, what it does not allow where it was tried;
+ * pins that come late are no news.
+ */
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/unreachable',
   'runtime/unlisted',
@@ -228,7 +240,9 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'engine/image-missing',
 ]);
 
-/** The kind of message for a hold, so that its catalog entry says what to do about this very cause. */
+/**
+ * The kind of message for a hold, so that its catalog entry says what to do about this very cause.
+ */
 function heldKind({ code }: Reason): MessageKind {
   if (code === 'trust/approval') return 'approvalAwaited';
   if (code.startsWith('trust/')) return 'trustWithdrawn';

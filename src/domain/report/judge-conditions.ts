@@ -34,7 +34,7 @@ const JUDGES: Readonly<Record<ConditionType, (look: Look) => Judgement>> = {
 };
 
 /**
- * The conditions of every adopted release (architecture, "Phases, conditions, activation"), by
+ * The conditions of every adopted release (docs/architecture.md, "Conditions"), by
  * bundle. Works with what {@link assess} has concluded, so that a release of 1,000 images costs two
  * passes over them.
  */

@@ -1,8 +1,9 @@
 import type { BundleReport, StatusReport } from './report.ts';
 
 /**
- * What of a report still means something after a boot, as a text to compare: phases, holds, codes of reasons, conditions, what is plugged in and trusted.
- * Not the STATUS line, the progress, counts of images and the words of messages, which change by the second while something is loaded.
+ * What of a report still means something after a boot, as a text to compare: phases, holds, codes
+ * of reasons, conditions, what is plugged in and trusted. Not the STATUS line, the progress, counts
+ * of images and the words of messages, which change by the second while something is loaded.
  */
 export function lastingStatus(report: StatusReport): string {
   const { status: _status, progress: _progress, runtime, bundles, rejected, ...others } = report;

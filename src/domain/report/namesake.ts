@@ -14,18 +14,27 @@ function hasNamesake({ bundleId, payload }: StoredBundle, bundles: Entries): boo
   );
 }
 
-/** As {@link bundleTitle}, with the digest in short where the title alone could mean another bundle that is kept. */
+/**
+ * As {@link bundleTitle}, with the digest in short where the title alone could mean another bundle
+ * that is kept.
+ */
 export function titleAmong(bundle: StoredBundle, bundles: Entries): string {
   const title = bundleTitle(bundle.payload);
   return hasNamesake(bundle, bundles) ? `${title} (${shortDigest(bundle.bundleId)})` : title;
 }
 
-/** What a command takes for this bundle and no other: its name, or its digest where another one has that name. */
+/**
+ * What a command takes for this bundle and no other: its name, or its digest where another one has
+ * that name.
+ */
 export function commandNameAmong(bundle: StoredBundle, bundles: Entries): string {
   return hasNamesake(bundle, bundles) ? bundle.bundleId : bundleName(bundle.payload);
 }
 
-/** A message that speaks of the bundle by its title, with the digest in short added where that is not enough. */
+/**
+ * A message that speaks of the bundle by its title, with the digest in short added where that is
+ * not enough.
+ */
 export function messageAmong(message: string, bundle: StoredBundle, bundles: Entries): string {
   return hasNamesake(bundle, bundles)
     ? `${sentence(message)} That is about bundle ${shortDigest(bundle.bundleId)}.`

@@ -9,7 +9,8 @@ export interface BytesDone {
 }
 
 /**
- * How far a bundle is: a layer counts whole once an image with it is present, and as far as it was sent while it is under way.
+ * How far a bundle is: a layer counts whole once an image with it is present, and as far as it was
+ * sent while it is under way.
  *
  * @param sentBytes the furthest byte that the registry sent of each blob
  */

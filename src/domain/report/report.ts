@@ -20,8 +20,9 @@ import type { Snapshot } from './snapshot.ts';
 import { type Progress, statusLine } from './status-line.ts';
 
 /**
- * One bundle in a {@link StatusReport}. Times are RFC 3339. One that waits for approval is not adopted, so it has no `adoptedAt`; one that no trusted
- * key signed is not read either: `name` and `version` are empty and `sequence` is 0.
+ * One bundle in a {@link StatusReport}. Times are RFC 3339. One that waits for approval is not
+ * adopted, so it has no `adoptedAt`; one that no trusted key signed is not read either: `name` and
+ * `version` are empty and `sequence` is 0.
  */
 export interface BundleReport {
   readonly bundleId: string;
@@ -39,7 +40,10 @@ export interface BundleReport {
   /** Key ids of the signers, sorted; absent when they were not recorded. */
   readonly signerKeyIds?: readonly string[];
   readonly media: readonly string[];
-  /** Where what is absent comes from: labels of media, registries, or the node's own disk. Absent while nothing is to be pulled. */
+  /**
+   * Where what is absent comes from: labels of media, registries, or the node's own disk. Absent
+   * while nothing is to be pulled.
+   */
   readonly sources?: readonly string[];
   readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
   readonly sizeBytes: number;
@@ -48,9 +52,15 @@ export interface BundleReport {
   readonly adoptedAt?: string;
   readonly readyAt?: string;
   readonly activatedAt?: string;
-  /** Of an adopted release: whether it is the one of its stream that was activated last, whose tags hold. */
+  /**
+   * Of an adopted release: whether it is the one of its stream that was activated last, whose tags
+   * hold.
+   */
   readonly current?: boolean;
-  /** All that holds its activation, the first one first; absent while nothing does, and when its activation is done. */
+  /**
+   * All that holds its activation, the first one first; absent while nothing does, and when its
+   * activation is done.
+   */
   readonly activationHolds?: readonly ActivationHoldReport[];
   /** Rules of its payload, absent when it has none. */
   readonly rules?: readonly ShownRule[];
@@ -61,17 +71,25 @@ export interface ActivationHoldReport {
   readonly gate: string;
   readonly code: string;
   readonly message: string;
-  /** `time`: the hold ends by itself. `event`: it ends with something else that happens on the node. */
+  /**
+   * `time`: the hold ends by itself. `event`: it ends with something else that happens on the node.
+   */
   readonly releasedBy: ActivationHold['releasedBy'];
   /** When it ends by itself (RFC 3339), where a date can say so. */
   readonly until?: string;
 }
 
-/** The whole state for programs: `stickpin status --json`; the properties of the D-Bus API are made from it. */
+/**
+ * The whole state for programs: `stickpin status --json`; the properties of the D-Bus API are made
+ * from it.
+ */
 export interface StatusReport {
   readonly status: string;
   readonly operation: 'idle' | 'verifying' | 'preloading' | 'activating';
-  /** `reason`: why its images are not known, or why it can't be used. It may be reachable all the same. */
+  /**
+   * `reason`: why its images are not known, or why it can't be used. It may be reachable all the
+   * same.
+   */
   readonly runtime: { readonly reachable: boolean; readonly name?: string; readonly reason?: string };
   readonly media: readonly {
     readonly medium: string;
@@ -101,7 +119,10 @@ export interface StatusReport {
     readonly advisories: readonly Advisory[];
     readonly reason?: { readonly code: string; readonly message: string };
   }[];
-  /** Images that are pinned and belong to no release that is known here, by the release that they belonged to as far as that is remembered. */
+  /**
+   * Images that are pinned and belong to no release that is known here, by the release that they
+   * belonged to as far as that is remembered.
+   */
   readonly unclaimed: readonly {
     readonly bundleId?: string;
     readonly name?: string;
@@ -112,7 +133,10 @@ export interface StatusReport {
   readonly stateProblems: readonly { readonly code: string; readonly message: string }[];
   /** By what bundles are judged now. */
   readonly trust: TrustReport;
-  /** Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would need. */
+  /**
+   * Releases that `lifecycle.protect` keeps for good, and the bytes on disk that nothing else would
+   * need.
+   */
   readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
   /** Of the preload that runs, or of the last one. */
   readonly progress: {
@@ -276,7 +300,10 @@ function isPulling({ phase, pullableImages }: BundleAssessment): boolean {
   return phase === 'preloading' && pullableImages.length > 0;
 }
 
-/** Bundles that are trusted and can't be taken up while nothing can be recorded, with the labels of all media that carry them. */
+/**
+ * Bundles that are trusted and can't be taken up while nothing can be recorded, with the labels of
+ * all media that carry them.
+ */
 function detectedReports({ adoptions }: Assessment, { media }: Observed, { obstacle }: Memory): BundleReport[] {
   if (obstacle === undefined || !isRecordingTrouble(obstacle)) return [];
   const isOn = ({ state }: Medium, { bundleId }: VerifiedBundle) =>

@@ -4,7 +4,10 @@ import type { Payload, UpdateRules } from '../model/bundle.ts';
 export interface ShownRule {
   readonly rule: 'from' | 'rollout' | 'endOfLife' | 'barrier' | 'deadend';
   readonly value: string;
-  /** `holds-activation`: of this release, while it applies. `not-enforced-yet`: it restricts other releases, and nothing heeds it. */
+  /**
+   * `holds-activation`: of this release, while it applies. `not-enforced-yet`: it restricts other
+   * releases, and nothing heeds it.
+   */
   readonly effect: 'holds-activation' | 'not-enforced-yet';
 }
 

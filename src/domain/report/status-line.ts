@@ -38,8 +38,9 @@ const MAX_REASON_LENGTH = 330;
 /** Longest line to which something is added. */
 const NOTED_LENGTH = 300;
 /**
- * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=` of sd_notify(3). Work comes first, then what
- * keeps everything from going on, then the medium that was plugged in last, then the rest.
+ * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=`
+ * of sd_notify(3). Work comes first, then what keeps everything from going on, then the medium that
+ * was plugged in last, then the rest.
  */
 export function statusLine(snapshot: Snapshot, progress: Progress): string {
   const { observed, memory, assessment } = snapshot;
@@ -115,7 +116,10 @@ function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot,
   return `Preloading ${title}${from}: ${present}, ${progressText(progress)}${trouble}`;
 }
 
-/** Whether the preload waits for a medium that is not plugged in any more, and what is known of that one; undefined when it does not. */
+/**
+ * Whether the preload waits for a medium that is not plugged in any more, and what is known of that
+ * one; undefined when it does not.
+ */
 function removalOf(
   { bundle, media, pullableImages, absentImages }: BundleAssessment,
   { observed, memory }: Snapshot,
@@ -125,7 +129,8 @@ function removalOf(
   const gone = media.filter((label) => !isPlugged(label));
   const pullable = new Set(pullableImages.map(({ reference }) => reference));
   const absent = new Set(absentImages.map(({ reference }) => reference));
-  // What runs and could not be begun now has lost the medium of its layers, though another one with the bundle is plugged in.
+  // What runs and could not be begun now has lost the medium of its layers, though another one with
+  // the bundle is plugged in.
   const isCut = memory.running.some(
     (task) =>
       task.kind === 'pull' &&
@@ -220,7 +225,10 @@ function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessme
   return entry && message && messageAmong(message, entry.bundle, bundles);
 }
 
-/** Those that have something to say: what was rolled back has not, once a newer release of its stream is among them. */
+/**
+ * Those that have something to say: what was rolled back has not, once a newer release of its
+ * stream is among them.
+ */
 function withoutOutdated(those: readonly BundleAssessment[]): readonly BundleAssessment[] {
   const kept = those.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle.payload);
   return those.filter(
@@ -253,7 +261,8 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
 }
 
 /**
- * Whether a release can't be completed from what was seen of it and nothing with it is plugged in: everything else is spoken of before it.
+ * Whether a release can't be completed from what was seen of it and nothing with it is plugged in:
+ * everything else is spoken of before it.
  */
 function isSteppedBack({ hold, media, badBlobs }: BundleAssessment): boolean {
   return hold === 'media' && media.length === 0 && badBlobs.length > 0;

@@ -7,8 +7,9 @@ const RUNTIME_SERVICE = 'runtime.v1.RuntimeService';
 const IMAGE_SERVICE = 'runtime.v1.ImageService';
 
 /**
- * CRI version 1, as far as images are concerned. Every call but {@link CriClient.pullImage} has a deadline; aborting the signal cancels the call.
- * Every method throws AppError with a `PullErrorCode`, above all `runtime/unreachable` and `runtime/cancelled`.
+ * CRI version 1, as far as images are concerned. Every call but {@link CriClient.pullImage} has a
+ * deadline; aborting the signal cancels the call. Every method throws AppError with a
+ * `PullErrorCode`, above all `runtime/unreachable` and `runtime/cancelled`.
  */
 export interface CriClient {
   readonly socketPath: string;
@@ -17,13 +18,18 @@ export interface CriClient {
   listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
   /** The image of this name or id, or undefined when the runtime hasn't it. */
   imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
-  /** Where the runtime keeps its images (`ImageFsInfo`, the first filesystem), or undefined when it doesn't say. */
+  /**
+   * Where the runtime keeps its images (`ImageFsInfo`, the first filesystem), or undefined when it
+   * doesn't say.
+   */
   imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
   /** `Status`: resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;
   /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
   statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
-  /** No deadline: slow is not failed. Resolves with the image's id or name as the runtime answers. */
+  /**
+   * No deadline: slow is not failed. Resolves with the image's id or name as the runtime answers.
+   */
   pullImage(reference: string, signal: AbortSignal): Promise<string>;
   /** `RemoveImage`; an image that isn't there is no error. */
   removeImage(reference: string, signal: AbortSignal): Promise<void>;
@@ -36,7 +42,10 @@ export interface CriClient {
   close(): void;
 }
 
-/** `timeoutMs` is the deadline of each call, default 10 s. `protoRoot`: default the package's `proto/`. */
+/**
+ * `timeoutMs` is the deadline of each call, default 10 s. `protoRoot`: default the package's
+ * `proto/`.
+ */
 export interface CriClientOptions {
   readonly socketPath: string;
   readonly timeoutMs?: number;

@@ -118,7 +118,9 @@ function ruleNotes({ update = {}, advisories = [] }: Payload): string[] {
   ].map((note) => `  note        ${note}`);
 }
 
-/** Keys are shown by their ids, and what is none is named as such: nobody has looked at them yet. */
+/**
+ * Keys are shown by their ids, and what is none is named as such: nobody has looked at them yet.
+ */
 function trustLines({ trust }: Payload): string[] {
   const keyId = (pem: string) => {
     try {

@@ -4,7 +4,10 @@ import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 
-/** A command that asks the daemon for one thing, with at most one argument and no question to the user. */
+/**
+ * A command that asks the daemon for one thing, with at most one argument and no question to the
+ * user.
+ */
 interface Request {
   readonly name: string;
   readonly description: string;
@@ -12,7 +15,10 @@ interface Request {
   readonly argument?: { readonly usage: string; readonly description: string };
   /** Whether it takes `--json` and then prints `{"message": …}`. */
   readonly hasJson?: boolean;
-  /** Resolves to what is printed, or to undefined for nothing. `argument` is empty when it was left out. */
+  /**
+   * Resolves to what is printed, or to undefined for nothing. `argument` is empty when it was left
+   * out.
+   */
   readonly ask: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string | undefined>;
 }
 

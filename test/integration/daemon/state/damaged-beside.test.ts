@@ -72,7 +72,9 @@ describe('floors.json that is damaged', () => {
 describe('revocations.json that is damaged', () => {
   let stolen: SampleKey;
 
-  /** A key is revoked by a file in keys.d, which is gone afterwards: the record alone remembers it. */
+  /**
+   * A key is revoked by a file in keys.d, which is gone afterwards: the record alone remembers it.
+   */
   beforeEach(async () => {
     stolen = sampleKey('stolen');
     const { keyId } = stolen.privateKey;

@@ -49,7 +49,7 @@ function look(over: Partial<Scene>, bundles: readonly StoredBundle[]) {
   };
 }
 
-describe('judgeConditions (architecture, "Phases, conditions, activation")', () => {
+describe('judgeConditions (docs/architecture.md, "Conditions")', () => {
   it('follows a release from the stick to its activation', () => {
     expect(look({ ...stick, running: [pullOf(bundle, 'etcd')] }, [adopted]).all).toEqual({
       Verified: 'True SignedByTrustedKeys',
