@@ -1,4 +1,5 @@
-import { commandAdapters } from '../../src/app/rehearsal/adapters.ts';
+import { connectApi } from '../../src/api/client.ts';
+import { commandAdapters } from '../../src/app/command-line/command-adapters.ts';
 import type { CommandAdapters } from '../../src/cli/context/command-adapters.ts';
 import type { CommandContext } from '../../src/cli/context/command-context.ts';
 import { runProgram } from '../../src/cli/program.ts';
@@ -42,6 +43,7 @@ export async function runCommand(
     now: options.now ?? (() => Date.parse('2026-03-04T05:06:07.890Z')),
     ...(options.confirm !== undefined && { confirm: options.confirm }),
     env: options.env ?? {},
+    connect: (signal) => connectApi({ ...options.env }, signal),
     adapters: async () => options.adapters ?? commandAdapters,
   });
   return { exitCode, stdout, stderr };

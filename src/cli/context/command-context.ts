@@ -1,3 +1,4 @@
+import type { ApiClient } from '../../api/client.ts';
 import type { CommandOutput } from '../output/table.ts';
 import type { CommandAdapters } from './command-adapters.ts';
 import type { Confirm } from './confirm.ts';
@@ -13,6 +14,8 @@ export interface CommandContext extends CommandOutput {
   readonly isRoot?: boolean;
   /** Absent where nobody can be asked: stdin or stderr is no terminal. */
   readonly confirm?: Confirm;
+  /** Connects to the daemon. @throws AppError `api/unreachable` */
+  readonly connect: (signal: AbortSignal) => Promise<ApiClient>;
   /** Loads what few commands need and no other should wait for. */
   readonly adapters: () => Promise<CommandAdapters>;
 }

@@ -1,4 +1,4 @@
-import { type ApiClient, connectApi } from '../../api/client.ts';
+import type { ApiClient } from '../../api/client.ts';
 import type { CommandContext } from './command-context.ts';
 
 /**
@@ -6,7 +6,7 @@ import type { CommandContext } from './command-context.ts';
  * `api/unreachable`
  */
 export async function withDaemon<T>(context: CommandContext, use: (client: ApiClient) => Promise<T>): Promise<T> {
-  const client = await connectApi({ ...context.env }, context.signal);
+  const client = await context.connect(context.signal);
   try {
     return await use(client);
   } finally {

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { commandAdapters } from '../../../src/app/rehearsal/adapters.ts';
+import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
 import { openBundleDirectory } from '../../../src/bundle/read/bundle-directory.ts';
 import { listRepositories } from '../../../src/bundle/verify/list-repositories.ts';
 import type { ServedBundle } from '../../../src/cli/context/command-adapters.ts';

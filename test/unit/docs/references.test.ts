@@ -15,6 +15,7 @@ const program = buildProgram({
   signal: new AbortController().signal,
   now: () => 0,
   env: {},
+  connect: () => Promise.reject(new Error('no command runs here')),
   adapters: () => Promise.reject(new Error('no command runs here')),
 });
 const scripts = Object.keys(JSON.parse(readFileSync('package.json', 'utf8')).scripts);

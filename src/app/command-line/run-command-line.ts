@@ -1,0 +1,31 @@
+import { connectApi } from '../../api/client.ts';
+import { createConfirm } from '../../cli/context/confirm.ts';
+import { exitCodes } from '../../cli/context/exit-code.ts';
+import { runProgram } from '../../cli/program.ts';
+
+/** Runs the command line of this process, without the program's own name. Resolves to the exit code. */
+export function runCommandLine(args: readonly string[]): Promise<number> {
+  const stop = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
+  process.stdout.on('error', endOnBrokenOutput);
+  return runProgram(args, {
+    stdout: (text) => void process.stdout.write(text),
+    stderr: (text) => void process.stderr.write(text),
+    isTerminal: process.stdout.isTTY === true,
+    ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
+    ...(process.stdin.isTTY &&
+      process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
+    signal: stop.signal,
+    isRoot: process.getuid?.() === 0,
+    now: () => Date.now(),
+    env: process.env,
+    connect: (signal) => connectApi({ ...process.env }, signal),
+    adapters: async () => (await import('./command-adapters.ts')).commandAdapters,
+  });
+}
+
+/** A reader that closes early, as head(1), has what it wanted. */
+function endOnBrokenOutput(error: NodeJS.ErrnoException): never {
+  if (error.code !== 'EPIPE') process.stderr.write(`stickpin: the output can't be written: ${error.message}\n`);
+  process.exit(exitCodes.failed);
+}
