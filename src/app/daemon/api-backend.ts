@@ -1,5 +1,6 @@
-import type { ApiBackend, ApiMethods } from '../../api/backend.ts';
+import type { AnswerOf, ApiBackend, ApiCall, ApiMethods, ArgsOf } from '../../api/backend.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
+import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Daemon } from './daemon.ts';
 
@@ -39,18 +40,8 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
  */
 function executors(running: () => Daemon): ApiMethods {
   return {
+    ...commandMethods(running),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
-    activate: async ({ bundle }) => settled(running(), ({ engine }) => engine.activate(bundle)),
-    activateOverride: async ({ bundle }) =>
-      settled(running(), ({ engine }) => engine.activate(bundle, { override: true })),
-    rollback: async ({ stream }) =>
-      settled(running(), ({ engine }) => engine.rollback(stream === '' ? undefined : stream)),
-    unpin: async ({ bundle, ...options }, { signal }) =>
-      settled(running(), ({ engine }) => engine.unpin(bundle, options, signal)),
-    unpinUnclaimed: async ({ force }) => settled(running(), ({ engine }) => engine.unpinUnclaimed(force)),
-    cancel: async () => settled(running(), ({ engine }) => engine.cancel()),
-    approve: async ({ bundle }) => settled(running(), ({ engine }) => engine.verdicts.approve(bundle)),
-    reject: async ({ bundle }) => settled(running(), ({ engine }) => engine.verdicts.reject(bundle)),
     restoreKey: async ({ keyId }, { callerUid }) => {
       const uid = await callerUid();
       return settled(running(), ({ restoreKey }) => restoreKey(keyId, uid));
@@ -61,6 +52,27 @@ function executors(running: () => Daemon): ApiMethods {
     },
     load: async ({ path }, { signal }) => running().media.load(path, signal),
   };
+}
+
+/**
+ * Commands with the arguments and results of the contract. Commands of the engine that differ from
+ * it don't compile.
+ */
+type ContractCommands = {
+  readonly [M in CommandName]: (args: ArgsOf<M>, signal: AbortSignal) => AnswerOf<M> | Awaited<AnswerOf<M>>;
+};
+
+/**
+ * The methods that are commands of the engine. Their names, arguments and results are those of the
+ * contract.
+ */
+function commandMethods(running: () => Daemon): Pick<ApiMethods, CommandName> {
+  const methods = COMMAND_NAMES.map((name) => [
+    name,
+    async (args: never, { signal }: ApiCall): Promise<unknown> =>
+      settled(running(), ({ engine }: { readonly engine: ContractCommands }) => engine[name](args, signal)),
+  ]);
+  return Object.fromEntries(methods) as Pick<ApiMethods, CommandName>;
 }
 
 /**

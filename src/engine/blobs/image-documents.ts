@@ -6,8 +6,9 @@ import type { BlobSource } from '../../ports/blobs.ts';
 const DOCUMENT_MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Digests of the documents of an image: its manifest or index, manifests of that index which are there, and their configs. Nothing is parsed
- * but what has the digest that its name says; what is damaged or absent is in the answer and ends the walk below it.
+ * Digests of the documents of an image: its manifest or index, manifests of that index which are
+ * there, and their configs. Nothing is parsed but what has the digest that its name says; what is
+ * damaged or absent is in the answer and ends the walk below it.
  */
 export async function documentsOf(root: Digest, source: BlobSource, signal: AbortSignal): Promise<readonly Digest[]> {
   const parsed = await readDocument(root, source, signal);

@@ -1,4 +1,6 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Policy } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -21,7 +23,7 @@ import { createMirrorGate } from './mirror-gate.ts';
 import { createPinRequests, type PinRequests, pinExecutors } from './pin-effects.ts';
 import { recordExecutors } from './record-effects.ts';
 import { createTagEffects, type TagEffects } from './tag-effects.ts';
-import { taskExecutors } from './task-effects.ts';
+import { startTask, taskExecutors } from './task-effects.ts';
 
 /** What all executors together act on. Each family takes its part. */
 export interface EffectDependencies {
@@ -36,7 +38,9 @@ export interface EffectDependencies {
   /** Where blobs are found: media and local stores together. */
   readonly source: BlobUnion;
   readonly meter: TransferMeter;
-  /** How long nothing of a pull may move before it is broken off, in milliseconds: `preload.stall`. */
+  /**
+   * How long nothing of a pull may move before it is broken off, in milliseconds: `preload.stall`.
+   */
   readonly stallMs: number;
   readonly tasks: Tasks;
   readonly mediaJobs: MediaJobs;
@@ -51,12 +55,17 @@ export interface EffectDependencies {
 /** The executor of each effect, and what the executors remember for the next decision. */
 export interface Effects {
   readonly executors: Executors;
+  /** The executor of `start`, which is synchronous: the task is listed when it returns. */
+  readonly start: (task: RunningTask, assessment: Assessment) => void;
   readonly keeping: KeptDocuments;
   readonly pinRequests: PinRequests;
   readonly tags: TagEffects;
 }
 
-/** The executors over the given adapters. A family of effects is one file; a kind without an executor is an error of the compiler. */
+/**
+ * The executors over the given adapters. A family of effects is one file; a kind without an
+ * executor is an error of the compiler.
+ */
 export function createEffects(deps: EffectDependencies): Effects {
   const keeping: KeptDocuments = new Map();
   const pinRequests = createPinRequests();
@@ -69,13 +78,15 @@ export function createEffects(deps: EffectDependencies): Effects {
     pinRequests,
     reportedElsewhere: new Set<BundleId>(),
   };
+  const starting = { ...deps, pulls, tags };
   const executors: Executors = {
     ...mediaExecutors(deps),
     ...adoptionExecutors({ ...deps, keeping }),
     ...pinExecutors({ ...deps, pinRequests, mirrorGate }),
     ...recordExecutors(deps),
     ...lifeExecutors(deps),
-    ...taskExecutors({ ...deps, pulls, tags }),
+    ...taskExecutors(starting),
   };
-  return { executors, keeping, pinRequests, tags };
+  const start = (task: RunningTask, assessment: Assessment) => startTask(starting, task, assessment);
+  return { executors, start, keeping, pinRequests, tags };
 }

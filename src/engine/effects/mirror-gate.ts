@@ -18,8 +18,8 @@ export interface MirrorGate {
   /** The mirrors are these from now on. What was taken up of them before stays so. */
   written(repositories: readonly string[]): void;
   /**
-   * Waits until mirrors that hold this repository's were taken up. It is said but once for each change of mirrors that this was in vain: who asks
-   * after that is let through.
+   * Waits until mirrors that hold this repository's were taken up. It is said but once for each
+   * change of mirrors that this was in vain: who asks after that is let through.
    *
    * @param mirrors as they are rendered now
    * @throws whatever aborted `signal`.
@@ -29,9 +29,15 @@ export interface MirrorGate {
 
 /** How long mirrors may take to be taken up. CRI-O needs less than a second, unless it is busy. */
 const TAKE_UP_MS = 10_000;
-/** One probe takes no longer: a runtime that has no mirror yet asks the image's own registry, which may answer late or never. */
+/**
+ * One probe takes no longer: a runtime that has no mirror yet asks the image's own registry, which
+ * may answer late or never.
+ */
 const PROBE_MS = 2_000;
-/** Pause after the first probe that was not seen; doubled each time up to {@link PAUSE_MAX_MS}. A runtime at rest is there after a few. */
+/**
+ * Pause after the first probe that was not seen; doubled each time up to {@link PAUSE_MAX_MS}. A
+ * runtime at rest is there after a few.
+ */
 const PAUSE_MS = 20;
 const PAUSE_MAX_MS = 320;
 /** How often it is looked whether our registry was asked, so that no probe goes on after that. */
@@ -40,8 +46,9 @@ const LOOK_MS = 50;
 /**
  * A gate that has let nothing through yet.
  *
- * All mirrors are written in one file and taken up together, so that one of them is proof for all; only one that was not in force before is. It is
- * probed with a digest that no registry has: until the mirror is in force that gives nothing, and afterwards it is seen at our registry alone, which
+ * All mirrors are written in one file and taken up together, so that one of them is proof for all;
+ * only one that was not in force before is. It is probed with a digest that no registry has: until
+ * the mirror is in force that gives nothing, and afterwards it is seen at our registry alone, which
  * answers 404.
  */
 export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
@@ -75,7 +82,10 @@ export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
   };
 }
 
-/** Probes until the mirror is in force, or for as long as that may take. A runtime that is away is not waited for: the pull will say so. */
+/**
+ * Probes until the mirror is in force, or for as long as that may take. A runtime that is away is
+ * not waited for: the pull will say so.
+ */
 async function takeUp(
   repository: string,
   deps: MirrorGateDependencies,

@@ -35,7 +35,11 @@ export function taskExecutors(deps: TaskEffectDependencies): Executors<'start' |
   };
 }
 
-function startTask(deps: TaskEffectDependencies, task: RunningTask, assessment: Assessment): void {
+/**
+ * Starts a task, unless it runs, its bundle is not known, or its preload was cancelled since it was
+ * decided.
+ */
+export function startTask(deps: TaskEffectDependencies, task: RunningTask, assessment: Assessment): void {
   const bundle = storedBundle(deps.store, task.bundleId);
   // A round that waited for the disk may have decided before the preload was cancelled.
   if (bundle === undefined || (task.kind === 'pull' && bundle.cancelled !== undefined)) return;

@@ -13,7 +13,10 @@ export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 
 /** Judges conditions and keeps since when each has its status. */
 export interface ConditionKeeper {
-  /** Of one round. Writes only when a status changed, all of a round in one transaction. Never throws. */
+  /**
+   * Of one round. Writes only when a status changed, all of a round in one transaction. Never
+   * throws.
+   */
   follow(observed: Observed, memory: Memory, assessment: Assessment): Conditions;
 }
 
@@ -25,7 +28,10 @@ export function createConditionKeeper({
   readonly store: ConditionStore;
   readonly log: Log;
 }): ConditionKeeper {
-  /** What could not be stored yet: without it, a disk that takes no writes would move the times each round. */
+  /**
+   * What could not be stored yet: without it, a disk that takes no writes would move the times each
+   * round.
+   */
   const unsaved = new Map<BundleId, ConditionMarks>();
   let isTold = false;
   const save = (): void => {

@@ -13,18 +13,28 @@ export interface FloorKeeperDependencies {
 
 /** Keeps the floors beside the bundles that they come from. */
 export interface FloorKeeper {
-  /** As they are now: what is remembered and what follows from the bundles, the higher value of each. */
+  /**
+   * As they are now: what is remembered and what follows from the bundles, the higher value of
+   * each.
+   */
   floors(): Floors;
   /**
-   * Remembers what follows from the bundles. `isForgotten`: the runtime has pins of ours though nothing else remembers anything, so that floors are lost too.
-   * A failure is logged once and tried again in the next round.
+   * Remembers what follows from the bundles. `isForgotten`: the runtime has pins of ours though
+   * nothing else remembers anything, so that floors are lost too. A failure is logged once and
+   * tried again in the next round; only an abort throws.
    */
-  follow(isForgotten: boolean): Promise<void>;
-  /** Raises the floor of a stream, durably. @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) */
+  follow(isForgotten: boolean, signal: AbortSignal): Promise<void>;
+  /**
+   * Raises the floor of a stream, durably. Takes no signal: tags have moved, which is to be
+   * recorded whatever comes. @throws AppError `store/write`, `store/no-space`, `store/read-only`
+   * (`retry`)
+   */
   raise(stream: string, sequence: number): Promise<void>;
 }
 
-/** A keeper that goes on with what is stored. INVARIANT: one change at a time; a floor never sinks. */
+/**
+ * A keeper that goes on with what is stored. INVARIANT: one change at a time; a floor never sinks.
+ */
 export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDependencies): FloorKeeper {
   let floors = kept.load();
   let isWritten = kept.isWhole();
@@ -51,8 +61,9 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
     floors: now,
     raise: (stream, sequence) =>
       exclusively(() => save(higherFloors(now(), { ...floors, sequences: new Map([[stream, sequence]]) }))),
-    follow: (isForgotten) =>
+    follow: (isForgotten, signal) =>
       exclusively(async () => {
+        signal.throwIfAborted();
         try {
           const current = now();
           const areLost = current.areLost || (isForgotten && current.sequences.size === 0);

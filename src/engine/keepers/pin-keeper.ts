@@ -16,26 +16,34 @@ export interface PinKeeper {
   /** As it is remembered now; undefined before anything was. */
   ledger(): PinLedger | undefined;
   /**
-   * Remembers what a round concluded from the ledger `from`; nothing if the ledger has changed since. A failure to write is logged once and tried again
-   * with the next round; it stands in the way of nothing.
+   * Remembers what a round concluded from the ledger `from`; nothing if the ledger has changed
+   * since. A failure to write is logged once and tried again with the next round; it stands in the
+   * way of nothing. Only an abort throws.
    */
-  follow(pins: PinAssessment, from: PinLedger | undefined): Promise<void>;
+  follow(pins: PinAssessment, from: PinLedger | undefined, signal: AbortSignal): Promise<void>;
   /**
    * Gives up these unclaimed pins: the next round takes them off the runtime.
    *
-   * @throws AppError `store/write`, `store/no-space` (`retry`); nothing is given up then.
+   * @throws AppError `store/write`, `store/no-space` (`retry`), or what aborted `signal` before its
+   *   turn; nothing is given up then.
    */
-  giveUp(references: readonly string[]): Promise<void>;
+  giveUp(references: readonly string[], signal: AbortSignal): Promise<void>;
 }
 
-/** A keeper that goes on with what is stored. INVARIANT: one change at a time, each from the ledger that the one before has left. */
+/**
+ * A keeper that goes on with what is stored. INVARIANT: one change at a time, each from the ledger
+ * that the one before has left.
+ */
 export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies): PinKeeper {
   let ledger = pinLedger.load();
   let isWritten = true;
   let trouble: string | undefined;
   let last: Promise<unknown> = Promise.resolve();
-  const exclusively = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = last.then(work);
+  const exclusively = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
+    const result = last.then(() => {
+      signal.throwIfAborted();
+      return work();
+    });
     last = result.catch(() => undefined); // whoever asked for it hears of its error
     return result;
   };
@@ -72,8 +80,8 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
 
   return {
     ledger: () => ledger,
-    follow: (pins, from) => exclusively(() => follow(pins, from)),
-    giveUp: (references) => exclusively(() => giveUp(references)),
+    follow: (pins, from, signal) => exclusively(signal, () => follow(pins, from)),
+    giveUp: (references, signal) => exclusively(signal, () => giveUp(references)),
   };
 }
 

@@ -1,17 +1,26 @@
 import type { Decision } from '../../domain/decide/decision.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 
-/** Pause after a round that failed or that wanted the very same as the one before; doubled each time up to {@link REPEAT_MAX_MS}. */
+/**
+ * Pause after a round that failed or that wanted the very same as the one before; doubled each time
+ * up to {@link REPEAT_MAX_MS}.
+ */
 const REPEAT_MS = 1_000;
 const REPEAT_MAX_MS = 30_000;
 
 /** A round so often while pulls follow each other. */
 const UNDER_WAY_MS = 1_000;
-/** To look and to decide takes no more than this part of the time, if it can be had: with many images, on a slow runtime, that may be a good part of a second. */
+/**
+ * To look and to decide takes no more than this part of the time, if it can be had: with many
+ * images, on a slow runtime, that may be a good part of a second.
+ */
 const LOOK_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 
-/** How long after the begin of a round whose look took `lookMs` the next one begins while pulls follow each other, in milliseconds. */
+/**
+ * How long after the begin of a round whose look took `lookMs` the next one begins while pulls
+ * follow each other, in milliseconds.
+ */
 export function underWayMs(lookMs: number): number {
   return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, lookMs / LOOK_SHARE));
 }
@@ -21,7 +30,10 @@ const ASK_AT_END: ReadonlySet<Effect['kind']> = new Set(['mount-medium', 'read-m
 
 /** How long to wait for the next round. */
 export interface Pause {
-  /** Even if somebody wants a round: what fails may signal a change each time, and would keep the processor busy. */
+  /**
+   * Even if somebody wants a round: what fails may signal a change each time, and would keep the
+   * processor busy.
+   */
   readonly atLeastMs: number;
   /** After that, unless somebody wants a round. */
   readonly atMostMs: number;
@@ -31,18 +43,24 @@ export interface Pause {
 export interface RoundEnd {
   /** Whether an effect failed. */
   readonly failed: boolean;
-  /** Whether tasks ran already: what was started beside them changes nothing that a round would tell, and its end asks for a round. */
+  /**
+   * Whether tasks ran already: what was started beside them changes nothing that a round would
+   * tell, and its end asks for a round.
+   */
   readonly wasRunning: boolean;
   /** The longest time without a round when nothing is to be done, in milliseconds. */
   readonly latestMs: number;
   readonly now: number;
 }
 
+/** How long to wait after a round that decided this and ended so. */
+export type Pace = (decision: Decision, end: RoundEnd) => Pause;
+
 /**
- * The pace of the rounds: on at once after effects that worked, a growing pause after what failed or did not help, and otherwise until
- * something is due.
+ * The pace of the rounds: on at once after effects that worked, a growing pause after what failed
+ * or did not help, and otherwise until something is due.
  */
-export function createPace(): (decision: Decision, end: RoundEnd) => Pause {
+export function createPace(): Pace {
   let lastWanted = '';
   let stuck = 0;
   return ({ effects, wakeAt }, { failed, wasRunning, latestMs, now }) => {

@@ -12,8 +12,9 @@ export interface Refusals {
 }
 
 /**
- * A policy refuses images by the hundred, and does so again at each try. The first one of a bundle is told at once, and when all were tried there is one
- * more line with their number; from then on only another number is news.
+ * A policy refuses images by the hundred, and does so again at each try. The first one of a bundle
+ * is told at once, and when all were tried there is one more line with their number; from then on
+ * only another number is news.
  */
 export function createRefusals(): Refusals {
   const told = new Map<BundleId, number>();

@@ -29,7 +29,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
     api = await startApiOnBus({
-      unpin: ({ bundle, ...options }, { signal }) => node.engine.unpin(bundle, options, signal),
+      unpin: (args, { signal }) => node.engine.unpin(args, signal),
     });
   });
   afterAll(async () => {

@@ -10,14 +10,17 @@ import type { Effect } from '../../../src/domain/state/effect.ts';
 import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../src/domain/state/memory.ts';
 import { stampAfter } from '../../../src/domain/state/stamp.ts';
 import type { Observed, Policy, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
-import { type Commands, createCommands, type UnpinOptions } from '../../../src/engine/commands/commands.ts';
+import { activationCommands } from '../../../src/engine/commands/activation-commands.ts';
+import { retireByHand, type UnpinArgs } from '../../../src/engine/commands/unpin-commands.ts';
 import type { EventRow, StateStore } from '../../../src/ports/state.ts';
 import type { ModelMachine } from './model-machine.ts';
 import { found, medium, observation, reachable, type Scene, storedState } from './scenario.ts';
 
-/** As {@link Commands}; what runs is looked at when it is asked for. */
-export interface ModelCommands extends Omit<Commands, 'unpin'> {
-  unpin(bundle: string, options: UnpinOptions): void;
+/** What a person may ask of releases. What runs is looked at when it is asked for. */
+export interface ModelCommands {
+  activate(bundle: string, options?: { readonly override: boolean }): void;
+  rollback(stream: string | undefined): string;
+  unpin(bundle: string, options: Omit<UnpinArgs, 'bundle'>): void;
 }
 
 /** `decide()` on a {@link ModelMachine}: its effects change the machine at once, as the executors would; pulls and activations work. */
@@ -189,15 +192,17 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   } as unknown as StateStore;
   const clock = { now: machine.now, monotonic: () => machine.boot().uptimeMs, sleep: async () => undefined };
 
-  const commands = createCommands({ clock, store, policy: policy.lifecycle, assessment: () => last });
+  const context = { clock, store, policy, assessment: () => last };
+  const { activate, activateOverride, rollback } = activationCommands;
 
   const node: ModelNode = {
     machine,
     commands: {
-      ...commands,
+      activate: (bundle, options) => (options?.override ? activateOverride : activate)(context, { bundle }),
+      rollback: (stream = '') => rollback(context, { stream }),
       unpin: (bundle, options) => {
         const seen = { images: machine.listed(), containers: machine.containers() };
-        commands.unpin(bundle, options, { releases: runningReleases(bundles, seen), isSeenNow: true });
+        retireByHand(context, { bundle, ...options }, { releases: runningReleases(bundles, seen), isSeenNow: true });
       },
     },
     bundles: () => bundles,

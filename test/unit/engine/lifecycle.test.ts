@@ -46,7 +46,10 @@ async function run(sequence: number, ...components: readonly string[]) {
     node.runtime.startContainer(`pod/${component}`, referenceOf(`${component}-${sequence}`));
   await node.clock.advance(30_000);
 }
-/** Another daemon on what the one before has stored; the same containers are listed, as no reboot would leave them. */
+/**
+ * Another daemon on what the one before has stored; the same containers are listed, as no reboot
+ * would leave them.
+ */
 async function restart({ bootId, downMs }: { bootId: string; downMs: number }) {
   await node.stop();
   const before = node;
@@ -212,7 +215,7 @@ describe('started by other means', () => {
     await restart({ bootId: 'boot-1', downMs: MINUTE });
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
     await preload(release(3, { schedule: 'manual' }));
-    node.engine.activate('ocp@4.13.3');
+    node.engine.activate({ bundle: 'ocp@4.13.3' });
     await run(3, 'etcd');
     expect(kinds().slice(-3)).toEqual(['activation-requested', 'bundleActivated', 'bundleActive']);
   });
@@ -244,7 +247,10 @@ describe('retirement', () => {
     const GIB = 1024 ** 3;
     const sized = (sequence: number) =>
       release(sequence, { layers: { [`e${sequence}`]: { diskBytes: 400 * GIB, sizeBytes: 100 * GIB } } });
-    /** Two proven releases of 400 GiB and a stick with the third, on 1100 GiB; `staging` is where the runtime stages blobs. */
+    /**
+     * Two proven releases of 400 GiB and a stick with the third, on 1100 GiB; `staging` is where
+     * the runtime stages blobs.
+     */
     const tryThird = async (staging: StagingPlace | undefined) => {
       await start();
       const observe = node.runtime.observe;
@@ -299,7 +305,7 @@ describe('the way back', () => {
     `containers run from images that only ocp@${version} has; it is unpinned by force only`;
   const RAN = (version: string) => RUNS(version).replace('run from', 'ran from');
   const unpin = (name: string, { removeImages = false, force = false } = {}) =>
-    node.engine.unpin(name, { removeImages, force }, new AbortController().signal);
+    node.engine.unpin({ bundle: name, removeImages, force }, new AbortController().signal);
   const unpinned = () => node.store.rows.filter(({ kind }) => kind === 'bundleRetired').map(({ message }) => message);
 
   it('a release that was active and goes back is marked, not promoted, and not activated again by itself', async () => {
@@ -323,7 +329,7 @@ describe('the way back', () => {
     expect(node.engine.report()?.bundles[1]?.reason?.code).toBe('engine/rolled-back');
     expect(kinds().filter((kind) => kind === 'bundleRolledBack')).toHaveLength(1);
     expect(kinds().filter((kind) => kind === 'bundleActivated')).toHaveLength(3);
-    node.engine.activate('ocp@4.13.2');
+    node.engine.activate({ bundle: 'ocp@4.13.2' });
     await node.clock.advance(12 * MINUTE);
     expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
   });
@@ -359,10 +365,12 @@ describe('the way back', () => {
     await start();
     await prove(A);
     await prove(B);
-    expect(node.engine.rollback(undefined)).toBe('ocp@4.13.1');
+    expect(node.engine.rollback({ stream: '' })).toBe('ocp@4.13.1');
     await node.clock.advance(0);
     expect(kinds()).toEqual(expect.arrayContaining(['activation-requested', 'bundleRolledBack']));
-    expect(() => node.engine.rollback('tools')).toThrow(expect.objectContaining({ code: 'engine/no-fallback' }));
+    expect(() => node.engine.rollback({ stream: 'tools' })).toThrow(
+      expect.objectContaining({ code: 'engine/no-fallback' }),
+    );
   });
 
   it('unpin refuses the base of a delta that is not ready, without --force', async () => {
@@ -449,6 +457,8 @@ describe('the way back', () => {
     await prove(B);
     await unpin('ocp@4.13.1', { removeImages: true });
     await node.clock.advance(MINUTE);
-    expect(() => node.engine.activate('ocp@4.13.1')).toThrow(/retired and 2 of its images are gone; plug in its stick/);
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.1' })).toThrow(
+      /retired and 2 of its images are gone; plug in its stick/,
+    );
   });
 });

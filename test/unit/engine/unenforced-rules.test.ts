@@ -11,7 +11,9 @@ const at = (time: number) => new Date(time).toISOString();
 const STABLE = (name: string) => `quay.example.com/ocp/${name}:stable`;
 const ref = (name: string, sequence: number) => `quay.example.com/ocp/${name}@${digestOf(`image ${name}-${sequence}`)}`;
 
-/** `ocp 4.13.N` of sequence N, with images of its own and a tag `stable` that all releases share. */
+/**
+ * `ocp 4.13.N` of sequence N, with images of its own and a tag `stable` that all releases share.
+ */
 const release = (sequence: number, over: Parameters<typeof verified>[0] = {}): VerifiedBundle =>
   verified({
     sequence,
@@ -81,7 +83,7 @@ describe('a release whose activation its rules hold', () => {
   it('is activated on request after a confirmation, which outlives a restart', async () => {
     await start();
     await plug('sdb1', release(7, FROM));
-    expect(() => node.engine.activate('ocp@4.13.7')).toThrow(
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       expect.objectContaining({ code: 'engine/activation-held', message: expect.stringContaining('>=99.0.0') }),
     );
     await node.clock.advance(5 * MINUTE);
@@ -89,7 +91,7 @@ describe('a release whose activation its rules hold', () => {
     node.runtime.onPull = async () => {
       throw new AppError({ code: 'runtime/pull-failed', message: 'EIO', disposition: 'retry' });
     };
-    node.engine.activate('ocp@4.13.7', { override: true });
+    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'ready' });
     await restart();
@@ -148,14 +150,14 @@ describe('a release whose activation its rules hold', () => {
     node.runtime.onPull = async () => {
       throw new AppError({ code: 'runtime/pull-failed', message: 'EIO', disposition: 'retry' });
     };
-    node.engine.activate('ocp@4.13.7');
+    node.engine.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(10 * MINUTE);
     expect(entry('4.13.7')).toMatchObject({ phase: 'ready', reason: { code: 'rule/end-of-life' } });
     await restart();
     await plug('sdb1', release(7, { schedule: 'manual', update }));
     await node.clock.advance(10 * MINUTE);
     expect(phases()).toEqual({ '4.13.7': 'ready' });
-    node.engine.activate('ocp@4.13.7', { override: true });
+    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
@@ -195,13 +197,13 @@ describe('a release whose activation its rules hold', () => {
       for (const { reference } of bundle.contents.images) made.runtime.images.set(reference, reference);
     }
     await start(made);
-    expect(node.engine.rollback('ocp')).toBe('ocp@4.13.6');
+    expect(node.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.6');
     await node.clock.advance(0);
     expect(entry('4.13.6')).toMatchObject({ phase: 'activated', current: true });
     expect(stable('etcd')).toBe(ref('etcd', 6));
-    node.engine.activate('ocp@4.13.7');
+    node.engine.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
-    node.engine.activate('ocp@4.13.6');
+    node.engine.activate({ bundle: 'ocp@4.13.6' });
     await node.clock.advance(0);
     expect(stable('etcd')).toBe(ref('etcd', 6));
   });

@@ -40,7 +40,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))(
       harness.plug(bundle.path);
       await harness.until((report) => report.bundles[0]?.phase === 'ready', 30_000);
       disk.fill();
-      harness.daemon().engine.activate('ocp@4.13.7');
+      harness.daemon().engine.activate({ bundle: 'ocp@4.13.7' });
       const report = await harness.until(({ bundles }) => bundles[0]?.degraded?.code === 'runtime/no-space', 90_000);
       expect(report.bundles[0]?.reason?.message).toMatch(
         /^ocp 4\.13\.7 could not be activated: the runtime's storage \(.*\) is full or its quota used up\. Make room on it/,

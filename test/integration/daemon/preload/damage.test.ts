@@ -71,7 +71,7 @@ async function expectReadyInSpiteOfDamage(harness: DaemonHarness, version: strin
     plug(name);
     await harness.until(({ media }) => media.some(({ medium, bundles }) => medium.endsWith(name) && bundles === 1));
   }
-  harness.daemon().engine.verdicts.approve(bundle.bundleId);
+  harness.daemon().engine.approve({ bundle: bundle.bundleId });
   await harness.until(isDone, 45_000);
   const told = harness.log.lines.filter(({ message }) => / is damaged on /.test(message));
   const messages = told.map(({ message }) => message).join('\n');

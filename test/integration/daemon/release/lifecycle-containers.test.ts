@@ -118,7 +118,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     await pods.sync(c.pods);
     await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
     expect(await isThere(a)).toEqual(gone);
-    harness.daemon().engine.rollback(undefined);
+    harness.daemon().engine.rollback({ stream: '' });
     await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
     await pods.sync(b.pods);
     await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });

@@ -168,10 +168,10 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     expect(harness.report().bundles[1]?.reason?.code).toBe('engine/rolled-back');
 
     // It answers as soon as it has looked at the node once.
-    await eventually(() => harness.daemon().engine.activate('ocp@4.13.2'), 20_000);
+    await eventually(() => harness.daemon().engine.activate({ bundle: 'ocp@4.13.2' }), 20_000);
     await run(B);
     await reach('4.13.1 superseded, 4.13.2 proven');
-    expect(harness.daemon().engine.rollback('ocp')).toBe('ocp@4.13.1');
+    expect(harness.daemon().engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
     await expect.poll(stable, { timeout: 20_000 }).toBe(referenceOf(A, 'etcd'));
     await expect
       .poll(() => history('4.13.1'), { timeout: 20_000 })

@@ -109,7 +109,7 @@ it('takes them away from among the kept blobs too when the release is retired, a
   await eventually(() => expect(existsSync(folder())).toBe(true));
   expect([blob(notes), blob(manifest)]).toEqual([true, true]);
   const { signal } = new AbortController();
-  await node.daemon().engine.unpin('ocp@4.13.7', { removeImages: false, force: true }, signal);
+  await node.daemon().engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal);
   await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
   await eventually(() => expect([existsSync(folder()), blob(notes), blob(manifest)]).toEqual([false, false, true]));
 });

@@ -161,7 +161,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await node.run(referenceIn(a, 'used'));
     const { engine } = harness.daemon();
 
-    await engine.unpin('ocp@1.1.0', { removeImages: true, force: true }, signal);
+    await engine.unpin({ bundle: 'ocp@1.1.0', removeImages: true, force: true }, signal);
     const left = { etcd: 'gone', api: 'gone', used: 'unpinned', earlier: 'unpinned', tools: 'pinned' };
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual(left);
     expect(await has(b)).toEqual({ etcd: 'pinned', api: 'pinned', tools: 'pinned' });
@@ -186,7 +186,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     harness.plug(join(factory, basename(a.path)));
     const offered = await harness.until(({ status }) => status.includes('1.1.0'), PATIENCE_MS);
     expect(offered.status).toMatch(/^ocp 1\.1\.0 is retired\. .*stickpin activate ocp@1\.1\.0/);
-    harness.daemon().engine.activate('ocp@1.1.0');
+    harness.daemon().engine.activate({ bundle: 'ocp@1.1.0' });
     const whole = { etcd: 'pinned', api: 'pinned', used: 'pinned', earlier: 'pinned', tools: 'pinned' };
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual(whole);
     await harness.until(({ operation }) => operation === 'idle' && phase('1.1.0') === 'activated', PATIENCE_MS);

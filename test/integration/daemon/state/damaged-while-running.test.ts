@@ -36,7 +36,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
   const pinned = async () => (await harness.images()).filter((image) => image.pinned).length;
 
   it('is told by a command, by STATUS, by status and by the journal; what is known stays in force', async () => {
-    expect(() => harness.daemon().engine.verdicts.reject(bundle.bundleId)).toThrow(
+    expect(() => harness.daemon().engine.reject({ bundle: bundle.bundleId })).toThrow(
       expect.objectContaining({ code: 'store/damaged', message: expect.stringMatching(DAMAGED) }),
     );
     harness.daemon().engine.kick();

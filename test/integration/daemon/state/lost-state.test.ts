@@ -145,14 +145,20 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     rmSync(statePath('state.db'));
     await startUnclaimed();
     const { engine } = node.harness.daemon();
-    await expect(engine.unpinUnclaimed(false)).rejects.toMatchObject({ code: 'engine/running' });
+    await expect(engine.unpinUnclaimed({ force: false }, AbortSignal.timeout(10_000))).rejects.toMatchObject({
+      code: 'engine/running',
+    });
     await expectPinsKept();
-    expect(await engine.unpinUnclaimed(true)).toBe('2 unclaimed pins of ocp 4.13.7 were given up by hand');
+    expect(await engine.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).toBe(
+      '2 unclaimed pins of ocp 4.13.7 were given up by hand',
+    );
     await node.harness.until(({ unclaimed }) => unclaimed.length === 0);
     const pinned = async () => (await node.harness.images()).filter((image) => image.pinned);
     await expect.poll(pinned, { timeout: 10_000 }).toEqual([]);
     expect(dropIn(statePath('crio/99-stickpin.conf'))).toEqual([]);
-    await expect(engine.unpinUnclaimed(true)).rejects.toMatchObject({ code: 'engine/no-unclaimed' });
+    await expect(engine.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).rejects.toMatchObject({
+      code: 'engine/no-unclaimed',
+    });
     await node.harness.stop();
     await node.harness.start();
     await expect.poll(() => JSON.parse(readFileSync(statePath('pins.json'), 'utf8')).content.givenUp).toEqual([]);

@@ -60,10 +60,10 @@ it('two bundles of one name and version with other sequences: both are loaded, a
     .toMatch(
       /^ocp 4\.13\.7 \(sha256:[0-9a-f]{12}…\) is ready: .*'stickpin activate sha256:[0-9a-f]{64}' when you like/,
     );
-  expect(() => engine.activate('ocp@4.13.7')).toThrow(
+  expect(() => engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
     /2 bundles here are called ocp@4\.13\.7: name the one you mean by its digest, sha256:[0-9a-f]{64} \(sequence [12]\) or sha256:/,
   );
-  engine.activate(one.bundleId);
+  engine.activate({ bundle: one.bundleId });
   const done = await harness.until(({ bundles }) => bundles.some(({ phase }) => phase === 'activated'));
   expect(done.bundles.filter(({ phase }) => phase === 'activated').map(({ bundleId }) => bundleId)).toEqual([
     one.bundleId,

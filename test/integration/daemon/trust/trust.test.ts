@@ -31,7 +31,7 @@ const bundleIn = (report: StatusReport, version = '4.13.7'): BundleReport | unde
   report.bundles.find((one) => one.version === version);
 const isActivated = (report: StatusReport) => bundleIn(report)?.phase === 'activated';
 const isHeld = ({ bundles }: StatusReport) => bundles.some((one) => one.hold === 'approval');
-const verdicts = () => node.daemon().engine.verdicts;
+const engine = () => node.daemon().engine;
 const revoke = (keyId: string) =>
   writeFileSync(join(node.keysFolder, `${keyId.slice(0, 8)}.revoked`), `${keyId}\n`, { mode: 0o644 });
 
@@ -44,7 +44,7 @@ describe('trust.require = "both"', () => {
     expect(bundleIn(held)).toMatchObject({ phase: 'held', hold: 'approval', images: { present: 0 } });
     expect(held.status).toContain(`stickpin approve ${bundle.bundleId}`);
     expect(await node.images()).toEqual([]);
-    expect(verdicts().approve('ocp@4.13.7')).toContain('is approved');
+    expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('is approved');
     await node.until(isActivated);
     await node.stop();
     await node.start();
@@ -60,7 +60,7 @@ describe('trust.require = "both"', () => {
   it('takes an approval ahead of the stick, and refuses a stranger all the same', async () => {
     await start({ settings: { trust: { require: 'both' } } });
     const bundle = await makeSampleBundle({ dir, keys: [sampleKey('stranger')] });
-    verdicts().approve(bundle.bundleId);
+    engine().approve({ bundle: bundle.bundleId });
     node.plug(bundle.path);
     const { rejected } = await node.until((report) => report.rejected.length > 0);
     expect(rejected).toMatchObject([{ reason: { code: 'bundle/unknown-key' } }]);
@@ -78,18 +78,18 @@ describe('trust.require = "approval"', () => {
     node.plug(bundle.path);
     const held = await node.until(isHeld);
     expect(held.bundles).toMatchObject([{ bundleId: bundle.bundleId, name: '', phase: 'held', hold: 'approval' }]);
-    verdicts().approve(bundle.bundleId);
+    engine().approve({ bundle: bundle.bundleId });
     expect(bundleIn(await node.until(isActivated))).toMatchObject({ signedBy: [], bundleId: bundle.bundleId });
   });
 
   it('takes what the configuration approves, unless a person rejected it', async () => {
     const bundle = await makeSampleBundle({ dir, keys: [] });
     await start({ settings: { trust: { require: 'approval', approved: [bundle.bundleId] } } });
-    verdicts().reject(bundle.bundleId);
+    engine().reject({ bundle: bundle.bundleId });
     node.plug(bundle.path);
     const { rejected } = await node.until((report) => report.rejected.length > 0);
     expect(rejected).toMatchObject([{ reason: { code: 'trust/rejected' } }]);
-    verdicts().approve(bundle.bundleId);
+    engine().approve({ bundle: bundle.bundleId });
     await node.until(isActivated);
   });
 });

@@ -49,8 +49,8 @@ describe.runIf(have('root', 'mmdebstrap'))('signed rules that are not enforced y
     const { engine } = harness.daemon();
     await expect.poll(() => engine.report()?.bundles[0]?.reason?.code).toBe(rule);
     expect(await tagged()).toEqual([]);
-    expect(() => engine.activate('ocp@4.13.7', { override: false })).toThrow(words);
-    engine.activate('ocp@4.13.7', { override: true });
+    expect(() => engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(words);
+    engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await harness.until(({ bundles: [one] }) => one?.phase === 'activated' && one.reason === undefined);
     expect((await tagged()).sort()).toEqual(bundle.contents.images.flatMap(({ tags }) => tags).sort());
   });

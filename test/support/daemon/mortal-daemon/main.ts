@@ -54,7 +54,7 @@ async function obey(command: MortalCommand, { engine, media }: Daemon, signal: A
     case 'cancel':
       return engine.cancel();
     case 'activate':
-      return engine.activate(command.bundle);
+      return engine.activate({ bundle: command.bundle });
     case 'rescan':
       await media.rescan(signal);
       return engine.kick();

@@ -166,12 +166,12 @@ export async function createDaemonStage(
       case 'lose-tags':
         return removeNames(bundleOf(event.release).contents.images.flatMap(({ tags }) => tags));
       case 'activate':
-        return engine().activate(nameOf(event.release));
+        return engine().activate({ bundle: nameOf(event.release) });
       case 'rollback':
-        engine().rollback(undefined);
+        engine().rollback({ stream: '' });
         return;
       case 'unpin':
-        return engine().unpin(nameOf(event.release), event, new AbortController().signal);
+        return engine().unpin({ ...event, bundle: nameOf(event.release) }, new AbortController().signal);
       default:
         return assertNever(event);
     }

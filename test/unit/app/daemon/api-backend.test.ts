@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ApiBackend } from '../../../../src/api/backend.ts';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
 import type { Daemon } from '../../../../src/app/daemon/daemon.ts';
+import { COMMAND_NAMES } from '../../../../src/engine/commands/commands.ts';
 
 const call = { signal: new AbortController().signal, callerUid: async () => 0 };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -9,9 +10,10 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 describe('the answer to a command', () => {
   it.each([
     ['activate', ({ methods }: ApiBackend) => methods.activate({ bundle: 'ocp' }, call)],
-    ['activate', ({ methods }: ApiBackend) => methods.activateOverride({ bundle: 'ocp' }, call)],
+    ['activateOverride', ({ methods }: ApiBackend) => methods.activateOverride({ bundle: 'ocp' }, call)],
     ['rollback', ({ methods }: ApiBackend) => methods.rollback({ stream: '' }, call)],
     ['unpin', ({ methods }: ApiBackend) => methods.unpin({ bundle: 'ocp', removeImages: false, force: true }, call)],
+    ['unpinUnclaimed', ({ methods }: ApiBackend) => methods.unpinUnclaimed({ force: true }, call)],
     ['cancel', ({ methods }: ApiBackend) => methods.cancel({}, call)],
     ['approve', ({ methods }: ApiBackend) => methods.approve({ bundle: 'ocp' }, call)],
     ['reject', ({ methods }: ApiBackend) => methods.reject({ bundle: 'ocp' }, call)],
@@ -19,10 +21,9 @@ describe('the answer to a command', () => {
     let toDisk: () => void = () => undefined;
     const done: string[] = [];
     const command = (what: string) => () => void done.push(what);
-    const [approve, reject] = [command('approve'), command('reject')];
     const engine = {
-      ...{ activate: command('activate'), rollback: command('rollback'), unpin: async () => command('unpin')() },
-      ...{ cancel: command('cancel'), verdicts: { approve, reject } },
+      ...Object.fromEntries(COMMAND_NAMES.map((one) => [one, command(one)])),
+      unpin: async () => command('unpin')(),
       settled: () =>
         new Promise<void>((resolve) => {
           toDisk = resolve;

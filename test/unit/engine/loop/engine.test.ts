@@ -159,14 +159,14 @@ describe('engine: the whole way', () => {
   it('waits with a manual release until it is asked for', async () => {
     const manual = verified({ schedule: 'manual' });
     await start();
-    expect(() => node.engine.activate('ocp@4.13.7')).toThrow(
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       expect.objectContaining({ code: 'engine/no-bundle', disposition: 'reject' }),
     );
     node.plug('sdb1', manual);
     await node.clock.advance(60_000);
     expect(node.phase('4.13.7')).toBe('ready');
     expect(node.runtime.images.size).toBe(2);
-    node.engine.activate('ocp@4.13.7');
+    node.engine.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(node.phase('4.13.7')).toBe('activated');
     expect(node.runtime.images.size).toBe(4);
@@ -188,7 +188,7 @@ describe('engine: the whole way', () => {
       for (const name of ['etcd', 'api', 'old']) runtime.images.set(referenceOf(name), referenceOf(name));
       clock.jump(-1_000_000_000);
     });
-    node.engine.activate('ocp@4.13.6');
+    node.engine.activate({ bundle: 'ocp@4.13.6' });
     await node.clock.advance(0);
     expect(node.phase('4.13.6')).toBe('activated');
     expect(node.runtime.images.get('quay.example.com/ocp/old:4.13.6')).toBe(referenceOf('old'));
@@ -197,7 +197,7 @@ describe('engine: the whole way', () => {
 
   it('refuses to activate what is not ready, with the reason', async () => {
     await start([stored(bundle)]);
-    expect(() => node.engine.activate(bundle.bundleId)).toThrow(/can't be activated yet: Stick removed/);
+    expect(() => node.engine.activate({ bundle: bundle.bundleId })).toThrow(/can't be activated yet: Stick removed/);
   });
 
   it('refuses to activate a release whose key was revoked', async () => {
@@ -207,7 +207,9 @@ describe('engine: the whole way', () => {
     node.revocations = { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false };
     node.engine.kick();
     await node.clock.advance(0);
-    expect(() => node.engine.activate('ocp@4.13.7')).toThrow(expect.objectContaining({ code: 'engine/withdrawn' }));
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+      expect.objectContaining({ code: 'engine/withdrawn' }),
+    );
     expect(node.phase('4.13.7')).not.toBe('activated');
   });
 });
@@ -336,7 +338,7 @@ describe('engine: tags', () => {
     expect(told()).toBe(1);
     expect(node.statuses.at(-1)).toContain(`${tagOf('etcd')} of ocp 4.13.7 was taken away again`);
     expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
-    node.engine.activate('ocp@4.13.7');
+    node.engine.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(named('etcd')).toBe(referenceOf('etcd'));
     steal('etcd');
@@ -1188,7 +1190,7 @@ describe('engine: bundles that come in', () => {
     node.blobs.set(digestOf('manifest a'), Buffer.from('manifest'));
     node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
     await node.clock.advance(1_000);
-    node.engine.verdicts.reject(bundle.bundleId);
+    node.engine.reject({ bundle: bundle.bundleId });
     await node.clock.advance(60_000);
     expect(node.store.load().bundles).toEqual([]);
   });

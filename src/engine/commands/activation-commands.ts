@@ -1,0 +1,117 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
+import { askRules } from '../../domain/gates/gates.ts';
+import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
+import { confirmationMessage, whyHeld } from '../../domain/report/hold-text.ts';
+import { stampAfter } from '../../domain/state/stamp.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { ActivationStore, EventRow, StateReader } from '../../ports/state.ts';
+import { findBundle, refuse } from './find-bundle.ts';
+
+/** What commands on activation act on. */
+export interface ActivationContext {
+  readonly clock: Clock;
+  readonly store: StateReader & ActivationStore;
+  /** That of the last round; undefined before the first. */
+  readonly assessment: () => Assessment | undefined;
+}
+
+/** Asks for the activation of a release, or for the way back to the one before. */
+export const activationCommands = { activate, activateOverride, rollback };
+
+/** Names a bundle by `name@version` or by its digest. */
+interface BundleArgs {
+  readonly bundle: string;
+}
+
+/**
+ * Asks for the activation of a bundle. @throws AppError `engine/no-bundle`, `engine/not-ready`,
+ * `engine/activation-held` (`reject`)
+ */
+function activate(context: ActivationContext, { bundle }: BundleArgs): void {
+  requestActivation(context, bundle, false);
+}
+
+/**
+ * As {@link activate}, even if rules of the release hold its activation: a person has confirmed it.
+ */
+function activateOverride(context: ActivationContext, { bundle }: BundleArgs): void {
+  requestActivation(context, bundle, true);
+}
+
+/**
+ * Asks for the activation of the fallback of a stream. @param stream empty for the only one
+ * @returns its `name@version` @throws AppError `engine/no-fallback` (`reject`)
+ */
+function rollback({ clock, store, assessment }: ActivationContext, { stream }: { readonly stream: string }): string {
+  const { bundles } = store.load();
+  const name = stream === '' ? onlyStream(bundles) : stream;
+  const from = currentRelease(bundles, name);
+  const to = fallbackOf(bundles, name, from);
+  const at = stampAfter(bundles, clock.now());
+  requireReady(to, assessment());
+  const request = requestEvent(to, 'Rollback to', at + 1);
+  if (from === undefined) {
+    store.requestActivation(to.bundleId, [], request);
+  } else {
+    const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again by itself; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
+    const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message };
+    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request });
+  }
+  return bundleName(to.payload);
+}
+
+function requestActivation({ clock, store, assessment }: ActivationContext, name: string, isConfirmed: boolean): void {
+  const { bundles } = store.load();
+  const bundle = findBundle(bundles, name);
+  requireReady(bundle, assessment());
+  // What was confirmed for an earlier request is not confirmed for this one.
+  const { activationOverrides: _, ...unconfirmed } = bundle;
+  const { holds } = askRules(unconfirmed, { bundles, now: clock.now() });
+  if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
+  const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
+  const codes = holds.map(({ code }) => code);
+  const at = stampAfter(bundles, clock.now());
+  store.requestActivation(bundle.bundleId, codes, requestEvent(bundle, 'Activation of', at, although));
+}
+
+function requestEvent({ bundleId, payload }: StoredBundle, what: string, at: number, although = ''): EventRow {
+  const message = `${what} ${bundleTitle(payload)} was asked for${although}`;
+  return { at, kind: 'activation-requested', bundleId, message };
+}
+
+function onlyStream(bundles: readonly StoredBundle[]): string {
+  const streams = [...new Set(keptBundles(bundles).map((bundle) => bundle.payload.name))];
+  const [only] = streams;
+  if (only !== undefined && streams.length === 1) return only;
+  if (only === undefined)
+    throw refuse('engine/no-fallback', 'no release is known here, so there is none to go back to');
+  throw refuse('engine/no-fallback', `several streams are known here; say which: ${streams.join(', ')}`);
+}
+
+/** The last known good release, or the one before it when that is the one that is activated. */
+function fallbackOf(bundles: readonly StoredBundle[], name: string, from: StoredBundle | undefined): StoredBundle {
+  const others = bundles.filter((bundle) => bundle.bundleId !== from?.bundleId);
+  const to = lastProven(others, name);
+  if (to !== undefined) return to;
+  throw refuse(
+    'engine/no-fallback',
+    `${name} has no earlier proven release here that is still pinned; 'stickpin list' shows what there is, 'stickpin activate' takes any that is ready`,
+  );
+}
+
+function requireReady(bundle: StoredBundle, assessment: Assessment | undefined): void {
+  const entry = assessment?.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
+  if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', entry.withdrawn.message);
+  const absent = entry?.absentImages.length ?? 0;
+  // A retired release is pinned and pulled again once it is asked for, if there is something to
+  // pull it from.
+  if (entry?.phase === 'retired' && entry.pullableImages.length >= absent) return;
+  if (entry !== undefined && absent === 0 && entry.unpinnedImages.length === 0) return;
+  const why =
+    entry?.phase === 'retired'
+      ? `it is retired and ${absent} of its images are gone; plug in its stick`
+      : (entry?.reason?.message ?? `it is ${entry?.phase ?? 'not looked at yet'}`);
+  throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${why}`);
+}

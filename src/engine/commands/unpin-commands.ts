@@ -1,0 +1,143 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
+import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
+import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
+import { ownersOf } from '../../domain/report/pin-events.ts';
+import { stampAfter } from '../../domain/state/stamp.ts';
+import type { LifecyclePolicy, StoredBundle } from '../../domain/state/state.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { formatCount } from '../../platform/sizes.ts';
+import type { RetirementStore, StateReader } from '../../ports/state.ts';
+import type { PinKeeper } from '../keepers/pin-keeper.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { findBundle, refuse } from './find-bundle.ts';
+import { NOTHING_SEEN, type Running, type RunningReleases } from './running-releases.ts';
+
+/** What the retirement of a release acts on. */
+export interface RetireContext {
+  readonly clock: Clock;
+  readonly store: StateReader & RetirementStore;
+  readonly policy: { readonly lifecycle: Pick<LifecyclePolicy, 'protect'> };
+}
+
+/** What commands on pins act on. */
+export interface UnpinContext extends RetireContext {
+  readonly recorder: Pick<EventRecorder, 'tell'>;
+  readonly pinKeeper: Pick<PinKeeper, 'giveUp'>;
+  readonly running: Pick<RunningReleases, 'look'>;
+  /** That of the last round; undefined before the first. */
+  readonly assessment: () => Assessment | undefined;
+}
+
+/**
+ * Takes pins off. Images stay, unless they are to be removed; the runtime may collect them from
+ * then on.
+ */
+export const unpinCommands = { unpin, unpinUnclaimed };
+
+/** What is to be unpinned, and how. */
+export interface UnpinArgs {
+  /** `name@version` or the bundle's digest. */
+  readonly bundle: string;
+  /** Also remove the images that only this release has. */
+  readonly removeImages: boolean;
+  /** Even if it is the release that runs, or the last known good one. */
+  readonly force: boolean;
+}
+
+/**
+ * Takes the pins off a release, after a look at the containers unless it is forced: the last round
+ * may have seen them ten minutes ago.
+ *
+ * @throws AppError as {@link retireByHand}; whatever aborted the signal
+ */
+async function unpin(context: UnpinContext, args: UnpinArgs, signal: AbortSignal): Promise<void> {
+  retireByHand(context, args, args.force ? NOTHING_SEEN : await context.running.look(signal));
+}
+
+/**
+ * Retires a release for a person. Nothing happens to one that is retired already.
+ *
+ * @param running which releases run
+ * @throws AppError `engine/no-bundle`, `engine/protected`, or `engine/running` without `force`
+ *   (`reject`)
+ */
+export function retireByHand(
+  { clock, store, policy }: RetireContext,
+  { bundle: name, removeImages, force }: UnpinArgs,
+  running: Running,
+): void {
+  const { bundles } = store.load();
+  const bundle = findBundle(bundles, name);
+  if (isRetired(bundle) && (bundle.removeImages === true || !removeImages)) return;
+  if (isProtected(bundle, policy.lifecycle)) {
+    throw refuse('engine/protected', `${bundleName(bundle.payload)} is in lifecycle.protect; take it out there first`);
+  }
+  if (!force) {
+    requireIdle(bundle, bundles, running);
+    requireNoDelta(bundle, bundles);
+  }
+  const what = removeImages ? ', with the images that only it has' : '';
+  const doubt = force || running.isSeenNow ? '' : `; ${UNSEEN}`;
+  const message = `${bundleTitle(bundle.payload)} was unpinned by hand${what}${doubt}`;
+  const at = stampAfter(bundles, clock.now());
+  store.retire(bundle.bundleId, removeImages, { at, kind: 'bundleRetired', bundleId: bundle.bundleId, message });
+}
+
+/**
+ * Gives up every pin that belongs to no known release, as the last round saw them.
+ *
+ * @returns what was done, in a sentence
+ * @throws AppError `engine/no-unclaimed` (`reject`), `engine/running` (`reject`) without `force`;
+ *   `store/write`, `store/no-space` (`retry`)
+ */
+async function unpinUnclaimed(
+  { assessment, recorder, pinKeeper }: UnpinContext,
+  { force }: { readonly force: boolean },
+  signal: AbortSignal,
+): Promise<string> {
+  const { unclaimed = [], unclaimedReleases = [] } = assessment()?.pins ?? {};
+  if (unclaimed.length === 0) {
+    throw refuse('engine/no-unclaimed', "there are no unclaimed pins here; 'stickpin list' shows what is pinned");
+  }
+  const isOne = unclaimed.length === 1;
+  const owners = ownersOf(unclaimedReleases) ?? 'a release that nobody remembers';
+  const pins = `${formatCount(unclaimed.length, 'unclaimed pin')} of ${owners}`;
+  if (!force) {
+    const message = `containers may run from the images of ${pins}, which can be collected then; ${isOne ? 'it is' : 'they are'} given up by force only`;
+    throw refuse('engine/running', message);
+  }
+  await pinKeeper.giveUp(unclaimed, signal);
+  const done = `${pins} ${isOne ? 'was' : 'were'} given up by hand`;
+  recorder.tell({ kind: 'pinsGivenUp', level: 'info', message: done });
+  return done;
+}
+
+/** Why it is not known what runs. */
+const UNSEEN = 'whether it runs could not be seen, since the container runtime did not answer';
+
+function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[], { releases, isSeenNow }: Running): void {
+  const { name } = bundle.payload;
+  if (releases.has(bundle.bundleId)) {
+    const run = isSeenNow ? 'containers run' : 'when the container runtime answered last, containers ran';
+    const message = `${run} from images that only ${bundleName(bundle.payload)} has; it is unpinned by force only`;
+    throw refuse('engine/running', message);
+  }
+  const isCurrent = currentRelease(bundles, name)?.bundleId === bundle.bundleId;
+  const isGood = lastProven(bundles, name)?.bundleId === bundle.bundleId;
+  if (!isCurrent && !isGood) return;
+  const what = isCurrent ? 'the release that was activated last' : 'the last known good release';
+  throw refuse(
+    'engine/running',
+    `${bundleName(bundle.payload)} is ${what} of ${name}, and the node may be running it; it is unpinned by force only`,
+  );
+}
+
+function requireNoDelta(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+  if (!isBaseInNeed(bundle, bundles)) return;
+  const name = bundleName(bundle.payload);
+  throw refuse(
+    'engine/running',
+    `${name} is the base of a bundle that is not ready yet; until that one is, it is unpinned by force only`,
+  );
+}

@@ -1,0 +1,123 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
+import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
+import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
+import type { Policy } from '../../domain/state/state.ts';
+import { type Approvals, isApproved } from '../../domain/trust/approval.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { StateReader, VerdictStore } from '../../ports/state.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { refuse } from './find-bundle.ts';
+
+/** What verdicts act on. */
+export interface VerdictContext {
+  readonly clock: Clock;
+  readonly store: StateReader & VerdictStore;
+  readonly recorder: Pick<EventRecorder, 'row' | 'log'>;
+  readonly policy: Pick<Policy, 'trust'>;
+  /** That of the last round; undefined before the first. */
+  readonly assessment: () => Assessment | undefined;
+}
+
+/**
+ * What people decide about bundles, before a medium has them or afterwards. The latest verdict
+ * counts.
+ */
+export const verdictCommands = { approve, reject };
+
+/** Names a bundle by its digest, or by `name@version` where one is known. */
+interface VerdictArgs {
+  readonly bundle: string;
+}
+
+interface Target {
+  readonly bundleId: BundleId;
+  /** Undefined for a digest that nothing here has. */
+  readonly bundle: VerifiedBundle | undefined;
+}
+
+/**
+ * Approves a bundle.
+ *
+ * @returns what that does, in a sentence
+ * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) when `bundle` is no digest and
+ *   names nothing, or several bundles
+ */
+function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string {
+  const { store, policy, assessment } = context;
+  const { bundles, verdicts } = store.load();
+  const target = targetOf(name, bundles, assessment());
+  const what = titleOf(target);
+  const approvals: Approvals = { policy: policy.trust, verdicts };
+  if (isApproved(target.bundleId, approvals)) return `${what} is approved already.`;
+  const then = {
+    signature: 'this node asks for signatures only (trust.require = "signature"), so it makes no difference now',
+    approval: 'it is taken up when a medium has it, whoever signed it',
+    both: 'it is taken up when a medium has it and enough trusted keys signed it',
+  }[policy.trust.require];
+  return record(context, target, 'approved', `${what} is approved: ${then}.`);
+}
+
+/**
+ * As {@link approve}, to reject it. One that was adopted before is not loaded further and not
+ * activated; what is pinned stays.
+ */
+function reject(context: VerdictContext, { bundle: name }: VerdictArgs): string {
+  const { store, assessment } = context;
+  const { bundles } = store.load();
+  const target = targetOf(name, bundles, assessment());
+  const isAdopted = bundles.some(({ bundleId }) => bundleId === target.bundleId);
+  const then = isAdopted
+    ? 'it was taken up before, so it is not loaded any further and not activated, and what is pinned stays'
+    : 'it is not taken up';
+  return record(
+    context,
+    target,
+    'rejected',
+    `${titleOf(target)} is rejected: ${then}; 'stickpin approve' takes that back.`,
+  );
+}
+
+function record(
+  { store, recorder, clock }: VerdictContext,
+  { bundleId }: Target,
+  verdict: 'approved' | 'rejected',
+  message: string,
+): string {
+  const kind = verdict === 'approved' ? 'bundleApproved' : 'bundleVetoed';
+  const event = { kind, level: 'info', bundleId, message } as const;
+  store.setVerdict({ bundleId, verdict, at: clock.now() }, recorder.row(event));
+  recorder.log(event);
+  return message;
+}
+
+function titleOf({ bundleId, bundle }: Target): string {
+  return bundle === undefined ? bundleId : `${bundleTitle(bundle.payload)} (${shortDigest(bundleId)})`;
+}
+
+function targetOf(name: string, adopted: readonly VerifiedBundle[], assessment: Assessment | undefined): Target {
+  const known = [...adopted, ...seenIn(assessment)];
+  if (isDigest(name)) return { bundleId: name, bundle: known.find(({ bundleId }) => bundleId === name) };
+  const found = new Map(
+    known.filter(({ payload }) => bundleName(payload) === name).map((bundle) => [bundle.bundleId, bundle] as const),
+  );
+  const [first, second] = found.values();
+  if (first !== undefined && second === undefined) return { bundleId: first.bundleId, bundle: first };
+  if (first !== undefined) {
+    const ids = [...found.keys()].join(' or ');
+    throw refuse('engine/ambiguous', `${name} names ${found.size} bundles: say which by its digest, ${ids}`);
+  }
+  const names = [...new Set(known.map(({ payload }) => bundleName(payload)))].join(', ');
+  throw refuse(
+    'engine/no-bundle',
+    `no bundle ${name} is known or plugged in (${names || 'none is'}); ahead of its stick a bundle is named by its digest, sha256:<64 hex digits>`,
+  );
+}
+
+/** Bundles that are not adopted and whose signature is good, so that their name may be believed. */
+function seenIn(assessment: Assessment | undefined): readonly VerifiedBundle[] {
+  return [
+    ...(assessment?.awaiting ?? []).flatMap(({ bundle }) => bundle ?? []),
+    ...(assessment?.adoptions ?? []).map(({ found }) => found.bundle),
+    ...(assessment?.rejections ?? []).flatMap(({ bundle }) => bundle ?? []),
+  ];
+}

@@ -1,0 +1,76 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import type { Effect } from '../../domain/state/effect.ts';
+import type { RunningTask } from '../../domain/state/memory.ts';
+import { execute } from '../effects/executor.ts';
+import type { Next } from '../tasks/pull-queue.ts';
+import type { TaskEnd } from '../tasks/tasks.ts';
+import { alive, kick, type Loop } from './loop.ts';
+import { underWayMs } from './pace.ts';
+
+/**
+ * Does effects. One that fails is reported, and the rest is done: no effect of a decision leans on
+ * another.
+ *
+ * INVARIANTS: effects are done one after the other, in their order. Each begins when all that was
+ * recorded before is on the disk, since none may outlive a record that it leans on. A task waits
+ * for that by itself: it has to be listed at once, so that it can be cancelled.
+ *
+ * @returns why the first one failed; undefined when none did
+ * @throws whatever aborted `signal`
+ */
+export async function act(
+  loop: Loop,
+  wanted: readonly Effect[],
+  assessment: Assessment,
+  signal: AbortSignal,
+): Promise<Reason | undefined> {
+  const { deps, effects, recorder } = loop;
+  let first: Reason | undefined;
+  for (const effect of wanted) {
+    alive(loop);
+    try {
+      if (effect.kind !== 'start') await deps.store.settled();
+      signal.throwIfAborted();
+      await execute(effects.executors, effect, assessment, signal);
+      deps.afterEffect?.(effect);
+    } catch (error) {
+      signal.throwIfAborted();
+      const reason = recorder.tellFailure(effect, assessment, error);
+      first ??= reason;
+    }
+  }
+  return first;
+}
+
+/** A task has ended: after a pull that worked others may follow without a round. */
+export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
+  if (task.kind === 'pull' && end === 'pulled') {
+    loop.state.landed.add(task.reference);
+    goOn(loop, loop.queue.after(task.reference));
+  } else kick(loop);
+}
+
+/**
+ * Starts what follows pulls that worked, without a round. A round comes soon, to look at what they
+ * did.
+ */
+export function goOn(loop: Loop, { starts, needsRound }: Next): void {
+  const { snapshot, lastRound } = loop.state;
+  if (needsRound) kick(loop);
+  if (starts.length === 0 || snapshot === undefined) return;
+  for (const task of starts) startNow(loop, task, snapshot.assessment);
+  loop.wake.kickAt(lastRound.at + underWayMs(lastRound.lookMs));
+}
+
+function startNow(loop: Loop, task: RunningTask, assessment: Assessment): void {
+  if (loop.state.stopping.aborted) return;
+  alive(loop);
+  const effect: Effect = { kind: 'start', task };
+  try {
+    loop.effects.start(task, assessment);
+    loop.deps.afterEffect?.(effect);
+  } catch (error) {
+    loop.recorder.tellFailure(effect, assessment, error);
+  }
+}

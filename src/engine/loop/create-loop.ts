@@ -1,0 +1,92 @@
+import { createLayerKeeper } from '../blobs/layer-keeper.ts';
+import { createRunningReleases } from '../commands/running-releases.ts';
+import { createEffects } from '../effects/effects.ts';
+import { createConditionKeeper } from '../keepers/condition-keeper.ts';
+import { createFloorKeeper } from '../keepers/floor-keeper.ts';
+import { createPinKeeper } from '../keepers/pin-keeper.ts';
+import { createReleaseKeeper } from '../keepers/release-keeper.ts';
+import { createEventRecorder } from '../reporting/event-recorder.ts';
+import { createRefusals } from '../reporting/refusals.ts';
+import { createStatusPublisher, type StatusPublisher } from '../reporting/status-publisher.ts';
+import { createFailureLedger } from '../tasks/failures.ts';
+import { createMediaJobs } from '../tasks/media-jobs.ts';
+import { createRunningQueue } from '../tasks/pull-queue.ts';
+import { createTasks } from '../tasks/tasks.ts';
+import { createWake } from '../tasks/wake.ts';
+import { followTask } from './act.ts';
+import { alive, type EngineDependencies, kick, type Loop, type LoopState } from './loop.ts';
+import { lookAtContainers } from './observe.ts';
+import { createPace } from './pace.ts';
+
+/** The parts of an engine that has not seen anything yet. */
+export function createLoop(deps: EngineDependencies): Loop {
+  const { clock, store } = deps;
+  const state = initialState(deps);
+  const wake = createWake(clock);
+  const queue = createRunningQueue();
+  const wantRound = () => kick({ queue, wake });
+  const isAlive = () => alive({ deps, state });
+  const recorder = createEventRecorder(deps);
+  const failures = createFailureLedger(deps.random);
+  const tasks = createTasks((task, end) => followTask(loop, task, end));
+  const mediaJobs = createMediaJobs(clock, wantRound);
+  const floorKeeper = createFloorKeeper(deps);
+  const layerKeeper = createLayerKeeper(deps, wantRound);
+  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, recorder, floorKeeper, alive: isAlive });
+  const loop: Loop = {
+    deps,
+    wake,
+    queue,
+    pace: createPace(),
+    tasks,
+    mediaJobs,
+    failures,
+    effects,
+    layerKeeper,
+    pinKeeper: createPinKeeper(deps),
+    floorKeeper,
+    releaseKeeper: createReleaseKeeper({ ...deps, recorder, alive: isAlive }),
+    conditionKeeper: createConditionKeeper(deps),
+    running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
+    recorder,
+    refusals: createRefusals(),
+    status: statusOf({ deps, state, tasks, layerKeeper, effects }),
+    state,
+  };
+  return loop;
+}
+
+function initialState({ clock }: EngineDependencies): LoopState {
+  return {
+    snapshot: undefined,
+    conditions: new Map(),
+    obstacle: undefined,
+    lastRound: { at: clock.monotonic(), lookMs: 0 },
+    lastLookAt: Number.NEGATIVE_INFINITY,
+    lastSignAt: clock.monotonic(),
+    stopping: new AbortController().signal,
+    offered: undefined,
+    presentLayers: new Set(),
+    areMediaKnown: false,
+    landed: new Set(),
+  };
+}
+
+function statusOf({
+  deps,
+  state,
+  tasks,
+  layerKeeper,
+  effects,
+}: Pick<Loop, 'deps' | 'state' | 'tasks' | 'layerKeeper' | 'effects'>): StatusPublisher {
+  return createStatusPublisher({
+    ...deps,
+    underWay: () => ({
+      running: tasks.running(),
+      copyingBytes: layerKeeper.copyingBytes(),
+      keeping: new Map(effects.keeping),
+    }),
+    landed: () => [...state.landed],
+    seen: () => state.snapshot && { ...state.snapshot, conditions: state.conditions },
+  });
+}

@@ -1,0 +1,116 @@
+import { withheldImages } from '../../domain/decide/catalog.ts';
+import { decide } from '../../domain/decide/decide.ts';
+import type { Decision } from '../../domain/decide/decision.ts';
+import { type KeepPlan, keepPlan } from '../../domain/decide/keep-plan.ts';
+import type { Reason } from '../../domain/model/medium.ts';
+import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
+import { needsContainers } from '../../domain/release/lifecycle.ts';
+import { eventsBetween } from '../../domain/report/events.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
+import { act, goOn } from './act.ts';
+import { catalogFor, conclude, remembered } from './conclude.ts';
+import { alive, type Loop } from './loop.ts';
+import { observe } from './observe.ts';
+import type { Pause } from './pace.ts';
+
+/** A round at least this often, whether anything was signalled or not. */
+const ROUND_MS = 30_000;
+/**
+ * A round at least this often while the runtime does not answer, or the state can't be written:
+ * nothing signals that this is over.
+ */
+const AWAY_MS = 5_000;
+
+/**
+ * One round: look, conclude, decide, and act.
+ *
+ * INVARIANTS, in this order:
+ * 1. From the begin of the look until the decision no pull follows another: what is seen may be a
+ *    reason against it.
+ * 2. The registry knows its catalog before an effect can make the runtime ask for it.
+ * 3. What was recorded is on the disk before anything is removed or done.
+ * 4. Layers, the pin ledger, the floors and attached files are brought in line before the effects,
+ *    so
+ *    that the ledger knows of each pin before the runtime gets it.
+ * 5. The status is published before the effects, which may take long.
+ * 6. Pulls follow each other again when all effects were done without a failure.
+ *
+ * @returns how long to wait for the next round
+ * @throws AppError `store/…` when nothing can be recorded; whatever aborted `signal`
+ */
+export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
+  const { deps, state, queue } = loop;
+  const { clock, store, policy } = deps;
+  queue.begin();
+  const at = clock.monotonic();
+  state.lastRound = { at, lookMs: 0 };
+  const diskTrouble = store.trouble();
+  const snapshot = await look(loop, diskTrouble, signal);
+  const { observed, memory, assessment } = snapshot;
+  const decision = decide(observed, memory, assessment, policy);
+  const plan = keepPlan(observed, assessment, policy);
+  state.lastRound = { at, lookMs: clock.monotonic() - at };
+  await keepInLine(loop, snapshot, decision, plan, signal);
+  loop.status.publish();
+  state.obstacle = await act(loop, decision.effects, assessment, signal);
+  goOn(loop, queue.decided(state.obstacle === undefined ? decision.pullQueue : undefined));
+  return loop.pace(decision, {
+    failed: state.obstacle !== undefined,
+    wasRunning: memory.running.length > 0,
+    latestMs: observed.runtime.kind !== 'reachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS,
+    now: clock.now(),
+  });
+}
+
+/** Looks at the node and concludes. What is new is reported, and the registry gets its catalog. */
+async function look(loop: Loop, diskTrouble: Reason | undefined, signal: AbortSignal): Promise<Snapshot> {
+  const { deps, state, recorder } = loop;
+  const landedBefore = [...state.landed];
+  const known = remembered(loop, diskTrouble);
+  const observed = await observe(
+    { ...deps, mediaJobs: loop.mediaJobs },
+    (runtime) => areContainersNeeded(loop, runtime),
+    signal,
+  );
+  if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {
+    state.lastLookAt = deps.clock.monotonic();
+    loop.running.saw({ images: observed.runtime.images, containers: observed.containers });
+  }
+  const before = state.snapshot;
+  const snapshot = conclude(loop, observed, known);
+  state.snapshot = snapshot;
+  for (const reference of landedBefore) state.landed.delete(reference);
+  const { memory, assessment } = snapshot;
+  state.conditions = loop.conditionKeeper.follow(observed, memory, assessment);
+  deps.setCatalog(catalogFor(loop, snapshot), withheldImages(memory, assessment));
+  const events = [...eventsBetween(before, snapshot), ...loop.refusals.eventsOf(snapshot)];
+  for (const event of events) recorder.tell(event);
+  return snapshot;
+}
+
+function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation): boolean {
+  return needsContainers(deps.store.load(), runtime, deps.policy, {
+    isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
+    sinceLookMs: deps.clock.monotonic() - state.lastLookAt,
+  });
+}
+
+/** Brings in line what lies on the node's own disk. This removes files. */
+async function keepInLine(
+  loop: Loop,
+  { memory, assessment }: Snapshot,
+  decision: Decision,
+  plan: KeepPlan | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const { deps, tasks } = loop;
+  alive(loop);
+  await deps.store.settled();
+  alive(loop);
+  const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
+  const isIdle = tasks.running().length === 0 && !isStarting;
+  if (plan !== undefined) loop.layerKeeper.follow(plan, isIdle);
+  await loop.pinKeeper.follow(assessment.pins, memory.pinLedger, signal);
+  await loop.floorKeeper.follow(memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0, signal);
+  await loop.releaseKeeper.follow(assessment, signal);
+}

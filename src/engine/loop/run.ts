@@ -1,0 +1,51 @@
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { alive, kick, type Loop } from './loop.ts';
+import type { Pause } from './pace.ts';
+import { round } from './round.ts';
+
+/** Pause after a round that threw. */
+const BROKEN_PAUSE_MS = 5_000;
+
+/**
+ * Makes rounds until `signal` aborts; then cancels what runs, and returns when all of it has ended.
+ *
+ * INVARIANT: one round at a time. The rounds, and the tasks that they start, are all that changes
+ * the runtime, the media and the files; commands only record.
+ */
+export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
+  const { deps, state, wake } = loop;
+  state.stopping = signal;
+  const wantRound = () => kick(loop);
+  const stopTicking = loop.status.tick();
+  const unsubscribe = [deps.media.onChange(wantRound), deps.runtime.onChange(wantRound)];
+  try {
+    while (!signal.aborted) {
+      const { atLeastMs, atMostMs } = await safeRound(loop, signal);
+      alive(loop);
+      if (atLeastMs > 0) await deps.clock.sleep(atLeastMs, signal).catch(() => undefined);
+      if (atMostMs > 0) await wake.wait(atMostMs, signal);
+    }
+  } finally {
+    stopTicking();
+    for (const stop of unsubscribe) stop();
+    await Promise.all([loop.tasks.cancelAll(), loop.mediaJobs.stop(), loop.layerKeeper.stop()]);
+  }
+}
+
+/**
+ * A round must never end the daemon: what it throws is a bug or a full disk. It is reported, and
+ * the next round tries again.
+ */
+async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {
+  try {
+    return await round(loop, signal);
+  } catch (error) {
+    if (signal.aborted) return { atLeastMs: 0, atMostMs: 0 };
+    loop.status.logTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
+    const isOwn = !(error instanceof AppError && error.disposition === 'retry');
+    const what = isOwn ? `An error in stickpin itself: ${reasonOf(error)}` : reasonOf(error);
+    loop.deps.notifier.status(oneLine(`${what}. It is tried again by itself.`));
+    return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
+  }
+}

@@ -1,0 +1,46 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { verified } from '../../../support/daemon/scenario.ts';
+import { createFakeNode, type FakeNode } from '../../../support/fake-ports.ts';
+
+let node: FakeNode;
+afterEach(async () => {
+  await node.stop();
+});
+
+/** A node at rest whose bundle is ready and waits for a person. */
+async function atRest(): Promise<FakeNode> {
+  node = createFakeNode();
+  await node.start();
+  node.plug('sdb1', verified({ schedule: 'manual' }));
+  await node.clock.advance(0);
+  expect(node.phase('4.13.7')).toBe('ready');
+  return node;
+}
+
+describe('a command of the engine', () => {
+  it('is followed by a round at once, which does what was asked', async () => {
+    const { engine, clock } = await atRest();
+    engine.activate({ bundle: 'ocp@4.13.7' });
+    await clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
+  it('that is asynchronous is followed by a round when it is done', async () => {
+    const { engine, clock, runtime } = await atRest();
+    expect(runtime.pins()).toHaveLength(2);
+    const args = { bundle: 'ocp@4.13.7', removeImages: false, force: false };
+    await engine.unpin(args, new AbortController().signal);
+    await clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('retired');
+    expect(runtime.pins()).toEqual([]);
+  });
+
+  it('that is refused throws its reason and records nothing', async () => {
+    const { engine, store } = await atRest();
+    const before = store.rows.length;
+    expect(() => engine.activate({ bundle: 'ocp@9.9.9' })).toThrow(
+      expect.objectContaining({ code: 'engine/no-bundle', disposition: 'reject' }),
+    );
+    expect(store.rows).toHaveLength(before);
+  });
+});

@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest';
+import type { PinLedger } from '../../../../src/domain/state/pin-ledger.ts';
+import { createPinKeeper } from '../../../../src/engine/keepers/pin-keeper.ts';
+import { storedState } from '../../../support/daemon/scenario.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
+
+function make() {
+  const saved: PinLedger[] = [];
+  const pinLedger = { load: () => undefined, save: async (ledger: PinLedger) => void saved.push(ledger) };
+  return {
+    saved,
+    keeper: createPinKeeper({ pinLedger, store: { load: () => storedState([]) }, log: createRecordingLog() }),
+  };
+}
+
+describe('pin keeper', () => {
+  it('gives up pins, one change at a time', async () => {
+    const { keeper, saved } = make();
+    const { signal } = new AbortController();
+    await Promise.all([keeper.giveUp(['a@1'], signal), keeper.giveUp(['b@1'], signal)]);
+    expect(saved.map(({ givenUp }) => givenUp)).toEqual([['a@1'], ['a@1', 'b@1']]);
+  });
+
+  it('gives up nothing for a caller who has gone before its turn came', async () => {
+    const { keeper, saved } = make();
+    await expect(keeper.giveUp(['a@1'], AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
+    expect(saved).toEqual([]);
+    expect(keeper.ledger()).toBeUndefined();
+  });
+});
