@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import { type Digest, digestFromHex } from '../domain/model/digest.ts';
+import type { Digest } from '../domain/model/digest.ts';
+import { digestOf } from '../platform/digest.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 
 /** Bundle format, limits: a manifest is at most 4 MiB. */
@@ -28,7 +28,7 @@ export async function readManifest(
   for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
   const bytes = Buffer.concat(chunks);
   // What has another digest is nothing that anybody signed: it is not parsed, and the client refuses it.
-  const isRight = digestFromHex(createHash('sha256').update(bytes).digest('hex')) === digest;
+  const isRight = digestOf(bytes) === digest;
   return { bytes, mediaType: isRight ? mediaTypeOf(bytes) : OCI_MANIFEST };
 }
 

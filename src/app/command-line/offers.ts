@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
-import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
+import type { Digest } from '../../domain/model/digest.ts';
 import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { type Offer, referrersIndex } from '../../registry/offer.ts';
 
 /** What a served bundle offers, and under which paths. */
@@ -59,7 +59,7 @@ function offerOf({ digests, tags, referrers }: BundleRepository, documents: Map<
   const all = new Set(digests);
   for (const [subject, found] of referrers) {
     const bytes = Buffer.from(JSON.stringify(referrersIndex(found)));
-    const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+    const digest = digestOf(bytes);
     documents.set(digest, bytes);
     all.add(digest);
     referrersTags.set(subject.replace(':', '-'), digest);

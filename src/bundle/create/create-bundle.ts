@@ -13,6 +13,7 @@ import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/m
 import { isFaulty } from '../../domain/model/medium.ts';
 import { type ManifestImage, manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { syncFolderIfPossible, writeNewFile } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
 import { formatEnvelope } from '../format/dsse.ts';
 import { parsePayload } from '../format/schema.ts';
@@ -29,7 +30,7 @@ import { type LayoutRequest, type Plan, planImages } from './images/plan-images.
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/blob-sizes.ts';
 import type { ProgressListener } from './output/progress.ts';
-import { buildDirectory, buildFile, checkSpace, syncDirectory, writeSynced } from './output/staging.ts';
+import { buildDirectory, buildFile, checkSpace } from './output/staging.ts';
 import { repeatedBytes, spreadOverVolumes } from './output/volumes.ts';
 import { packDirectory } from './output/write-tar.ts';
 import {
@@ -171,7 +172,7 @@ async function buildTree(
   await rm(fetched, { recursive: true, force: true });
   const blobs = join(directory, 'blobs', 'sha256');
   const attachments = await writeAttachments(blobs, options.attachments ?? [], signal);
-  await syncDirectory(blobs);
+  await syncFolderIfPossible(blobs);
   const unneeded = baseWarnings(base, tree.contents);
   const warnings = [...notes, ...plan.warnings, ...unneeded, ...manifestWarnings(manifests, plan.images)];
   const based = { ...options, ...baseMembers(base, tree.contents, options) };
@@ -239,7 +240,7 @@ async function writeEnvelope(directory: string, payload: Payload, keys: readonly
     );
   }
   const envelope = keys.reduce(signEnvelope, unsignedEnvelope(bytes));
-  await writeSynced(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
+  await writeNewFile(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
   return bundleIdOf(bytes);
 }
 

@@ -1,9 +1,10 @@
-import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContentPointer, Contents, Layer } from '../../domain/model/bundle.ts';
-import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
+import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { parseReference } from '../../domain/model/reference.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { syncFolderIfPossible, writeNewFile } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Descriptor, mediaTypes } from '../format/oci-schema.ts';
 import { REF_NAME } from './images/layout-source.ts';
@@ -11,7 +12,6 @@ import type { Plan, PlannedImage, PlannedLayer } from './images/plan-images.ts';
 import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
 import { copyLayer, moveLayer } from './layers/copy-layer.ts';
 import { countBytes, type ProgressListener } from './output/progress.ts';
-import { syncDirectory, writeSynced } from './output/staging.ts';
 
 /** What was written of a bundle but its envelope. */
 export interface WrittenTree {
@@ -43,16 +43,16 @@ export async function writeTree(
   }
   for (const [digest, bytes] of plan.documents) {
     signal.throwIfAborted();
-    await writeSynced(join(blobs, hexOf(digest)), bytes);
+    await writeNewFile(join(blobs, hexOf(digest)), bytes);
   }
   const contents = { layers, images: plan.images.map(({ sizeBytes: _, ...image }) => image) };
   const contentsBytes = jsonBytes(contents);
   const contentsPointer = pointerTo(contentsBytes);
-  await writeSynced(join(blobs, hexOf(contentsPointer.digest)), contentsBytes);
+  await writeNewFile(join(blobs, hexOf(contentsPointer.digest)), contentsBytes);
   const indexBytes = jsonBytes(indexOf(plan.images));
-  await writeSynced(join(directory, 'index.json'), indexBytes);
-  await writeSynced(join(directory, 'oci-layout'), jsonBytes({ imageLayoutVersion: '1.0.0' }));
-  for (const folder of [blobs, join(directory, 'blobs')]) await syncDirectory(folder);
+  await writeNewFile(join(directory, 'index.json'), indexBytes);
+  await writeNewFile(join(directory, 'oci-layout'), jsonBytes({ imageLayoutVersion: '1.0.0' }));
+  for (const folder of [blobs, join(directory, 'blobs')]) await syncFolderIfPossible(folder);
   return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
 }
 
@@ -102,7 +102,7 @@ export function neededBytes({ layers, documents }: Plan, base: BaseBundle | unde
 }
 
 function pointerTo(bytes: Buffer): { digest: Digest; size: number } {
-  return { digest: digestFromHex(createHash('sha256').update(bytes).digest('hex')), size: bytes.length };
+  return { digest: digestOf(bytes), size: bytes.length };
 }
 
 /** JSON with one newline at its end, members in the order in which they were made. */

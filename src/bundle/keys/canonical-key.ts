@@ -1,4 +1,6 @@
-import { createHash, createPublicKey, ECDH, type KeyObject } from 'node:crypto';
+import { createPublicKey, ECDH, type KeyObject } from 'node:crypto';
+import { hexOf } from '../../domain/model/digest.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { isEd25519PublicKey } from './ed25519-point.ts';
 
 /** Signature algorithms of bundle format 1; `ecdsa-p256` is with SHA-256 and DER signatures. */
@@ -84,5 +86,5 @@ function derOf(key: KeyObject): Buffer | undefined {
 }
 
 function hashOf(der: Buffer): string {
-  return createHash('sha256').update(der).digest('hex');
+  return hexOf(digestOf(der));
 }

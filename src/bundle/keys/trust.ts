@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import type { BundleId } from '../../domain/model/digest.ts';
+import { type BundleId, hexOf } from '../../domain/model/digest.ts';
 import type { RotatedKey } from '../../domain/trust/key-rotation.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { type PublicKey, parsePublicKey, parseRevocations, type RevokedId } from './keys.ts';
 import {
@@ -108,7 +108,7 @@ function keysInForce({ published, revoked, problems, ...others }: KeySet): Trust
     byFile: others.byFile,
     keys: keys.map(({ name, keyId }) => [name, keyId]),
   });
-  return { ...others, ...state, revokedIds, formsOf, revision: createHash('sha256').update(content).digest('hex') };
+  return { ...others, ...state, revokedIds, formsOf, revision: hexOf(digestOf(content)) };
 }
 
 /** Revocations that name another form of a known key's point, as revocations of that key. */

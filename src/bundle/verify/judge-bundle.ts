@@ -1,7 +1,6 @@
-import { webcrypto } from 'node:crypto';
 import type { ContentPointer, Contents, Payload, VerifiedBundle } from '../../domain/model/bundle.ts';
-import { digestFromHex } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { digestOfLarge } from '../../platform/digest.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Documents, documentsHere } from '../documents/documents.ts';
@@ -157,8 +156,7 @@ async function readContentsBlob(reader: BundleReader, pointer: ContentPointer, s
 
 /** Hashes beside the event loop: such a file has up to 16 MiB. */
 async function checkDigest(what: string, bytes: Buffer, pointer: ContentPointer): Promise<void> {
-  const hash = await webcrypto.subtle.digest('SHA-256', bytes);
-  const found = digestFromHex(Buffer.from(hash).toString('hex'));
+  const found = await digestOfLarge(bytes);
   if (bytes.length === pointer.size && found === pointer.digest) return;
   throw bundleError(
     'bundle/digest',

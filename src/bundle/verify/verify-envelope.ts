@@ -1,5 +1,6 @@
-import { createHash, verify } from 'node:crypto';
-import { type BundleId, digestFromHex } from '../../domain/model/digest.ts';
+import { verify } from 'node:crypto';
+import type { BundleId } from '../../domain/model/digest.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Envelope, type EnvelopeSignature, preAuthenticationEncoding } from '../format/dsse.ts';
 import { type PublicKey, shortKeyId } from '../keys/keys.ts';
@@ -18,7 +19,7 @@ export interface VerifiedPayload {
 
 /** The identity of a bundle: SHA-256 of its decoded payload. */
 export function bundleIdOf(payload: Uint8Array): BundleId {
-  return digestFromHex(createHash('sha256').update(payload).digest('hex'));
+  return digestOf(payload);
 }
 
 /**

@@ -1,9 +1,9 @@
-declare const digestBrand: unique symbol;
+import type { Sha256Digest } from '../../platform/digest.ts';
 
 /**
  * A content digest as in the OCI image-spec (descriptor.md, "Digests"), SHA-256 only: `sha256:` and 64 lower-case hex digits.
  */
-export type Digest = string & { readonly [digestBrand]: 'Digest' };
+export type Digest = Sha256Digest;
 
 /** The SHA-256 of a bundle's decoded payload: the identity of a bundle. */
 export type BundleId = Digest;

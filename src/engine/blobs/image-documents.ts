@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import { type Digest, digestFromHex, parseDigest } from '../../domain/model/digest.ts';
+import { type Digest, parseDigest } from '../../domain/model/digest.ts';
+import { digestOf } from '../../platform/digest.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 
 /** Bundle format, limits: no document is larger. */
@@ -35,7 +35,7 @@ async function readDocument(digest: Digest, source: BlobSource, signal: AbortSig
   const chunks: Buffer[] = [];
   for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
   const bytes = Buffer.concat(chunks);
-  if (digestFromHex(createHash('sha256').update(bytes).digest('hex')) !== digest) return undefined;
+  if (digestOf(bytes) !== digest) return undefined;
   try {
     const parsed: unknown = JSON.parse(bytes.toString('utf8'));
     return typeof parsed === 'object' && parsed !== null ? parsed : undefined;

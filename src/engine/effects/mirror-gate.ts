@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
-import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
+import type { Digest } from '../../domain/model/digest.ts';
 import type { RenderedMirrors } from '../../domain/model/runtime-image.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { isRuntimeAway, type MirrorProbeDependencies, probeMirror } from './mirror-probe.ts';
 
 /** What the gate needs. */
@@ -130,5 +130,5 @@ async function isSeen(
 }
 
 function probeDigest(text: string): Digest {
-  return digestFromHex(createHash('sha256').update(`stickpin mirror probe ${text}`).digest('hex'));
+  return digestOf(`stickpin mirror probe ${text}`);
 }

@@ -1,4 +1,4 @@
-import { lstat, mkdir, open, readFile, rename } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, readFile, rename } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
 
@@ -25,10 +25,38 @@ export async function replaceFile(file: DurableFile, content: string | Buffer): 
   await mkdir(directory, { recursive: true });
   await mkdir(stagingDirectory, { recursive: true });
   const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new`);
-  await writeSynced(staged, content);
+  await writeThrough(staged, 'w', MODE, async (handle) => {
+    await handle.chmod(MODE); // the umask may have taken bits away
+    await handle.writeFile(content);
+  });
   await rename(staged, file.path);
-  await syncDirectory(directory);
+  await syncFolder(directory);
   return true;
+}
+
+/** How {@link writeNewFile} writes. */
+export interface NewFileOptions {
+  /** Default 0644, less what the umask takes away. */
+  readonly mode?: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Writes a new file. Its bytes are on the disk when this returns; its name is after {@link syncFolder} of its folder.
+ *
+ * @throws system errors as they are, `EEXIST` when there is a file already
+ */
+export async function writeNewFile(
+  path: string,
+  content: string | Uint8Array,
+  { mode = MODE, signal }: NewFileOptions = {},
+): Promise<void> {
+  await writeThrough(path, 'wx', mode, (file) => file.writeFile(content, { signal }));
+}
+
+/** As {@link writeNewFile}, with what `write` puts into the file. @returns what `write` returns */
+export async function fillNewFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
+  return writeThrough(path, 'wx', MODE, write);
 }
 
 /** The text of a file, or undefined when there is none. @throws the system's error otherwise. */
@@ -36,11 +64,36 @@ export async function readIfPresent(path: string): Promise<string | undefined> {
   return readFile(path, 'utf8').catch(ignoreAbsent);
 }
 
-/** Makes the names in a directory outlive a power cut. */
-export async function syncDirectory(path: string): Promise<void> {
+/**
+ * Makes the names in a folder outlive a power cut.
+ *
+ * @throws system errors as they are, also those of filesystems that can't sync a folder
+ */
+export async function syncFolder(path: string): Promise<void> {
+  await withHandle(path, (folder) => folder.sync());
+}
+
+/** As {@link syncFolder}, for a place that a user names: nothing is done where the filesystem can't sync a folder, as some of FUSE can't. */
+export async function syncFolderIfPossible(path: string): Promise<void> {
+  await withHandle(path, (folder) =>
+    folder.sync().catch((error: unknown) => {
+      if (!['EINVAL', 'ENOTSUP', 'EPERM', 'ENOSYS'].includes(systemCodeOf(error) ?? '')) throw error;
+    }),
+  );
+}
+
+/** Makes the bytes of a file that was written before outlive a power cut. @param mode a mode that it gets; default the one it has */
+export async function syncFile(path: string, mode?: number): Promise<void> {
+  await withHandle(path, async (file) => {
+    if (mode !== undefined) await file.chmod(mode);
+    await file.sync();
+  });
+}
+
+async function withHandle(path: string, use: (handle: FileHandle) => Promise<void>): Promise<void> {
   const handle = await open(path, 'r');
   try {
-    await handle.sync();
+    await use(handle);
   } finally {
     await handle.close();
   }
@@ -52,14 +105,19 @@ async function isAsWanted(path: string, content: string | Buffer): Promise<boole
   return (await readFile(path)).equals(Buffer.from(content));
 }
 
-async function writeSynced(path: string, content: string | Buffer): Promise<void> {
-  const handle = await open(path, 'w', MODE);
+async function writeThrough<T>(
+  path: string,
+  flag: 'w' | 'wx',
+  mode: number,
+  write: (file: FileHandle) => Promise<T>,
+): Promise<T> {
+  const file = await open(path, flag, mode);
   try {
-    await handle.chmod(MODE); // the umask may have taken bits away
-    await handle.writeFile(content);
-    await handle.sync();
+    const result = await write(file);
+    await file.sync();
+    return result;
   } finally {
-    await handle.close();
+    await file.close();
   }
 }
 

@@ -1,7 +1,7 @@
 import { link, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
-import { readIfPresent, syncDirectory } from '../../platform/files/durable-file.ts';
+import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
 import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
@@ -74,7 +74,7 @@ async function restoreUnless(
   if (hasSaved) await rename(join(directory, SAVED), join(directory, FILE));
   else if (ours.madeDirectory && (await readdir(directory)).length === 1) await removeDirectory(directory);
   else await unlink(join(directory, FILE));
-  if (hasSaved) await syncDirectory(directory);
+  if (hasSaved) await syncFolder(directory);
 }
 
 /**
@@ -121,13 +121,13 @@ async function putDirectory(directory: string, text: string): Promise<void> {
   await mkdir(staged, { recursive: true });
   await writeDurably({ path: join(staged, FILE) }, text);
   await rename(staged, directory);
-  await syncDirectory(dirname(directory));
+  await syncFolder(dirname(directory));
 }
 
 async function saveOriginal(directory: string): Promise<void> {
   await rm(join(directory, SAVED), { force: true });
   await link(join(directory, FILE), join(directory, SAVED));
-  await syncDirectory(directory);
+  await syncFolder(directory);
 }
 
 /**

@@ -1,9 +1,10 @@
-import { createHash } from 'node:crypto';
 import { mkdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { hexOf } from '../../domain/model/digest.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { rememberLast } from '../../platform/async/remember-last.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
@@ -183,7 +184,7 @@ async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Prom
   for (const path of [persistentPinsFile, pinsFile]) {
     const text = await readIfPresent(path).catch(() => undefined); // what can't be read is told by the write
     if (text === undefined || parsePinsDropIn(text) !== undefined) continue;
-    const name = createHash('sha256').update(text).digest('hex').slice(0, 12);
+    const name = hexOf(digestOf(text)).slice(0, 12);
     await writeDurably({ path: `${persistentPinsFile}.damaged-${name}` }, text);
   }
 }

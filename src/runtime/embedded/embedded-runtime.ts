@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { type Digest, digestFromHex, shortDigest } from '../../domain/model/digest.ts';
+import { type Digest, shortDigest } from '../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import { type MirrorAddress, mirrorBaseUrl } from '../config/mirror-address.ts';
 import { filesystemAt } from '../cri/observe.ts';
@@ -133,7 +133,7 @@ async function fetchManifest(
   signal: AbortSignal,
 ): Promise<FetchedManifest> {
   const { mediaType, bytes } = await source.manifest(reference, wanted, signal);
-  const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  const digest = digestOf(bytes);
   if (wanted.includes(':') && wanted !== digest) {
     throw pullError(
       'runtime/digest-mismatch',

@@ -1,9 +1,11 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/share-runs.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { DocumentStore } from '../../ports/blobs.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -15,7 +17,7 @@ import { fileWriteError } from './write-error.ts';
  *
  * @param syncNames has the names in a directory written to the disk
  */
-export function createBlobStore(folder: string, syncNames = syncDirectory): DocumentStore {
+export function createBlobStore(folder: string, syncNames = syncFolder): DocumentStore {
   const directory = join(folder, 'sha256');
   const blobs: BlobFolder = {
     folder,
@@ -97,7 +99,7 @@ async function put(blobs: BlobFolder, digest: Digest, bytes: Buffer, signal: Abo
   try {
     if (!isThere) {
       await mkdir(directory, { recursive: true });
-      await writeThrough(staged, bytes, signal);
+      await writeNewFile(staged, bytes, { signal });
       await rename(staged, path);
       isRenamed = true;
     }
@@ -119,29 +121,6 @@ async function listDirectory(directory: string): Promise<Set<Digest>> {
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return new Set();
     throw error;
-  }
-}
-
-function digestOf(bytes: Buffer): Digest {
-  return digestFromHex(createHash('sha256').update(bytes).digest('hex'));
-}
-
-async function writeThrough(path: string, bytes: Buffer, signal: AbortSignal): Promise<void> {
-  const file = await open(path, 'wx');
-  try {
-    await file.writeFile(bytes, { signal });
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
   }
 }
 

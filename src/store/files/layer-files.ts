@@ -114,13 +114,3 @@ export async function* readFrom(
     await handle.close();
   }
 }
-
-/** Has the names in a folder written to the disk. */
-export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-}

@@ -2,8 +2,9 @@ import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm, statfs } from 'node:fs/promises';
 import type { Digest } from '../../domain/model/digest.ts';
 import { type AppError, reasonOf } from '../../platform/app-error.ts';
+import { syncFolder } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
-import { hashOf, layerPath, listFolder, type Partial, partialPath, syncFolder } from './layer-files.ts';
+import { hashOf, layerPath, listFolder, type Partial, partialPath } from './layer-files.ts';
 import { fileWriteError } from './write-error.ts';
 
 /** A folder of layers, and what is known of it. */

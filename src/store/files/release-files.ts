@@ -1,8 +1,9 @@
-import { createHash } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type BundleId, digestFromHex, isDigest } from '../../domain/model/digest.ts';
+import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -92,11 +93,11 @@ async function stage(
   await mkdir(staged, { recursive: true, mode: 0o755 });
   for (const { name, digest, read } of files) {
     const bytes = await read(signal);
-    const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+    const found = digestOf(bytes);
     if (found !== digest) throw damaged(name, digest, found);
-    await writeSynced(join(staged, name), bytes);
+    await writeNewFile(join(staged, name), bytes);
   }
-  await writeSynced(join(staged, MARKER), `${bundleId}\n`);
+  await writeNewFile(join(staged, MARKER), `${bundleId}\n`);
   await syncFolder(staged);
 }
 
@@ -152,25 +153,6 @@ async function sweep(root: string): Promise<void> {
   await mkdir(root, { recursive: true, mode: 0o755 });
   for (const name of await readdir(root)) {
     if (name.startsWith(STAGED)) await rm(join(root, name), { recursive: true, force: true });
-  }
-}
-
-async function writeSynced(path: string, content: Buffer | string): Promise<void> {
-  const file = await open(path, 'wx', 0o644);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
   }
 }
 

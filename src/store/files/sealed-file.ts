@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { rename } from 'node:fs/promises';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import { damagedName } from './damaged-name.ts';
 import { fileWriteError } from './write-error.ts';
@@ -84,5 +84,5 @@ function openSeal(text: string): SealedContent | undefined {
 }
 
 function checksumOf(body: string): string {
-  return `sha256:${createHash('sha256').update(body).digest('hex')}`;
+  return digestOf(body);
 }

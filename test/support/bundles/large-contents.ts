@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { signEnvelope, unsignedEnvelope } from '../../../src/bundle/create/payload/sign-envelope.ts';
@@ -6,7 +5,7 @@ import { formatEnvelope } from '../../../src/bundle/format/dsse.ts';
 import { mediaTypes } from '../../../src/bundle/format/oci-schema.ts';
 import { limits } from '../../../src/bundle/limits.ts';
 import type { Contents, Image, Layer, Payload } from '../../../src/domain/model/bundle.ts';
-import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
 import { hostArch, type SampleKey } from './sample-bundle.ts';
 
 const list = (sizeBytes: number, item: (at: number) => string): string => {
@@ -23,11 +22,6 @@ export const hostileContents: Readonly<Record<string, (sizeBytes: number) => str
   'one member again and again': (size) => `{${'"layers":[],'.repeat(size / 12)}"images":[]}`,
   'one long string': (size) => `{"images":[],"layers":"${'é'.repeat(size / 2)}"}`,
 };
-
-/** A digest that is another for each text. */
-export function digestOf(text: string): Digest {
-  return digestFromHex(createHash('sha256').update(text).digest('hex'));
-}
 
 /** Valid contents with as many images, layers and tags as asked for; every image has 127 layers at most. */
 export function largeContents(counts: {
@@ -66,7 +60,7 @@ export const largestCounts = {
 /** The payload of a bundle whose `contents.json` has these bytes. */
 export function payloadFor(contents: Uint8Array, index: Uint8Array, { layers, images }: Contents): Payload {
   const pointerTo = (bytes: Uint8Array) => ({
-    digest: digestFromHex(createHash('sha256').update(bytes).digest('hex')),
+    digest: digestOf(bytes),
     size: bytes.length,
   });
   return {

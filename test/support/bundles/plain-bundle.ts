@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { signEnvelope, unsignedEnvelope } from '../../../src/bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope } from '../../../src/bundle/format/dsse.ts';
 import { mediaTypes } from '../../../src/bundle/format/oci-schema.ts';
-import { digestFromHex } from '../../../src/domain/model/digest.ts';
+import { digestFromHex, hexOf } from '../../../src/domain/model/digest.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
 import { hostArch, type SampleKey } from './sample-bundle.ts';
 
 /** What {@link writePlainBundle} writes. */
@@ -31,7 +31,7 @@ export function writePlainBundle(options: PlainBundleOptions): number {
   const blobs = join(path, 'blobs', 'sha256');
   mkdirSync(blobs, { recursive: true });
   const put = (bytes: Buffer) => {
-    const hex = createHash('sha256').update(bytes).digest('hex');
+    const hex = hexOf(digestOf(bytes));
     writeFileSync(join(blobs, hex), bytes);
     return { digest: digestFromHex(hex), size: bytes.length };
   };
@@ -92,7 +92,7 @@ export function writePlainBundle(options: PlainBundleOptions): number {
     arch: hostArch,
     sequence: 1,
     created: '2026-01-01T00:00:00Z',
-    index: { digest: digestFromHex(createHash('sha256').update(index).digest('hex')), size: index.length },
+    index: { digest: digestOf(index), size: index.length },
     contents,
     totals,
   };

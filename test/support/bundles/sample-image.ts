@@ -2,6 +2,7 @@ import { createCipheriv, createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { digestOf } from '../../../src/platform/digest.ts';
 import { tarArchive } from './tar-archive.ts';
 
 /** Media types of the OCI image specification 1.1 that sample images use. */
@@ -40,10 +41,7 @@ export interface SampleImage {
   readonly blobs: readonly SampleBlob[];
 }
 
-/** The digest of bytes as the OCI specification writes it, `sha256:<hex>`. */
-export function digestOf(bytes: Uint8Array): string {
-  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
-}
+export { digestOf };
 
 /** Bytes that look random and are the same for the same seed on every machine. */
 export function seededBytes(seed: string, sizeBytes: number): Buffer {

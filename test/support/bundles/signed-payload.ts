@@ -1,11 +1,11 @@
-import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { signEnvelope, unsignedEnvelope } from '../../../src/bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope, parseEnvelope } from '../../../src/bundle/format/dsse.ts';
 import { bundleIdOf } from '../../../src/bundle/verify/verify-envelope.ts';
 import type { Payload } from '../../../src/domain/model/bundle.ts';
-import { type BundleId, digestFromHex, hexOf } from '../../../src/domain/model/digest.ts';
+import { type BundleId, hexOf } from '../../../src/domain/model/digest.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
 import { hostArch, type SampleKey } from './sample-bundle.ts';
 
 /** Signs the payload of the bundle directory at `path` with these keys alone; its bundle id stays the same. */
@@ -49,7 +49,7 @@ function writeBlob(path: string, bytes: Buffer): ReturnType<typeof pointerTo> {
 }
 
 function pointerTo(bytes: Buffer) {
-  return { digest: digestFromHex(createHash('sha256').update(bytes).digest('hex')), size: bytes.length };
+  return { digest: digestOf(bytes), size: bytes.length };
 }
 
 function payloadBytes(path: string): Buffer {

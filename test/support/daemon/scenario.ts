@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto';
 import { NO_FLOORS } from '../../../src/domain/adoption/floors.ts';
 import { type Assessment, assess } from '../../../src/domain/assess/assess.ts';
 import { decide } from '../../../src/domain/decide/decide.ts';
 import type { Decision } from '../../../src/domain/decide/decision.ts';
 import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../../src/domain/model/bundle.ts';
-import { type Digest, digestFromHex, hexOf } from '../../../src/domain/model/digest.ts';
+import { hexOf } from '../../../src/domain/model/digest.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/runtime-image.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
@@ -13,16 +12,14 @@ import type { PinLedger } from '../../../src/domain/state/pin-ledger.ts';
 import type { Observed, Policy, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
 import { NO_ROTATION } from '../../../src/domain/trust/key-rotation.ts';
 import type { TrustInForce } from '../../../src/domain/trust/trust-in-force.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
 
 /** Noon of a working day; every scenario starts then. */
 export const NOON = Date.parse('2026-03-10T12:00:00Z');
 export const MIB = 1024 ** 2;
 export const GIB = 1024 ** 3;
 
-/** The digest of a text: a stand-in for the digest of content that nobody needs. */
-export function digestOf(text: string): Digest {
-  return digestFromHex(createHash('sha256').update(text).digest('hex'));
-}
+export { digestOf };
 
 /** A layer called `name`, by default of 10 MiB that take 25 MiB on disk. */
 export function layer(name: string, over: Partial<Layer> = {}): Layer {

@@ -1,12 +1,12 @@
-import { createHash } from 'node:crypto';
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import type { Trust, TrustedKeys } from '../../../bundle/keys/trust.ts';
 import { withdrawalOf } from '../../../domain/adoption/trust-withdrawal.ts';
-import type { BundleId } from '../../../domain/model/digest.ts';
+import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
 import { type Approvals, isApproved } from '../../../domain/trust/approval.ts';
 import type { Revocations } from '../../../domain/trust/key-rotation.ts';
 import { revocationsInForce, withSeen } from '../../../domain/trust/revocation-record.ts';
 import type { TrustInForce } from '../../../domain/trust/trust-in-force.ts';
+import { digestOf } from '../../../platform/digest.ts';
 import { keysNow, type NodeKeys } from './node-keys.ts';
 
 /** What a bundle on a medium is judged by now. */
@@ -27,7 +27,7 @@ export function trustOf(node: NodeKeys): Trust {
 export function trustRevision(node: NodeKeys): string {
   const { require, threshold } = node.settings;
   const content = JSON.stringify([threshold, require, keysNow(node).revision, approvedBundles(node)]);
-  return createHash('sha256').update(content).digest('hex');
+  return hexOf(digestOf(content));
 }
 
 /** The keys that never count. */

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { type Digest, digestFromHex } from '../../../domain/model/digest.ts';
 import { formatReference, repositoryOf } from '../../../domain/model/reference.ts';
 import { AppError } from '../../../platform/app-error.ts';
+import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { parseJson } from '../../format/json.ts';
 import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIndex } from '../../format/oci-schema.ts';
@@ -120,7 +120,7 @@ async function fetchSignatures(
     const location = `docker://${repositoryIn(fetch)}:${tag}`;
     const bytes = await inspectIfThere(location, `the signature of ${fetch.name} at ${location}`, signal);
     if (bytes === undefined) continue;
-    const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+    const digest = digestOf(bytes);
     const fixed = `docker://${repositoryIn(fetch)}@${digest}`;
     found.set(tag, await copyManifest({ ...fetch, isSignature: true }, fixed, signal));
   }
@@ -175,7 +175,7 @@ async function copyManifest(
 }
 
 async function keepDocument(folder: string, bytes: Buffer, mediaType: string): Promise<Descriptor> {
-  const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  const digest = digestOf(bytes);
   await writeFile(layoutBlobPath(folder, digest), bytes);
   return { mediaType, digest, size: bytes.length };
 }

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
+import { type Digest, hexOf } from '../../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { type Descriptor, type IndexEntry, manifestMediaTypes, parseLayoutIndex } from '../../format/oci-schema.ts';
 import { limits } from '../../limits.ts';
@@ -70,7 +70,7 @@ export async function findInLayout(
 export async function readLayoutDocument(directory: string, of: Descriptor, signal: AbortSignal): Promise<Buffer> {
   const path = layoutBlobPath(directory, of.digest);
   const bytes = await readLimited(path, limits.manifestBytes, signal);
-  const found = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+  const found = digestOf(bytes);
   if (found === of.digest && bytes.length === of.size) return bytes;
   throw bundleError(
     'bundle/source',

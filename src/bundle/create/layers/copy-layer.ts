@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { open, rename } from 'node:fs/promises';
+import { rename } from 'node:fs/promises';
 import type { Layer } from '../../../domain/model/bundle.ts';
 import { digestFromHex } from '../../../domain/model/digest.ts';
 import { AppError } from '../../../platform/app-error.ts';
+import { fillNewFile, syncFile } from '../../../platform/files/durable-file.ts';
 import type { Descriptor } from '../../format/oci-schema.ts';
 import { damagedLayer, streamLayer } from './layer-stream.ts';
 import { createTarMeter, type TarMeter } from './tar-meter.ts';
@@ -22,14 +23,7 @@ interface LayerOptions {
  *   compressed otherwise; system errors of the target (`ENOSPC`, …) as they are.
  */
 export async function copyLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
-  const target = await open(to, 'wx', 0o644);
-  try {
-    const copied = await measureLayer(from, options, (chunk) => target.writeFile(chunk), signal);
-    await target.sync();
-    return copied;
-  } finally {
-    await target.close();
-  }
+  return fillNewFile(to, (target) => measureLayer(from, options, (chunk) => target.writeFile(chunk), signal));
 }
 
 /**
@@ -40,13 +34,7 @@ export async function copyLayer(from: string, to: string, options: LayerOptions,
  */
 export async function moveLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
   const measured = await measureLayer(from, options, async () => undefined, signal);
-  const file = await open(from, 'r');
-  try {
-    await file.chmod(0o644);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await syncFile(from, 0o644);
   await rename(from, to);
   return measured;
 }

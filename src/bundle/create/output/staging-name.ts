@@ -1,8 +1,9 @@
-import { createHash } from 'node:crypto';
 import { lstat, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { hexOf } from '../../../domain/model/digest.ts';
 import { systemCodeOf } from '../../../platform/app-error.ts';
+import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 
 /** Who makes something in a hidden directory: enough to tell later whether that process is still there. */
@@ -99,5 +100,5 @@ async function textOf(path: string): Promise<string> {
 }
 
 function shortHash(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 8);
+  return hexOf(digestOf(text)).slice(0, 8);
 }

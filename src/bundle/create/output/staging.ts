@@ -1,6 +1,7 @@
-import { chmod, lstat, mkdir, mkdtemp, open, readdir, rename, rm, rmdir, stat, statfs } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, rmdir, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { syncFolderIfPossible } from '../../../platform/files/durable-file.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { removeStale, stagingPrefix } from './staging-name.ts';
@@ -20,7 +21,7 @@ export async function buildDirectory(target: string, build: (staging: string) =>
     await build(staging);
     // mkdtemp(3) lets nobody else in; what lies in it is as the umask says.
     await chmod(staging, 0o777 & ~process.umask());
-    await syncDirectory(staging);
+    await syncFolderIfPossible(staging);
     return staging;
   });
 }
@@ -55,7 +56,7 @@ async function buildBeside(
     await refuse(path);
     await rename(made, path);
     isDone = true;
-    await syncDirectory(dirname(path));
+    await syncFolderIfPossible(dirname(path));
   } catch (error) {
     throw targetError(path, error);
   } finally {
@@ -91,17 +92,6 @@ export async function checkSpace(directory: string, neededBytes: number): Promis
   );
 }
 
-/** Writes a new file and syncs it to disk. System errors come as they are. */
-export async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
-  const file = await open(path, 'wx', 0o644);
-  try {
-    await file.writeFile(bytes);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
 /**
  * Replaces or makes a file atomically: `write` makes it, synced, under another name.
  *
@@ -114,23 +104,10 @@ export async function replaceFile(path: string, write: (temporary: string) => Pr
     await removeStale(resolve(path));
     await write(temporary);
     await rename(temporary, path);
-    await syncDirectory(dirname(path));
+    await syncFolderIfPossible(dirname(path));
   } catch (error) {
     await rm(temporary, { force: true });
     throw targetError(path, error);
-  }
-}
-
-/** Syncs the entries of a directory, where its filesystem can do so. */
-export async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } catch (error) {
-    // Some FUSE filesystems don't know fsync on directories.
-    if (!['EINVAL', 'ENOTSUP', 'EPERM', 'ENOSYS'].includes(systemCodeOf(error) ?? '')) throw error;
-  } finally {
-    await directory.close();
   }
 }
 

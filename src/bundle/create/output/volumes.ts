@@ -1,9 +1,9 @@
-import { copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, hexOf } from '../../../domain/model/digest.ts';
+import { syncFile, syncFolderIfPossible } from '../../../platform/files/durable-file.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { syncDirectory } from './staging.ts';
 
 /**
  * Files take whole clusters; 4 KiB is what FAT, exFAT and ext4 use on sticks of usual sizes at
@@ -116,15 +116,10 @@ async function fillVolume(tree: string, volume: string, common: readonly string[
   await mkdir(join(volume, BLOBS), { recursive: true });
   for (const name of common) {
     await copyFile(join(tree, name), join(volume, name));
-    const file = await open(join(volume, name), 'r');
-    try {
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await syncFile(join(volume, name));
   }
   for (const name of names) await rename(join(tree, BLOBS, name), join(volume, BLOBS, name));
-  for (const folder of [BLOBS, 'blobs', '.']) await syncDirectory(join(volume, folder));
+  for (const folder of [BLOBS, 'blobs', '.']) await syncFolderIfPossible(join(volume, folder));
 }
 
 async function sumOf(tree: string, names: readonly string[]): Promise<number> {

@@ -1,5 +1,6 @@
-import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fillNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { TAR_BLOCK_BYTES } from '../../format/tar-header.ts';
 import { readTarMembers } from '../../format/tar-members.ts';
@@ -30,7 +31,7 @@ export async function packDirectory(
   const names = (await readdir(join(directory, blobs))).sort().map((name) => join(blobs, name));
   const members = [ENVELOPE, 'oci-layout', 'index.json', 'blobs/', `${blobs}/`, ...names];
   const onBytes = countBytes('pack', await sizeOf(directory, members), onProgress);
-  await writeFileSynced(to, async (file) => {
+  await fillNewFile(to, async (file) => {
     for (const name of members) {
       signal.throwIfAborted();
       if (name.endsWith('/')) {
@@ -71,7 +72,7 @@ export async function copyTarWithEnvelope(
   signal: AbortSignal,
 ) {
   const restAt = await endOfFirstMember(from, signal);
-  await writeFileSynced(to, async (file) => {
+  await fillNewFile(to, async (file) => {
     const { bytes, created } = envelope;
     await file.writeFile(header({ name: ENVELOPE, sizeBytes: bytes.length, created }));
     await file.writeFile(bytes);
@@ -92,16 +93,6 @@ async function endOfFirstMember(path: string, signal: AbortSignal): Promise<numb
     await opened?.handle.close();
   }
   throw bundleError('bundle/tar', `${path} has no member`);
-}
-
-async function writeFileSynced(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  const file = await open(path, 'wx', 0o644);
-  try {
-    await write(file);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 function padding(sizeBytes: number): Buffer {

@@ -1,13 +1,13 @@
-import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Attachment } from '../../../domain/model/bundle.ts';
-import { digestFromHex, hexOf } from '../../../domain/model/digest.ts';
+import { hexOf } from '../../../domain/model/digest.ts';
+import { digestOf } from '../../../platform/digest.ts';
+import { writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { isPlainFileName } from '../../format/schema.ts';
 import { limits } from '../../limits.ts';
 import { sourceError } from '../images/layout-source.ts';
-import { writeSynced } from '../output/staging.ts';
 
 /** A file that is to travel with a bundle. `name` is what it will be called on the node. */
 export interface AttachmentRequest {
@@ -87,9 +87,9 @@ export async function writeAttachments(
       throw sourceError(path, cause);
     });
     checkSize(path, bytes.length);
-    const digest = digestFromHex(createHash('sha256').update(bytes).digest('hex'));
+    const digest = digestOf(bytes);
     const target = join(blobs, hexOf(digest));
-    if (!(await isThere(target))) await writeSynced(target, bytes);
+    if (!(await isThere(target))) await writeNewFile(target, bytes);
     written.push({ name, mediaType, digest, size: bytes.length });
   }
   return written;

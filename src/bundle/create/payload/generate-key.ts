@@ -1,7 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { open, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { parsePublicKey, type SignatureAlgorithm } from '../../keys/keys.ts';
 
@@ -42,17 +43,10 @@ export async function generateKey(prefix: string, algorithm: SignatureAlgorithm)
 
 async function writeNew(path: string, text: string, mode: number): Promise<void> {
   try {
-    const file = await open(path, 'wx', mode);
-    try {
-      await file.writeFile(text);
-      await file.sync();
-    } catch (error) {
-      await rm(path, { force: true });
-      throw error;
-    } finally {
-      await file.close();
-    }
+    await writeNewFile(path, text, { mode });
   } catch (cause) {
+    // What could not be written to the end is no key.
+    if (systemCodeOf(cause) !== 'EEXIST') await rm(path, { force: true }).catch(() => undefined);
     const why = systemCodeOf(cause) === 'EEXIST' ? 'it is there already, and no key is overwritten' : reasonOf(cause);
     throw bundleError('bundle/target', `${path} can't be written: ${why}`, { cause });
   }

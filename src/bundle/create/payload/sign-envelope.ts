@@ -1,13 +1,14 @@
 import { sign } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { type Envelope, formatEnvelope, PAYLOAD_TYPE, preAuthenticationEncoding } from '../../format/dsse.ts';
 import { parsePayload } from '../../format/schema.ts';
 import type { PrivateKey } from '../../keys/keys.ts';
 import { isBundleTar, openBundle } from '../../read/open-bundle.ts';
 import { readEnvelope } from '../../verify/judge-bundle.ts';
-import { checkSpace, replaceFile, writeSynced } from '../output/staging.ts';
+import { checkSpace, replaceFile } from '../output/staging.ts';
 import { copyTarWithEnvelope } from '../output/write-tar.ts';
 
 /** An envelope of bundle format 1 around a payload, without signatures. */
@@ -83,7 +84,7 @@ export async function signBundle(path: string, key: PrivateKey, signal: AbortSig
     await checkSpace(dirname(resolve(path)), (await stat(path)).size);
     await replaceFile(path, (temporary) => copyTarWithEnvelope(path, temporary, { bytes, created }, signal));
   } else {
-    await replaceFile(join(path, 'bundle.dsse.json'), (temporary) => writeSynced(temporary, bytes));
+    await replaceFile(join(path, 'bundle.dsse.json'), (temporary) => writeNewFile(temporary, bytes));
   }
   return signed;
 }

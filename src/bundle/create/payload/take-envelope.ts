@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
 import { hexOf } from '../../../domain/model/digest.ts';
 import { AppError } from '../../../platform/app-error.ts';
+import { syncFolderIfPossible, writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 import type { BundleFile, BundleReader } from '../../read/bundle-reader.ts';
 import { isBundleTar } from '../../read/open-bundle.ts';
 import { readBlob } from '../../read/read-blob.ts';
 import { readContents, readUntrusted } from '../../verify/judge-bundle.ts';
-import { buildDirectory, syncDirectory, writeSynced } from '../output/staging.ts';
+import { buildDirectory } from '../output/staging.ts';
 
 /** An envelope that was taken out of a bundle. */
 export interface TakenEnvelope {
@@ -33,7 +34,7 @@ export async function takeEnvelope(reader: BundleReader, out: string, signal: Ab
   let files = 0;
   let sizeBytes = 0;
   const write = async (path: string, bytes: Buffer): Promise<void> => {
-    await writeSynced(path, bytes);
+    await writeNewFile(path, bytes);
     files += 1;
     sizeBytes += bytes.length;
   };
@@ -58,7 +59,7 @@ export async function takeEnvelope(reader: BundleReader, out: string, signal: Ab
     if (layout !== undefined) await write(join(staging, 'oci-layout'), layout);
     const envelope = await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal);
     await write(join(staging, 'bundle.dsse.json'), envelope);
-    for (const directory of [folder, join(staging, 'blobs')]) await syncDirectory(directory);
+    for (const directory of [folder, join(staging, 'blobs')]) await syncFolderIfPossible(directory);
   });
   return { bundle, files, sizeBytes };
 }

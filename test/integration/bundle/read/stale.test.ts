@@ -4,8 +4,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { buildDirectory, replaceFile, writeSynced } from '../../../../src/bundle/create/output/staging.ts';
+import { buildDirectory, replaceFile } from '../../../../src/bundle/create/output/staging.ts';
 import { stagingPrefix } from '../../../../src/bundle/create/output/staging-name.ts';
+import { writeNewFile } from '../../../../src/platform/files/durable-file.ts';
 
 let root: string;
 let target: string;
@@ -29,7 +30,7 @@ function leave(prefix: string, ending = 'AbCd12'): string {
   return basename(path);
 }
 
-const build = (to = target) => buildDirectory(to, (staging) => writeSynced(join(staging, 'x'), Buffer.from('x')));
+const build = (to = target) => buildDirectory(to, (staging) => writeNewFile(join(staging, 'x'), Buffer.from('x')));
 
 it('what a killed process left is removed by the next one with the same target, and nothing else', async () => {
   const other = spawn('sleep', ['1000']);
@@ -54,7 +55,7 @@ it('what another process is at work on stays, and is not made twice', async () =
     const message = expect.stringContaining(`is being written by process ${other.pid}`);
     const refused = { code: 'bundle/target', message };
     await expect(build()).rejects.toMatchObject(refused);
-    const write = (temporary: string) => writeSynced(temporary, Buffer.from('new'));
+    const write = (temporary: string) => writeNewFile(temporary, Buffer.from('new'));
     await expect(replaceFile(target, write)).rejects.toMatchObject(refused);
     expect(readdirSync(root)).toEqual([kept]);
   } finally {
@@ -83,7 +84,7 @@ it('a link of such a name is left alone, and where it leads to as well', async (
 it('a file that was being replaced is cleaned up too', async () => {
   const stale = `${(await stagingPrefix(target)).replace(/-[0-9]+-$/, '-1-')}staged`;
   writeFileSync(stale, 'half');
-  await replaceFile(target, (temporary) => writeSynced(temporary, Buffer.from('new')));
+  await replaceFile(target, (temporary) => writeNewFile(temporary, Buffer.from('new')));
   expect(readdirSync(root)).toEqual(['bundle']);
   expect(readFileSync(target, 'utf8')).toBe('new');
 });

@@ -11,13 +11,8 @@ import {
 } from '../../../../src/bundle/documents/worker-documents.ts';
 import { mediaTypes } from '../../../../src/bundle/format/oci-schema.ts';
 import type { Contents } from '../../../../src/domain/model/bundle.ts';
-import {
-  digestOf,
-  hostileContents,
-  largeContents,
-  largestCounts,
-  payloadFor,
-} from '../../../support/bundles/large-contents.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
+import { hostileContents, largeContents, largestCounts, payloadFor } from '../../../support/bundles/large-contents.ts';
 import { buildDocumentWorker } from '../../../support/document-worker.ts';
 import { watchLoop } from '../../../support/loop-watch.ts';
 

@@ -1,0 +1,66 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  fillNewFile,
+  replaceFile,
+  syncFile,
+  syncFolder,
+  syncFolderIfPossible,
+  writeNewFile,
+} from '../../../../src/platform/files/durable-file.ts';
+
+describe('files that outlive a power cut', () => {
+  let folder: string;
+  const at = (name: string) => join(folder, name);
+  const modeOf = (name: string) => statSync(at(name)).mode & 0o777;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'stickpin-durable-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('are new ones, with the mode that is asked for, and never take the place of another', async () => {
+    await writeNewFile(at('key'), 'secret', { mode: 0o600 });
+    expect([readFileSync(at('key'), 'utf8'), modeOf('key')]).toEqual(['secret', 0o600]);
+    await expect(writeNewFile(at('key'), 'other')).rejects.toMatchObject({ code: 'EEXIST' });
+    expect(readFileSync(at('key'), 'utf8')).toBe('secret');
+  });
+
+  it('are filled by what the caller writes, and its result and its error come through', async () => {
+    expect(await fillNewFile(at('a'), async (file) => (await file.write('one')).bytesWritten)).toBe(3);
+    expect(readFileSync(at('a'), 'utf8')).toBe('one');
+    await expect(fillNewFile(at('b'), () => Promise.reject(new Error('no more')))).rejects.toThrow('no more');
+  });
+
+  it('are not written after an abort', async () => {
+    await expect(writeNewFile(at('a'), 'one', { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      code: 'ABORT_ERR',
+    });
+  });
+
+  it('are replaced at one stroke, and left alone when they are as wanted', async () => {
+    expect(await replaceFile({ path: at('deep/er/file') }, 'one')).toBe(true);
+    expect(await replaceFile({ path: at('deep/er/file') }, 'one')).toBe(false);
+    expect(await replaceFile({ path: at('deep/er/file') }, 'two')).toBe(true);
+    expect(readdirSync(at('deep/er'))).toEqual(['file']);
+    expect([readFileSync(at('deep/er/file'), 'utf8'), modeOf('deep/er/file')]).toEqual(['two', 0o644]);
+  });
+
+  it('get their mode with their sync', async () => {
+    writeFileSync(at('a'), 'one', { mode: 0o600 });
+    await syncFile(at('a'));
+    expect(modeOf('a')).toBe(0o600);
+    await syncFile(at('a'), 0o644);
+    expect(modeOf('a')).toBe(0o644);
+  });
+
+  it('have their names synced with their folder, which a filesystem of the kernel does not support', async () => {
+    await syncFolder(folder);
+    await syncFolderIfPossible(folder);
+    await expect(syncFolder('/proc')).rejects.toMatchObject({ code: 'EINVAL' });
+    await syncFolderIfPossible('/proc');
+    await expect(syncFolderIfPossible(at('missing'))).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+});
