@@ -1,0 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+
+it('CHANGELOG.md has Added, Changed and Fixed once each under [Unreleased]', () => {
+  const [, unreleased = ''] =
+    /^## \[Unreleased\]\n([\s\S]*?)(?=^## \[|(?![\s\S]))/m.exec(readFileSync('CHANGELOG.md', 'utf8')) ?? [];
+  const headings = [...unreleased.matchAll(/^### (.+)$/gm)].map(([, heading]) => heading);
+  expect(headings).toEqual(['Added', 'Changed', 'Fixed']);
+});
