@@ -10,7 +10,10 @@ export function digestOf(content: string | Uint8Array): Sha256Digest {
   return `sha256:${createHash('sha256').update(content).digest('hex')}` as Sha256Digest;
 }
 
-/** As {@link digestOf}, in another thread: for several megabytes, over which nothing else should have to wait. */
+/**
+ * As {@link digestOf}, in another thread: for several megabytes, over which nothing else should
+ * have to wait.
+ */
 export async function digestOfLarge(bytes: Buffer): Promise<Sha256Digest> {
   const hash = await webcrypto.subtle.digest('SHA-256', bytes);
   return `sha256:${Buffer.from(hash).toString('hex')}` as Sha256Digest;

@@ -13,7 +13,8 @@ export interface ManifestBody {
 }
 
 /**
- * Reads a whole manifest from a source, or undefined when the source has none of acceptable size. The client checks its digest.
+ * Reads a whole manifest from a source, or undefined when the source has none of acceptable size.
+ * The client checks its digest.
  *
  * @throws AppError as {@link BlobSource.read} does.
  */
@@ -27,12 +28,16 @@ export async function readManifest(
   const chunks: Buffer[] = [];
   for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
   const bytes = Buffer.concat(chunks);
-  // What has another digest is nothing that anybody signed: it is not parsed, and the client refuses it.
+  // What has another digest is nothing that anybody signed: it is not parsed, and the client
+  // refuses it.
   const isRight = digestOf(bytes) === digest;
   return { bytes, mediaType: isRight ? mediaTypeOf(bytes) : OCI_MANIFEST };
 }
 
-/** The `mediaType` that a manifest carries; without one, by its shape (OCI image-spec: the property is a SHOULD). */
+/**
+ * The `mediaType` that a manifest carries; without one, by its shape (OCI image-spec: the property
+ * is a SHOULD).
+ */
 function mediaTypeOf(bytes: Buffer): string {
   const index = 'application/vnd.oci.image.index.v1+json';
   try {

@@ -15,8 +15,9 @@ export interface BundleOffers {
 }
 
 /**
- * Offers every repository under its full path (`quay.io/coreos/etcd`, and `localhost__5000/app` for a registry with a port), and without the
- * registry (`coreos/etcd`) where that can mean only one. A client that stands in for a registry and says so (`?ns=quay.io`) gets that registry's.
+ * Offers every repository under its full path (`quay.io/coreos/etcd`, and `localhost__5000/app` for
+ * a registry with a port), and without the registry (`coreos/etcd`) where that can mean only one. A
+ * client that stands in for a registry and says so (`?ns=quay.io`) gets that registry's.
  */
 export function offersOf(repositories: ReadonlyMap<string, BundleRepository>): BundleOffers {
   const documents = new Map<Digest, Buffer>();

@@ -3,7 +3,9 @@ import { createConfirm } from '../../cli/context/confirm.ts';
 import { exitCodes } from '../../cli/context/exit-code.ts';
 import { runProgram } from '../../cli/program.ts';
 
-/** Runs the command line of this process, without the program's own name. Resolves to the exit code. */
+/**
+ * Runs the command line of this process, without the program's own name. Resolves to the exit code.
+ */
 export function runCommandLine(args: readonly string[]): Promise<number> {
   const stop = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());

@@ -21,7 +21,8 @@ export interface WrittenTree {
 }
 
 /**
- * Writes `blobs/` without what is left to the base, `contents.json` among them, `index.json` and `oci-layout` into an empty directory.
+ * Writes `blobs/` without what is left to the base, `contents.json` among them, `index.json` and
+ * `oci-layout` into an empty directory.
  *
  * @throws AppError `bundle/source`; system errors of the target as they are.
  */
@@ -71,7 +72,10 @@ async function takeLayer(
   );
 }
 
-/** The layout's index: an entry for each name, so that any OCI tool finds the images by the names people use, and signatures by theirs. */
+/**
+ * The layout's index: an entry for each name, so that any OCI tool finds the images by the names
+ * people use, and signatures by theirs.
+ */
 function indexOf(images: readonly PlannedImage[]) {
   const manifests = images.flatMap(({ reference, digest, mediaType, sizeBytes, tags }) =>
     (tags.length === 0 ? [reference] : tags).map((name) => namedEntry(name, { mediaType, digest, size: sizeBytes })),
@@ -93,7 +97,10 @@ function layerBytes({ layers }: Plan, base: BaseBundle | undefined): number {
   return layers.reduce((sum, { digest, size }) => sum + (base?.layers.has(digest) ? 0 : size), 0);
 }
 
-/** How many bytes are to be written; layers that are only moved are there already, those of the base stay there. */
+/**
+ * How many bytes are to be written; layers that are only moved are there already, those of the base
+ * stay there.
+ */
 export function neededBytes({ layers, documents }: Plan, base: BaseBundle | undefined): number {
   const ofDocuments = [...documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
   return layers

@@ -8,15 +8,24 @@ export type SignatureAlgorithm = 'ed25519' | 'ecdsa-p256';
 
 /** A public key in the one form that its key id is made of. */
 export interface CanonicalKey {
-  /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo; of a P-256 key with the point uncompressed (RFC 5480, section 2.2). */
+  /**
+   * Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo; of a P-256 key with the point
+   * uncompressed (RFC 5480, section 2.2).
+   */
   readonly keyId: string;
-  /** Hashes of the other forms in which the same P-256 point can be written. Revocations and hints may name the key by them. */
+  /**
+   * Hashes of the other forms in which the same P-256 point can be written. Revocations and hints
+   * may name the key by them.
+   */
   readonly otherIds: readonly string[];
   readonly algorithm: SignatureAlgorithm;
   readonly key: KeyObject;
 }
 
-/** SubjectPublicKeyInfo up to the point, for each length that a P-256 point has (RFC 5480, sections 2 and 2.1.1). */
+/**
+ * SubjectPublicKeyInfo up to the point, for each length that a P-256 point has (RFC 5480, sections
+ * 2 and 2.1.1).
+ */
 const P256_HEADS = new Map([
   [65, Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex')],
   [33, Buffer.from('3039301306072a8648ce3d020106082a8648ce3d030107032200', 'hex')],
@@ -25,7 +34,8 @@ const P256_HEADS = new Map([
 const ED25519_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 
 /**
- * Brings a public key into its one form, so that one key has one key id, however its file was written.
+ * Brings a public key into its one form, so that one key has one key id, however its file was
+ * written.
  *
  * @returns why it is no key that can sign bundles, as a clause for people.
  */
@@ -74,8 +84,8 @@ function pointOf(der: Buffer): Buffer | undefined {
 }
 
 /**
- * SubjectPublicKeyInfo; undefined for the point at infinity, which can't be exported. To be asked for before any detail of the key: Node aborts the
- * whole process over the details of such a point.
+ * SubjectPublicKeyInfo; undefined for the point at infinity, which can't be exported. To be asked
+ * for before any detail of the key: Node aborts the whole process over the details of such a point.
  */
 function derOf(key: KeyObject): Buffer | undefined {
   try {

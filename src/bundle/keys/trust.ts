@@ -30,7 +30,10 @@ export interface TrustedKeys {
   readonly folder: string;
   /** Sorted by name, each key once, revoked ones left out. */
   readonly keys: readonly TrustedKey[];
-  /** Key ids that never count, sorted, each once. A key that is known has its own id here, whatever form the revocation named. */
+  /**
+   * Key ids that never count, sorted, each once. A key that is known has its own id here, whatever
+   * form the revocation named.
+   */
   readonly revoked: readonly string[];
   /** {@link TrustedKeys.revoked} and the other ids of the same keys. */
   readonly revokedIds: ReadonlySet<string>;
@@ -53,18 +56,24 @@ export interface Trust {
   /** How many distinct keys must have signed, at least 1. */
   readonly threshold: number;
   /**
-   * Bundles that are trusted for their digest alone, whoever signed them: adopted ones (architecture, "Adoption"), and where approval is enough
-   * those that were approved. Default none.
+   * Bundles that are trusted for their digest alone, whoever signed them: adopted ones
+   * (docs/decisions/trust.md), and where approval is enough those that were approved. Default
+   * none.
    */
   readonly vouched?: { has(bundleId: BundleId): boolean };
-  /** What is not signed by enough trusted keys may still be approved by its digest (`trust.require = "approval"`). Default false. */
+  /**
+   * What is not signed by enough trusted keys may still be approved by its digest (`trust.require =
+   * "approval"`). Default false.
+   */
   readonly isApprovalEnough?: boolean;
 }
 
 /**
- * Loads `*.pub` (a public key in PEM each) and `*.revoked` (public keys in PEM and key ids, see {@link parseRevocations}) of a folder. Never
- * throws for what lies there: a bad `.pub` is left out and a problem. While the folder or a `.revoked` can't be read no key is trusted, since nobody
- * knows which one is revoked; other files are problems, hidden files are ignored. A folder that is not there and never was holds no key.
+ * Loads `*.pub` (a public key in PEM each) and `*.revoked` (public keys in PEM and key ids, see
+ * {@link parseRevocations}) of a folder. Never throws for what lies there: a bad `.pub` is left out
+ * and a problem. While the folder or a `.revoked` can't be read no key is trusted, since nobody
+ * knows which one is revoked; other files are problems, hidden files are ignored. A folder that is
+ * not there and never was holds no key.
  */
 export async function loadTrustedKeys(
   folder: string,
@@ -92,7 +101,10 @@ interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListed' | 'p
   readonly revoked: readonly RevokedId[];
 }
 
-/** The keys that count: each published key once, under the first name, revoked ones left out; none while a revocation may be hidden. */
+/**
+ * The keys that count: each published key once, under the first name, revoked ones left out; none
+ * while a revocation may be hidden.
+ */
 function keysInForce({ published, revoked, problems, ...others }: KeySet): TrustedKeys {
   const revocationsUnreadable = problems.some(({ hidesRevocations }) => hidesRevocations);
   const formsOf = new Map(asKnown(revoked, published).map((one) => [one.keyId, idsOf(one)]));
@@ -125,8 +137,9 @@ function idsOf({ keyId, otherIds = [] }: RevokedId): readonly string[] {
 }
 
 /**
- * The keys of a folder together with those that came by rotation (bundle format, `trust`) and with revocations from elsewhere: by rotation, and
- * those that files named which are gone. Revocations add up: a key that any of them revokes does not count, whoever publishes it.
+ * The keys of a folder together with those that came by rotation (bundle format, `trust`) and with
+ * revocations from elsewhere: by rotation, and those that files named which are gone. Revocations
+ * add up: a key that any of them revokes does not count, whoever publishes it.
  */
 export function withRotation(
   own: TrustedKeys,
@@ -186,7 +199,10 @@ async function readEach<T>(
   return read;
 }
 
-/** A file that is there and that the system does not give: what else it does not give is unknown. A link that leads nowhere is as no file. */
+/**
+ * A file that is there and that the system does not give: what else it does not give is unknown. A
+ * link that leads nowhere is as no file.
+ */
 function isDiskFault(error: unknown): boolean {
   const code = systemCodeOf(error instanceof Error ? error.cause : undefined);
   return code !== undefined && code !== 'ENOENT' && code !== 'ELOOP';

@@ -17,7 +17,10 @@ import { type WalkedImages, walkImages } from './walk-images.ts';
 /** A bundle that was judged and found good; what it lacks is in `missing`. */
 export interface JudgedBundle extends WalkedImages {
   readonly bundle: VerifiedBundle;
-  /** `contents.json` lies beside the envelope and no layer is there: the images are to come from their own registries. */
+  /**
+   * `contents.json` lies beside the envelope and no layer is there: the images are to come from
+   * their own registries.
+   */
   readonly isEnvelope: boolean;
   readonly index: ImageIndex;
 }
@@ -25,13 +28,14 @@ export interface JudgedBundle extends WalkedImages {
 /**
  * Proves that a bundle may be trusted, and finds what of it is there.
  *
- * INVARIANTS: the order is law. (1) The envelope's size, then its form; (2) signatures over the raw payload bytes; only then (3) the payload is
- * parsed; (4) the digests and sizes of contents.json and index.json; only then (5) these are parsed; (6) documents, each parsed only after
- * its digest. So nothing that is not signed is parsed but the size-limited envelope.
+ * INVARIANTS: the order is law. (1) The envelope's size, then its form; (2) signatures over the raw
+ * payload bytes; only then (3) the payload is parsed; (4) the digests and sizes of contents.json
+ * and index.json; only then (5) these are parsed; (6) documents, each parsed only after its digest.
+ * So nothing that is not signed is parsed but the size-limited envelope.
  *
  * @param documents parses what is large; default {@link documentsHere}.
- * @throws AppError with a `BundleErrorCode`: `reject` when the bundle is bad, `wait` when no key is installed or the medium is gone,
- *   `retry` when the medium can't be read.
+ * @throws AppError with a `BundleErrorCode`: `reject` when the bundle is bad, `wait` when no key is
+ *   installed or the medium is gone, `retry` when the medium can't be read.
  */
 export async function judgeBundle(
   reader: BundleReader,
@@ -49,7 +53,10 @@ export async function judgeBundle(
   return { bundle, index: tree.index, isEnvelope, ...walked };
 }
 
-/** A bundle as it describes itself. Its digests fit together; nobody has said that it may be trusted. */
+/**
+ * A bundle as it describes itself. Its digests fit together; nobody has said that it may be
+ * trusted.
+ */
 export interface UntrustedBundle extends WalkedImages {
   readonly envelope: Envelope;
   readonly bundle: VerifiedBundle;
@@ -71,7 +78,10 @@ export async function readUntrusted(reader: BundleReader, signal: AbortSignal): 
   };
 }
 
-/** Reads and parses `bundle.dsse.json`. @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/schema-version`, `media/…` */
+/**
+ * Reads and parses `bundle.dsse.json`. @throws AppError `bundle/absent`, `bundle/envelope`,
+ * `bundle/schema-version`, `media/…`
+ */
 export async function readEnvelope(reader: BundleReader, signal: AbortSignal): Promise<Envelope> {
   return parseEnvelope(await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal));
 }
@@ -91,7 +101,10 @@ async function readTree(
   return { contents, index, isBeside };
 }
 
-/** Where `contents.json` was found: among the blobs, or beside the envelope, which no copy that was cut short can bring about. */
+/**
+ * Where `contents.json` was found: among the blobs, or beside the envelope, which no copy that was
+ * cut short can bring about.
+ */
 interface FoundContents {
   readonly bytes: Buffer;
   readonly isBeside: boolean;
@@ -100,7 +113,8 @@ interface FoundContents {
 /**
  * Reads `contents.json` and checks its digest; it is parsed by nobody here.
  *
- * @throws AppError `bundle/contents` when it is larger than allowed; `bundle/digest` when it is absent or not what was signed; `media/…`
+ * @throws AppError `bundle/contents` when it is larger than allowed; `bundle/digest` when it is
+ *   absent or not what was signed; `media/…`
  */
 export async function readContents(
   reader: BundleReader,

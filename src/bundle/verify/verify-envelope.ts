@@ -11,7 +11,10 @@ import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
 export interface VerifiedPayload {
   readonly bundleId: BundleId;
   readonly payload: Buffer;
-  /** Names of the distinct trusted keys that signed, sorted; may be empty for a bundle that is vouched for. */
+  /**
+   * Names of the distinct trusted keys that signed, sorted; may be empty for a bundle that is
+   * vouched for.
+   */
   readonly signedBy: readonly string[];
   /** Their key ids, sorted. */
   readonly signerKeyIds: readonly string[];
@@ -23,13 +26,15 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
 }
 
 /**
- * Decides whether an envelope may be trusted (DSSE protocol.md). Pure. Every trusted key is tried on every signature, the one that `keyid`
- * hints at first; each key counts once. A payload that is vouched for by its digest needs no signature.
+ * Decides whether an envelope may be trusted (DSSE protocol.md). Pure. Every trusted key is tried
+ * on every signature, the one that `keyid` hints at first; each key counts once. A payload that is
+ * vouched for by its digest needs no signature.
  *
- * @throws AppError
- *   `bundle/no-key` (`wait`) nothing is trusted here; `bundle/revocations-unreadable` (`wait`) no key counts now; `bundle/unsigned` no signature at all;
- *   `bundle/bad-signature` a signature of a trusted key does not match; `bundle/unknown-key` signed by others only;
- *   `bundle/revoked-key` signed with a revoked key; `bundle/threshold` signed by too few.
+ * @throws AppError `bundle/no-key` (`wait`) nothing is trusted here;
+ *   `bundle/revocations-unreadable` (`wait`) no key counts now; `bundle/unsigned` no signature at
+ *   all; `bundle/bad-signature` a signature of a trusted key does not match; `bundle/unknown-key`
+ *   signed by others only; `bundle/revoked-key` signed with a revoked key; `bundle/threshold`
+ *   signed by too few.
  */
 export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayload {
   const { keys } = trust.keys;

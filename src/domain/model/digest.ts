@@ -1,7 +1,8 @@
 import type { Sha256Digest } from '../../platform/digest.ts';
 
 /**
- * A content digest as in the OCI image-spec (descriptor.md, "Digests"), SHA-256 only: `sha256:` and 64 lower-case hex digits.
+ * A content digest as in the OCI image-spec (descriptor.md, "Digests"), SHA-256 only: `sha256:` and
+ * 64 lower-case hex digits.
  */
 export type Digest = Sha256Digest;
 
@@ -20,7 +21,10 @@ export function parseDigest(text: string): Digest | undefined {
   return isDigest(text) ? text : undefined;
 }
 
-/** A {@link Digest} of 64 hex digits, as `crypto` gives them. @throws RangeError when `hex` is anything else. */
+/**
+ * A {@link Digest} of 64 hex digits, as `crypto` gives them. @throws RangeError when `hex` is
+ * anything else.
+ */
 export function digestFromHex(hex: string): Digest {
   const text = `sha256:${hex}`;
   if (!isDigest(text)) throw new RangeError(`not a SHA-256 in hex: ${hex}`);

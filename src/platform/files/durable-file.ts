@@ -5,15 +5,19 @@ import { systemCodeOf } from '../app-error.ts';
 /** A file that another program may read while it is replaced. */
 export interface DurableFile {
   readonly path: string;
-  /** Where the new content is staged: on the same mount, and outside any directory that is watched. Default: the file's own directory. */
+  /**
+   * Where the new content is staged: on the same mount, and outside any directory that is watched.
+   * Default: the file's own directory.
+   */
   readonly stagingDirectory?: string;
 }
 
 const MODE = 0o644;
 
 /**
- * Makes `content` the content of the file: staged, synced, renamed over it, mode 0644, so that a reader sees the old or the new one and a power
- * cut leaves one of them. Missing directories are made. A file that is as wanted already isn't touched.
+ * Makes `content` the content of the file: staged, synced, renamed over it, mode 0644, so that a
+ * reader sees the old or the new one and a power cut leaves one of them. Missing directories are
+ * made. A file that is as wanted already isn't touched.
  *
  * @returns whether anything was written.
  * @throws system errors as they are
@@ -42,7 +46,8 @@ export interface NewFileOptions {
 }
 
 /**
- * Writes a new file. Its bytes are on the disk when this returns; its name is after {@link syncFolder} of its folder.
+ * Writes a new file. Its bytes are on the disk when this returns; its name is after {@link
+ * syncFolder} of its folder.
  *
  * @throws system errors as they are, `EEXIST` when there is a file already
  */
@@ -73,7 +78,10 @@ export async function syncFolder(path: string): Promise<void> {
   await withHandle(path, (folder) => folder.sync());
 }
 
-/** As {@link syncFolder}, for a place that a user names: nothing is done where the filesystem can't sync a folder, as some of FUSE can't. */
+/**
+ * As {@link syncFolder}, for a place that a user names: nothing is done where the filesystem can't
+ * sync a folder, as some of FUSE can't.
+ */
 export async function syncFolderIfPossible(path: string): Promise<void> {
   await withHandle(path, (folder) =>
     folder.sync().catch((error: unknown) => {
@@ -82,7 +90,10 @@ export async function syncFolderIfPossible(path: string): Promise<void> {
   );
 }
 
-/** Makes the bytes of a file that was written before outlive a power cut. @param mode a mode that it gets; default the one it has */
+/**
+ * Makes the bytes of a file that was written before outlive a power cut. @param mode a mode that it
+ * gets; default the one it has
+ */
 export async function syncFile(path: string, mode?: number): Promise<void> {
   await withHandle(path, async (file) => {
     if (mode !== undefined) await file.chmod(mode);

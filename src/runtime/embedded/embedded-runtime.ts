@@ -28,8 +28,9 @@ export interface EmbeddedRuntimeOptions {
 }
 
 /**
- * A runtime in this process, for the demo and for rehearsals: pulls from our registry over HTTP, checks every digest, and keeps an OCI image layout.
- * It reaches no other registry: a repository without a mirror can't be pulled. Containers it has none.
+ * A runtime in this process, for the demo and for rehearsals: pulls from our registry over HTTP,
+ * checks every digest, and keeps an OCI image layout. It reaches no other registry: a repository
+ * without a mirror can't be pulled. Containers it has none.
  */
 export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
   const { directory, mirror, clock } = options;

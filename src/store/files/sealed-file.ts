@@ -12,7 +12,8 @@ export type SealedContent =
   | { readonly kind: 'damaged'; readonly reason: string };
 
 /**
- * Reads a small JSON document that {@link writeSealed} has written. Any change of a byte makes it `damaged`.
+ * Reads a small JSON document that {@link writeSealed} has written. Any change of a byte makes it
+ * `damaged`.
  *
  * @throws AppError `store/read` (`fatal`) when the file can't be read, though it may be whole
  */
@@ -52,11 +53,16 @@ export async function writeSealed(path: string, value: unknown): Promise<void> {
 export interface DamagedFile {
   /** The path that it gets. */
   readonly aside: string;
-  /** Renames it, once. @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`) */
+  /**
+   * Renames it, once. @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
+   */
   setAside(): Promise<void>;
 }
 
-/** A damaged file that is to be renamed before another one is written in its place. `now`: milliseconds since the epoch. */
+/**
+ * A damaged file that is to be renamed before another one is written in its place. `now`:
+ * milliseconds since the epoch.
+ */
 export function createDamagedFile(path: string, now: number): DamagedFile {
   const aside = damagedName(path, now);
   let isDone = false;

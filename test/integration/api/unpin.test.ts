@@ -43,7 +43,10 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
 
   const run = (...args: readonly string[]) => api.run(...args);
 
-  /** The program that is installed, on a terminal of its own; what a person types there comes when it has asked. */
+  /**
+   * The program that is installed, on a terminal of its own; what a person types there comes when
+   * it has asked.
+   */
   async function atTerminal(typed: string, ...args: readonly string[]) {
     // In place of the shell that `script` starts, which would meet Ctrl-C in a way of its own.
     const command = ['exec', process.execPath, join(directory, 'dist/cli/main.js'), ...args].join(' ');

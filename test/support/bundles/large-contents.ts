@@ -14,7 +14,10 @@ const list = (sizeBytes: number, item: (at: number) => string): string => {
   return items.join('');
 };
 
-/** Texts of about `sizeBytes` bytes that are JSON, are no contents, and take far more memory or time than their size tells. */
+/**
+ * Texts of about `sizeBytes` bytes that are JSON, are no contents, and take far more memory or time
+ * than their size tells.
+ */
 export const hostileContents: Readonly<Record<string, (sizeBytes: number) => string>> = {
   'empty objects': (size) => `{"images":[],"layers":[{}${',{}'.repeat(size / 3)}]}`,
   'arrays within each other': (size) => `{"images":[],"layers":${'['.repeat(size / 2)}${']'.repeat(size / 2)}}`,
@@ -23,7 +26,10 @@ export const hostileContents: Readonly<Record<string, (sizeBytes: number) => str
   'one long string': (size) => `{"images":[],"layers":"${'é'.repeat(size / 2)}"}`,
 };
 
-/** Valid contents with as many images, layers and tags as asked for; every image has 127 layers at most. */
+/**
+ * Valid contents with as many images, layers and tags as asked for; every image has 127 layers at
+ * most.
+ */
 export function largeContents(counts: {
   images: number;
   layers: number;
@@ -83,8 +89,9 @@ export function payloadFor(contents: Uint8Array, index: Uint8Array, { layers, im
 }
 
 /**
- * Writes a signed bundle directory that has nothing but its `contents.json`, of these bytes, and its `index.json`, which lists the images.
- * `contents` is what the payload's sums are made of; default none.
+ * Writes a signed bundle directory that has nothing but its `contents.json`, of these bytes, and
+ * its `index.json`, which lists the images. `contents` is what the payload's sums are made of;
+ * default none.
  */
 export function writeContentsBundle(options: {
   readonly path: string;

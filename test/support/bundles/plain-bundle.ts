@@ -14,15 +14,17 @@ export interface PlainBundleOptions {
   readonly key: SampleKey;
   readonly images: number;
   readonly layersPerImage: number;
-  /** The bytes of a layer, counted through all images. Default a few bytes that no other layer has. */
+  /**
+   * The bytes of a layer, counted through all images. Default a few bytes that no other layer has.
+   */
   readonly layer?: (at: number) => Buffer;
   /** The first layer is a hole of this size instead, whose digest is wrong. */
   readonly holeBytes?: number;
 }
 
 /**
- * Writes a signed bundle without `createBundle()`, which would unpack each layer: its layers are no tars, but all that `judgeBundle()` looks at
- * fits together. For many blobs, or large ones.
+ * Writes a signed bundle without `createBundle()`, which would unpack each layer: its layers are no
+ * tars, but all that `judgeBundle()` looks at fits together. For many blobs, or large ones.
  *
  * @returns how many blobs it has, `contents.json` not counted.
  */

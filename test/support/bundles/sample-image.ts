@@ -21,7 +21,10 @@ export interface SampleBlob {
   readonly bytes: Buffer;
 }
 
-/** A gzip-compressed layer. `diffId` is the digest of its tar; `diskBytes` counts files rounded up to 4 KiB; `inodes` counts files and directories. */
+/**
+ * A gzip-compressed layer. `diffId` is the digest of its tar; `diskBytes` counts files rounded up
+ * to 4 KiB; `inodes` counts files and directories.
+ */
 export interface SampleLayer extends SampleBlob {
   readonly diffId: string;
   readonly uncompressedBytes: number;
@@ -35,7 +38,9 @@ export interface SampleImage {
   readonly config: SampleBlob;
   readonly layers: readonly SampleLayer[];
   readonly index?: SampleBlob;
-  /** What a registry tag or a layout's entry names: the index where there is one, else the manifest. */
+  /**
+   * What a registry tag or a layout's entry names: the index where there is one, else the manifest.
+   */
   readonly top: SampleBlob;
   /** Every blob of the image once: index, manifest, config, layers. */
   readonly blobs: readonly SampleBlob[];
@@ -51,8 +56,9 @@ export function seededBytes(seed: string, sizeBytes: number): Buffer {
 }
 
 /**
- * A layer of `files` (default 3) regular files below `/opt/<seed>`, about `sizeBytes` (default 16 KiB) together.
- * The content doesn't compress, so blob and tar are about the same size; with `compressible` it shrinks to little.
+ * A layer of `files` (default 3) regular files below `/opt/<seed>`, about `sizeBytes` (default 16
+ * KiB) together. The content doesn't compress, so blob and tar are about the same size; with
+ * `compressible` it shrinks to little.
  */
 export function sampleLayer(options: {
   seed: string;
@@ -80,17 +86,21 @@ export function sampleLayer(options: {
   };
 }
 
-/** A layer of exactly this tar, gzip-compressed or as `compress` makes it. `diskBytes` and `inodes` are not measured: 0. */
+/**
+ * A layer of exactly this tar, gzip-compressed or as `compress` makes it. `diskBytes` and `inodes`
+ * are not measured: 0.
+ */
 export function layerOfTar(tar: Buffer, compress: (tar: Buffer) => Buffer = (bytes) => gzipSync(bytes)): SampleLayer {
   const measured = { diffId: digestOf(tar), uncompressedBytes: tar.length, diskBytes: 0, inodes: 0 };
   return { ...blob(sampleMediaTypes.layer, compress(tar)), ...measured };
 }
 
 /**
- * An image over the given layers (default: one of 16 KiB made from the seed). The same options give the same digests.
- * `architecture` is a GOARCH, by default this machine's. `withIndex` wraps it in an image index that also names a second
- * platform whose manifest is not there, as a bundle for one platform carries it. `command` is what a container of it runs; there is nothing in
- * the default layers that could run.
+ * An image over the given layers (default: one of 16 KiB made from the seed). The same options give
+ * the same digests. `architecture` is a GOARCH, by default this machine's. `withIndex` wraps it in
+ * an image index that also names a second platform whose manifest is not there, as a bundle for one
+ * platform carries it. `command` is what a container of it runs; there is nothing in the default
+ * layers that could run.
  */
 export function sampleImage(options: {
   seed: string;
@@ -121,7 +131,9 @@ export function sampleImage(options: {
   return { manifest, config, layers, ...(index && { index }), top: index ?? manifest, blobs: [...unique.values()] };
 }
 
-/** An image in a layout and the names its entry carries; without names it is listed by digest only. */
+/**
+ * An image in a layout and the names its entry carries; without names it is listed by digest only.
+ */
 export interface LayoutEntry {
   readonly image: SampleImage;
   /** Values of `org.opencontainers.image.ref.name`, one entry of index.json for each. */
@@ -129,8 +141,8 @@ export interface LayoutEntry {
 }
 
 /**
- * Writes an OCI image layout (`oci-layout`, `index.json`, `blobs/sha256/…`) into `directory`, which is made when it is
- * missing. `omit` names digests whose blobs are left out.
+ * Writes an OCI image layout (`oci-layout`, `index.json`, `blobs/sha256/…`) into `directory`, which
+ * is made when it is missing. `omit` names digests whose blobs are left out.
  */
 export function writeOciLayout(
   directory: string,

@@ -8,7 +8,10 @@ import { type BundleId, hexOf } from '../../../src/domain/model/digest.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { hostArch, type SampleKey } from './sample-bundle.ts';
 
-/** Signs the payload of the bundle directory at `path` with these keys alone; its bundle id stays the same. */
+/**
+ * Signs the payload of the bundle directory at `path` with these keys alone; its bundle id stays
+ * the same.
+ */
 export function signAnew(path: string, keys: readonly SampleKey[]): void {
   writeEnvelope(path, payloadBytes(path), keys);
 }

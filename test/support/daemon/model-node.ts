@@ -23,7 +23,10 @@ export interface ModelCommands {
   unpin(bundle: string, options: Omit<UnpinArgs, 'bundle'>): void;
 }
 
-/** `decide()` on a {@link ModelMachine}: its effects change the machine at once, as the executors would; pulls and activations work. */
+/**
+ * `decide()` on a {@link ModelMachine}: its effects change the machine at once, as the executors
+ * would; pulls and activations work.
+ */
 export interface ModelNode {
   readonly machine: ModelMachine;
   readonly commands: ModelCommands;
@@ -33,7 +36,8 @@ export interface ModelNode {
   plug(bundle: VerifiedBundle): void;
   unplug(bundle: VerifiedBundle): void;
   /**
-   * Rounds until nothing is left to do at this moment. Returns all effects in the order in which they were done.
+   * Rounds until nothing is left to do at this moment. Returns all effects in the order in which
+   * they were done.
    *
    * @throws Error when the decisions come to no end
    */

@@ -46,7 +46,9 @@ export function keyIdOf(name: string): string {
 
 /** What a scenario says about a bundle; the rest has defaults. */
 export interface BundleSpec extends Partial<Omit<Payload, 'index' | 'contents' | 'totals'>> {
-  /** Name of each image and the names of its layers. Default: `etcd` and `api`, which share `base`. */
+  /**
+   * Name of each image and the names of its layers. Default: `etcd` and `api`, which share `base`.
+   */
   readonly images?: Readonly<Record<string, readonly string[]>>;
   /** What differs from {@link layer} for a layer name. */
   readonly layers?: Readonly<Record<string, Partial<Layer>>>;
@@ -164,10 +166,16 @@ export function allListed(bundle: VerifiedBundle): RuntimeImage[] {
   return bundle.contents.images.map(({ reference, tags }) => listed(reference, true, tags));
 }
 
-/** What one round observes, and what the engine remembers then, as one record: a test hands it on as both. */
+/**
+ * What one round observes, and what the engine remembers then, as one record: a test hands it on as
+ * both.
+ */
 export type Scene = Observed & Memory;
 
-/** Nothing is plugged in, nothing runs, nothing is remembered, and a runtime without images is reachable. */
+/**
+ * Nothing is plugged in, nothing runs, nothing is remembered, and a runtime without images is
+ * reachable.
+ */
 export function observation(over: Partial<Scene> = {}): Scene {
   return {
     now: NOON,
@@ -240,7 +248,9 @@ export function storedState(bundles: readonly StoredBundle[], over: Partial<Stor
   return { bundles, verdicts: [], rotation: NO_ROTATION, ...over };
 }
 
-/** The references that are to be pinned for these bundles, as {@link decide} wants them rendered. */
+/**
+ * The references that are to be pinned for these bundles, as {@link decide} wants them rendered.
+ */
 export function pinsOf(...bundles: readonly VerifiedBundle[]): string[] {
   const references = bundles.flatMap(({ contents }) =>
     contents.images.filter((image) => image.pin).map((image) => image.reference),
@@ -267,7 +277,9 @@ export function judge(
   return { assessment, decision: decide(scene, scene, assessment, policy), first: assessment.bundles[0] };
 }
 
-/** Effects in a form that is easy to compare: `pull etcd`, `apply-pins 2`, `apply-mirrors …/etcd`. */
+/**
+ * Effects in a form that is easy to compare: `pull etcd`, `apply-pins 2`, `apply-mirrors …/etcd`.
+ */
 export function spoken(effects: readonly Effect[]): string[] {
   return effects.map((effect) => {
     switch (effect.kind) {

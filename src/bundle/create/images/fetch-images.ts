@@ -17,10 +17,11 @@ import { signatureTagOf } from './signatures.ts';
 import { watchSize } from './watch-size.ts';
 
 /**
- * Brings every image that does not come from an OCI layout into one layout at `folder`, through skopeo with `--preserve-digests`. Of an index
- * only the manifest for `linux/arch` is fetched; the index itself keeps its bytes. Signatures that stand beside an image come with it, unless
- * `withSignatures` is false. Credentials, mirrors and TLS are as
- * containers-registries.conf(5) and containers-auth.json(5) say.
+ * Brings every image that does not come from an OCI layout into one layout at `folder`, through
+ * skopeo with `--preserve-digests`. Of an index only the manifest for `linux/arch` is fetched; the
+ * index itself keeps its bytes. Signatures that stand beside an image come with it, unless
+ * `withSignatures` is false. Credentials, mirrors and TLS are as containers-registries.conf(5) and
+ * containers-auth.json(5) say.
  *
  * @param folder is made when it is needed, on the filesystem of the bundle; the caller removes it.
  * @throws AppError `bundle/skopeo`, `bundle/source` (`reject`)
@@ -68,7 +69,10 @@ export async function fetchImages(
   return requests;
 }
 
-/** Transports that keep an index; the others hold plain images, and reading their manifest takes long. */
+/**
+ * Transports that keep an index; the others hold plain images, and reading their manifest takes
+ * long.
+ */
 const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
 
 /** Where skopeo puts what it fetches. */
@@ -83,7 +87,10 @@ interface Fetch {
   readonly isSignature?: true;
 }
 
-/** What was fetched for one request: what its reference leads to, and the digests that may be signed, an index and its manifest. */
+/**
+ * What was fetched for one request: what its reference leads to, and the digests that may be
+ * signed, an index and its manifest.
+ */
 interface FetchedImage {
   readonly top: Descriptor;
   readonly subjects: readonly Digest[];
@@ -93,7 +100,8 @@ async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedIma
   const { name, location } = fetch;
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
   const index = MAY_BE_INDEX.test(location) ? await fetchIndex(fetch, signal) : undefined;
-  // Only a registry gives out a manifest by its digest; elsewhere skopeo chooses from the index by platform.
+  // Only a registry gives out a manifest by its digest; elsewhere skopeo chooses from the index by
+  // platform.
   const isRegistry = location.startsWith('docker://');
   const from = index !== undefined && isRegistry ? `docker://${repositoryIn(fetch)}@${index.child}` : location;
   const found = await copyManifest(fetch, from, signal);
@@ -139,7 +147,10 @@ async function inspectIfThere(location: string, what: string, signal: AbortSigna
   }
 }
 
-/** The index behind a location, or undefined when it is a plain manifest: skopeo would copy the manifest and drop the index. */
+/**
+ * The index behind a location, or undefined when it is a plain manifest: skopeo would copy the
+ * manifest and drop the index.
+ */
 async function fetchIndex(
   { name, location, arch, folder }: Fetch,
   signal: AbortSignal,
@@ -153,8 +164,8 @@ async function fetchIndex(
 }
 
 /**
- * Copies one manifest with its blobs. Through the `dir:` transport, since that takes Docker's schema 2 as it is; an OCI layout would make
- * skopeo rewrite it.
+ * Copies one manifest with its blobs. Through the `dir:` transport, since that takes Docker's
+ * schema 2 as it is; an OCI layout would make skopeo rewrite it.
  */
 async function copyManifest(
   { name, arch, folder, isSignature }: Fetch,

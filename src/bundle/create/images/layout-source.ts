@@ -65,7 +65,8 @@ export async function findInLayout(
 /**
  * Reads a manifest, index or config of a layout and checks it.
  *
- * @throws AppError `bundle/source` (`reject`) when it is absent, too large, or has another size or digest.
+ * @throws AppError `bundle/source` (`reject`) when it is absent, too large, or has another size or
+ *   digest.
  */
 export async function readLayoutDocument(directory: string, of: Descriptor, signal: AbortSignal): Promise<Buffer> {
   const path = layoutBlobPath(directory, of.digest);

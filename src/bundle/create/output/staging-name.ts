@@ -6,29 +6,38 @@ import { systemCodeOf } from '../../../platform/app-error.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 
-/** Who makes something in a hidden directory: enough to tell later whether that process is still there. */
+/**
+ * Who makes something in a hidden directory: enough to tell later whether that process is still
+ * there.
+ */
 interface Owner {
   /** Of the machine and its name space of processes, 8 hex digits. */
   readonly host: string;
   /** Of the boot, 8 hex digits. */
   readonly boot: string;
   readonly pid: number;
-  /** Clock ticks from boot to the start of the process (proc(5), `starttime`); 0 where it can't be known. */
+  /**
+   * Clock ticks from boot to the start of the process (proc(5), `starttime`); 0 where it can't be
+   * known.
+   */
   readonly startedAt: number;
 }
 
-/** How the name of what is not finished begins, for `path`: `.NAME.partial-HOST-BOOT-PID-START-`. Hidden, so that nothing takes it for a bundle. */
+/**
+ * How the name of what is not finished begins, for `path`: `.NAME.partial-HOST-BOOT-PID-START-`.
+ * Hidden, so that nothing takes it for a bundle.
+ */
 export async function stagingPrefix(path: string): Promise<string> {
   const { host, boot, pid, startedAt } = await thisProcess();
   return join(dirname(path), `.${basename(path)}.partial-${host}-${boot}-${pid}-${startedAt}-`);
 }
 
 /**
- * Removes what processes that were killed left beside `path` for it. What another machine began is left alone, and so is what this process is at
- * work on.
+ * Removes what processes that were killed left beside `path` for it. What another machine began is
+ * left alone, and so is what this process is at work on.
  *
- * @throws AppError `bundle/target` (`reject`) when another process is at work on it: the later one would undo what the earlier one made. System
- *   errors as they are.
+ * @throws AppError `bundle/target` (`reject`) when another process is at work on it: the later one
+ *   would undo what the earlier one made. System errors as they are.
  */
 export async function removeStale(path: string): Promise<void> {
   const folder = dirname(path);

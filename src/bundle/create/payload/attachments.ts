@@ -17,7 +17,10 @@ export interface AttachmentRequest {
 }
 
 const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
-/** RFC 6838, with the top-level types that are registered, so that a path with a colon is seldom taken for one. */
+/**
+ * RFC 6838, with the top-level types that are registered, so that a path with a colon is seldom
+ * taken for one.
+ */
 const WITH_MEDIA_TYPE =
   /^(.+):((?:application|audio|font|image|message|model|multipart|text|video)\/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$/s;
 

@@ -44,7 +44,9 @@ const makeBundle = (harness: DaemonHarness, version: string): Promise<SampleBund
     })),
   });
 
-/** A stick with a copy of the bundle in which each of `damaged` has one wrong byte in its middle. */
+/**
+ * A stick with a copy of the bundle in which each of `damaged` has one wrong byte in its middle.
+ */
 function makeStick(bundle: SampleBundle, name: string, damaged: readonly Digest[]): void {
   const copy = join(factory, `${name}-prepared/stickpin`, basename(bundle.path));
   mkdirSync(join(copy, '..'), { recursive: true });

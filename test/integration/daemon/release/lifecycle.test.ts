@@ -14,7 +14,10 @@ import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
-/** Releases on the CRI-O double, with containers that the test starts and ends over its fixture; everything else is real. */
+/**
+ * Releases on the CRI-O double, with containers that the test starts and ends over its fixture;
+ * everything else is real.
+ */
 describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O double', () => {
   let double: CrioDouble;
   let harness: DaemonHarness;

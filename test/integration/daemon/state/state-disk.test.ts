@@ -49,7 +49,10 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
     };
     const signal = () => new AbortController().signal;
 
-    /** STATUS, `status`, `list` and the journal say what is wrong; the stick and its bundle are listed. */
+    /**
+     * STATUS, `status`, `list` and the journal say what is wrong; the stick and its bundle are
+     * listed.
+     */
     async function expectWords(words: RegExp): Promise<void> {
       const report = await harness.until(
         ({ status, bundles }) => words.test(status) && bundles.some(({ phase }) => phase === 'detected'),

@@ -189,7 +189,10 @@ describe('key rotation', () => {
 });
 
 describe('revocations that can not be read', () => {
-  /** The bundle of a key that came by rotation and was revoked by a file, in front of a daemon that has seen all of that. */
+  /**
+   * The bundle of a key that came by rotation and was revoked by a file, in front of a daemon that
+   * has seen all of that.
+   */
   async function withRevokedKey(text = (keyId: string) => `${keyId}\n`) {
     const [kept, stolen] = [sampleKey('kept'), sampleKey('stolen')];
     node = await createDaemonHarness({ keys: [kept] });

@@ -1,4 +1,7 @@
-/** The daemon as a process of its own that kills itself at one point of its work. Started by `startMortalDaemon()` with an order as its argument. */
+/**
+ * The daemon as a process of its own that kills itself at one point of its work. Started by
+ * `startMortalDaemon()` with an order as its argument.
+ */
 import { once } from 'node:events';
 import { createDaemon, type Daemon } from '../../../../src/app/daemon/daemon.ts';
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';

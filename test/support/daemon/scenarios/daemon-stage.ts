@@ -26,7 +26,10 @@ export interface DaemonStage {
   begin(): Promise<void>;
   /** Lets it happen. Resolves with the code when a command is refused. */
   happen(event: ScenarioEvent): Promise<string | undefined>;
-  /** How it stands, once two rounds after each other found nothing to do, and all effects since the last event. */
+  /**
+   * How it stands, once two rounds after each other found nothing to do, and all effects since the
+   * last event.
+   */
   atRest(): Promise<Came>;
   dispose(): Promise<void>;
 }
@@ -133,7 +136,8 @@ export async function createDaemonStage(
         return clock.jump(event.minutes * MINUTE_MS);
       case 'restart-daemon':
         return restart(() => clock.pass(event.downMinutes * MINUTE_MS));
-      // The pins file lies in /run on a node; there the guard of crio.service brings it back, which has tests of its own.
+      // The pins file lies in /run on a node; there the guard of crio.service brings it back, which
+      // has tests of its own.
       case 'reboot':
         return restart(async () => {
           containers.clear();
