@@ -17,9 +17,9 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { isRelease, noticeEffect, noticeTitle } from '../trust/notice.ts';
 import { copyLine } from './copy-line.ts';
+import { unclaimedNote } from './events/pin-events.ts';
 import { heldReason } from './hold-text.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
-import { unclaimedNote } from './pin-events.ts';
 import { progressText, type Progress as TransferProgress } from './progress-text.ts';
 import type { Snapshot } from './snapshot.ts';
 

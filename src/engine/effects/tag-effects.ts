@@ -3,7 +3,7 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
-import { contestEvents, restoredMessage } from '../../domain/report/tag-events.ts';
+import { contestEvents, restoredMessage } from '../../domain/report/events/tag-events.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';

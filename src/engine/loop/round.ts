@@ -5,7 +5,7 @@ import { type KeepPlan, keepPlan } from '../../domain/decide/keep-plan.ts';
 import type { Reason } from '../../domain/model/medium.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
 import { needsContainers } from '../../domain/release/lifecycle.ts';
-import { eventsBetween } from '../../domain/report/events.ts';
+import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { act, goOn } from './act.ts';
 import { catalogFor, conclude, remembered } from './conclude.ts';

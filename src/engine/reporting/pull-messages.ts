@@ -1,6 +1,6 @@
 import type { Event } from '../../domain/model/event.ts';
 import type { Reason } from '../../domain/model/medium.ts';
-import { pullFailureKind } from '../../domain/report/pull-events.ts';
+import { pullFailureKind } from '../../domain/report/events/pull-events.ts';
 import type { FailedBlob } from '../../domain/state/bad-blob.ts';
 
 /** What an event about one image is about. */

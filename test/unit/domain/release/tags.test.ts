@@ -3,7 +3,7 @@ import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
 import { tagOwners, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
-import { restoredMessage } from '../../../../src/domain/report/tag-events.ts';
+import { restoredMessage } from '../../../../src/domain/report/events/tag-events.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,

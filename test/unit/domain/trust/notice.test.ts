@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { eventsBetween } from '../../../../src/domain/report/events.ts';
+import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
 import { statusLine } from '../../../../src/domain/report/status-line.ts';
 import type { Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

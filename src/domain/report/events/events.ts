@@ -1,19 +1,19 @@
-import type { MessageKind } from '../../platform/message-ids.ts';
-import { formatBytes, formatCount } from '../../platform/sizes.ts';
-import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { runtimeAway } from '../assess/runtime-away.ts';
-import { unsupportedReason } from '../assess/runtime-support.ts';
-import { bundleTitle, trustedBy } from '../model/bundle.ts';
-import type { Event } from '../model/event.ts';
-import type { Medium, Reason } from '../model/medium.ts';
-import { sourcesOf } from '../preload/supply.ts';
-import { isFolder, unmountedMessage } from '../state/last-carrier.ts';
-import type { Memory } from '../state/memory.ts';
-import type { Observed } from '../state/state.ts';
+import type { MessageKind } from '../../../platform/message-ids.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { runtimeAway } from '../../assess/runtime-away.ts';
+import { unsupportedReason } from '../../assess/runtime-support.ts';
+import { bundleTitle, trustedBy } from '../../model/bundle.ts';
+import type { Event } from '../../model/event.ts';
+import type { Medium, Reason } from '../../model/medium.ts';
+import { sourcesOf } from '../../preload/supply.ts';
+import { isFolder, unmountedMessage } from '../../state/last-carrier.ts';
+import type { Memory } from '../../state/memory.ts';
+import type { Observed } from '../../state/state.ts';
+import { ruleHoldsOf, ruleReason } from '../hold-text.ts';
+import type { Snapshot } from '../snapshot.ts';
 import { degradedEvents } from './degraded-events.ts';
-import { ruleHoldsOf, ruleReason } from './hold-text.ts';
 import { unclaimedEvents } from './pin-events.ts';
-import type { Snapshot } from './snapshot.ts';
 
 /**
  * What changed from one round to the next that an operator would ask about. Before the first round

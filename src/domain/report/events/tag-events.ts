@@ -1,9 +1,9 @@
-import { formatCount } from '../../platform/sizes.ts';
-import type { Assessment } from '../assess/assess.ts';
-import { bundleTitle } from '../model/bundle.ts';
-import type { Event } from '../model/event.ts';
-import { contestReason, type StrayTag } from '../release/tags.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import { bundleTitle } from '../../model/bundle.ts';
+import type { Event } from '../../model/event.ts';
+import { contestReason, type StrayTag } from '../../release/tags.ts';
+import type { StoredBundle } from '../../state/state.ts';
 
 /** Tags that are left to whoever takes them, but for those that were told. */
 export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {

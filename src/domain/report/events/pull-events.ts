@@ -1,4 +1,4 @@
-import type { MessageKind } from '../../platform/message-ids.ts';
+import type { MessageKind } from '../../../platform/message-ids.ts';
 
 /**
  * The kind of message for a failed pull, by the code of its cause, so that its catalog entry says

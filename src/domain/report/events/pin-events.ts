@@ -1,8 +1,8 @@
-import { formatCount } from '../../platform/sizes.ts';
-import type { Assessment } from '../assess/assess.ts';
-import { bundleTitle } from '../model/bundle.ts';
-import type { Event } from '../model/event.ts';
-import type { UnclaimedPins } from '../release/unclaimed-pins.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import { bundleTitle } from '../../model/bundle.ts';
+import type { Event } from '../../model/event.ts';
+import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
 
 /** What unclaimed pins belong to: `ocp 4.13.7 and ocp 4.13.8`; undefined when nobody remembers. */
 export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined {

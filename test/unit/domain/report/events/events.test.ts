@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { eventsBetween } from '../../../../src/domain/report/events.ts';
-import type { Snapshot } from '../../../../src/domain/report/snapshot.ts';
-import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import { eventsBetween } from '../../../../../src/domain/report/events/events.ts';
+import type { Snapshot } from '../../../../../src/domain/report/snapshot.ts';
+import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -17,7 +17,7 @@ import {
   type Scene,
   stored,
   verified,
-} from '../../../support/daemon/scenario.ts';
+} from '../../../../support/daemon/scenario.ts';
 
 const bundle = verified();
 const stick = medium('sdb1', [found(bundle)]);
