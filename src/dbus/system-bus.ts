@@ -1,5 +1,5 @@
 import { AppError } from '../platform/app-error.ts';
-import { withDeadline } from '../platform/async/abort.ts';
+import { withDeadline, withEither } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
@@ -128,7 +128,7 @@ export function createSystemBus(deps: SystemBusDeps): SystemBus {
 
 async function start(link: Link, signal: AbortSignal): Promise<void> {
   try {
-    await connectInTime(link, AbortSignal.any([signal, link.stop.signal]));
+    await withEither([signal, link.stop.signal], (either) => connectInTime(link, either));
   } catch (error) {
     if (!signal.aborted) void reconnect(link);
     throw error;

@@ -1,6 +1,7 @@
 import type { Digest } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { linkSignals, withEither } from '../platform/async/abort.ts';
 import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
@@ -174,7 +175,7 @@ function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: So
 /** A source that can't be asked has nothing: the next one may. */
 async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   try {
-    return await source.bundle.blobs.sizeOf(digest, AbortSignal.any([signal, source.gone]));
+    return await withEither([signal, source.gone], (both) => source.bundle.blobs.sizeOf(digest, both));
   } catch {
     signal.throwIfAborted();
     return undefined;
@@ -192,7 +193,7 @@ async function* readFrom(
   signal: AbortSignal,
   allocate?: Allocate,
 ): AsyncGenerator<Buffer, void, undefined> {
-  const both = AbortSignal.any([signal, source.gone]);
+  const { signal: both, release } = linkSignals([signal, source.gone]);
   const chunks = source.bundle.blobs.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
   const aborted = rejectionOf(both);
   try {
@@ -211,7 +212,9 @@ async function* readFrom(
   } finally {
     aborted.release();
     // Not awaited: it would wait for a read that may hang.
-    void chunks.return?.()?.catch(() => undefined);
+    void Promise.resolve(chunks.return?.())
+      .catch(() => undefined)
+      .finally(release);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
-import { untilAborted, withDeadline } from '../platform/async/abort.ts';
+import { untilAborted, withDeadline, withEither } from '../platform/async/abort.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { listen, notifyAll } from '../platform/subscription.ts';
@@ -200,8 +200,7 @@ async function runStep(
 ): Promise<void> {
   const { changes } = slot;
   try {
-    const both = AbortSignal.any([signal, slot.gone.signal]);
-    await untilAborted(run(both), both);
+    await withEither([signal, slot.gone.signal], (both) => untilAborted(run(both), both));
   } catch (error) {
     if (slot.gone.signal.aborted) return;
     signal.throwIfAborted();

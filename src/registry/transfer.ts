@@ -1,5 +1,6 @@
 import type { Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
+import { withEither } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { ChangingBlobSource } from '../ports/blobs.ts';
@@ -129,7 +130,7 @@ async function returns(
 
 async function pause(ms: number, bell: AbortSignal, clock: Clock, signal: AbortSignal): Promise<void> {
   try {
-    await clock.sleep(Math.max(0, ms), AbortSignal.any([signal, bell]));
+    await withEither([signal, bell], (either) => clock.sleep(Math.max(0, ms), either));
   } catch (error) {
     signal.throwIfAborted();
     if (!bell.aborted) throw error;

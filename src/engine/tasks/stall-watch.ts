@@ -1,5 +1,6 @@
 import type { Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { BlobFlow, TransferMeter } from '../../ports/transfers.ts';
 
@@ -90,7 +91,7 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
         () => undefined, // the pull is over
       );
       try {
-        await work(AbortSignal.any([signal, stalled.signal]));
+        await withEither([signal, stalled.signal], work);
       } catch (error) {
         signal.throwIfAborted();
         stalled.signal.throwIfAborted();

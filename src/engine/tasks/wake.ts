@@ -1,3 +1,4 @@
+import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 
 /** Lets one loop sleep until somebody wants it. */
@@ -19,13 +20,8 @@ export function createWake(clock: Clock): Wake {
   /** Until something else than the time ends it. */
   async function sleep(ms: number, signal: AbortSignal): Promise<void> {
     const own = new AbortController();
-    const stop = () => own.abort();
     interrupt = own;
-    // Not AbortSignal.any(): in Node 20 each use leaves an entry on a signal that lives as long as
-    // the daemon.
-    signal.addEventListener('abort', stop, { once: true });
-    await clock.sleep(ms, own.signal).catch(() => undefined);
-    signal.removeEventListener('abort', stop);
+    await withEither([signal, own.signal], (either) => clock.sleep(ms, either)).catch(() => undefined);
     interrupt = undefined;
   }
 

@@ -1,5 +1,6 @@
 import type { MediumId } from '../../domain/model/medium.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { withEither } from '../../platform/async/abort.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
@@ -158,7 +159,8 @@ async function lookAtPending(watch: DeviceWatch): Promise<void> {
     if (stop.signal.aborted) break;
     pending.delete(unit);
     try {
-      await examine(watch, unit, AbortSignal.any([stop.signal, AbortSignal.timeout(QUESTION_TIMEOUT_MS)]));
+      const timeout = AbortSignal.timeout(QUESTION_TIMEOUT_MS);
+      await withEither([stop.signal, timeout], (signal) => examine(watch, unit, signal));
       unanswered.delete(unit);
     } catch (error) {
       if (stop.signal.aborted) break;

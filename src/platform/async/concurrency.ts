@@ -1,3 +1,4 @@
+import { withEither } from './abort.ts';
 /**
  * Runs `work` over all items, at most `limit` at once. The first failure aborts the signal that the
  * others got, and is thrown when all have ended.
@@ -9,10 +10,9 @@ export async function forEachLimited<T>(
   work: (item: T, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const failure = new AbortController();
-  const signal = AbortSignal.any([parent, failure.signal]);
   const rest = [...items];
   let first: { readonly error: unknown } | undefined;
-  const worker = async (): Promise<void> => {
+  const worker = async (signal: AbortSignal): Promise<void> => {
     for (let item = rest.shift(); item !== undefined && first === undefined; item = rest.shift()) {
       try {
         await work(item, signal);
@@ -22,6 +22,8 @@ export async function forEachLimited<T>(
       }
     }
   };
-  await Promise.all(Array.from({ length: limit }, worker));
+  await withEither([parent, failure.signal], (signal) =>
+    Promise.all(Array.from({ length: limit }, () => worker(signal))),
+  );
   if (first !== undefined) throw first.error;
 }

@@ -1,4 +1,5 @@
 import { AppError } from '../../platform/app-error.ts';
+import { linkSignals } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
@@ -68,8 +69,8 @@ export function createUnitStop(
       if (unit !== undefined) throw stopping(unit);
       const controller = new AbortController();
       calls.add(controller);
+      const { signal: either, release } = linkSignals([signal, controller.signal]);
       try {
-        const either = AbortSignal.any([signal, controller.signal]);
         return await call(either).catch(async (error: unknown) => {
           const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
           if (isAway) await clock.sleep(NOTICE_MS, either).catch(() => undefined);
@@ -77,6 +78,7 @@ export function createUnitStop(
         });
       } finally {
         calls.delete(controller);
+        release();
       }
     },
   };

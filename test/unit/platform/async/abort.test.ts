@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { untilAborted, withDeadline } from '../../../../src/platform/async/abort.ts';
+import { untilAborted, withDeadline, withEither } from '../../../../src/platform/async/abort.ts';
 
 const forever = (signal: AbortSignal) =>
   new Promise<never>((_resolve, reject) => {
@@ -40,8 +42,7 @@ describe('withDeadline', () => {
     const parent = new AbortController().signal;
     await withDeadline('it', 1_000, parent, async () => 7);
     expect(getEventListeners(parent, 'abort')).toHaveLength(0);
-    // What AbortSignal.any() makes of a signal stays in a set of it for as long as the signal lives
-    // (Node 20).
+    // What AbortSignal.any() makes of a signal stays in a set of it for as long as the signal lives.
     const dependants = Object.getOwnPropertySymbols(parent).find((key) => key.description === 'kDependantSignals');
     expect(dependants === undefined ? undefined : Reflect.get(parent, dependants)).toBeFalsy();
   });
@@ -61,4 +62,32 @@ describe('untilAborted', () => {
     await expect(waiting).rejects.toThrow('gone');
     await expect(untilAborted(Promise.reject(new Error('late')), stop.signal)).rejects.toThrow('gone');
   });
+});
+
+describe('withEither', () => {
+  it('aborts with the reason of the first signal that does, also of one that has before', async () => {
+    const [first, second] = [new AbortController(), new AbortController()];
+    const ended = withEither([first.signal, second.signal], (signal) =>
+      untilAborted(new Promise(() => undefined), signal),
+    );
+    second.abort(new Error('second'));
+    first.abort(new Error('first'));
+    await expect(ended).rejects.toThrow('second');
+    const late = withEither([new AbortController().signal, second.signal], async (signal) => signal.reason);
+    expect(await late).toEqual(new Error('second'));
+  });
+
+  it('leaves nothing on its signals, whether the work ends or fails', async () => {
+    const { signal } = new AbortController();
+    expect(await withEither([signal, new AbortController().signal], async () => 7)).toBe(7);
+    await expect(withEither([signal], () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+});
+
+it('no file of src uses AbortSignal.any(), which leaves entries on signals that live long', () => {
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+  const users = files.filter((name) => /AbortSignal\s*\.any\(\[/.test(readFileSync(join('src', name), 'utf8')));
+  expect(files.length).toBeGreaterThan(100);
+  expect(users).toEqual([]);
 });
