@@ -7,6 +7,7 @@ import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
 import { needsContainers } from '../../domain/release/lifecycle.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import { AppError } from '../../platform/app-error.ts';
 import { act, goOn } from './act.ts';
 import { catalogFor, conclude, remembered } from './conclude.ts';
 import { alive, type Loop } from './loop.ts';
@@ -36,7 +37,8 @@ const AWAY_MS = 5_000;
  * 6. Pulls follow each other again when all effects were done without a failure.
  *
  * @returns how long to wait for the next round
- * @throws AppError `store/…` when nothing can be recorded; whatever aborted `signal`
+ * @throws AppError `store/…` when a record can't be kept and the reason was not known before; whatever
+ * aborted `signal`
  */
 export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   const { deps, state, queue } = loop;
@@ -50,7 +52,15 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   const decision = decide(observed, memory, assessment, policy);
   const plan = keepPlan(observed, assessment, policy);
   state.lastRound = { at, lookMs: clock.monotonic() - at };
-  await keepInLine(loop, snapshot, decision, plan, signal);
+  try {
+    await keepInLine(loop, snapshot, decision, plan, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (diskTrouble === undefined || !(error instanceof AppError)) throw error;
+    // The snapshot names the trouble. Nothing is done before what was recorded is on the disk.
+    loop.status.publish();
+    return { atLeastMs: 0, atMostMs: AWAY_MS };
+  }
   loop.status.publish();
   state.obstacle = await act(loop, decision.effects, assessment, signal);
   goOn(loop, queue.decided(state.obstacle === undefined ? decision.pullQueue : undefined));

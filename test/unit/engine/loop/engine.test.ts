@@ -1125,6 +1125,29 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
+  it('reports a read-only disk while a record waits for it, and continues when it can be written', async () => {
+    const readOnly = fault('store/read-only', 'state.db: its filesystem is read-only');
+    let isReadOnly = false;
+    let published: string | undefined;
+    await start([], (made) => {
+      made.onStatus = ({ status }) => {
+        published = status;
+      };
+      made.store.trouble = () => (isReadOnly ? { code: readOnly.code, message: readOnly.message } : undefined);
+      made.store.settled = async () => {
+        if (isReadOnly) throw readOnly;
+      };
+    });
+    isReadOnly = true;
+    node.plug('sdb1', bundle);
+    await node.clock.advance(12_000);
+    expect(published).toMatch(/filesystem is read-only/);
+    expect(node.runtime.mirrors()).toEqual([]);
+    isReadOnly = false;
+    await node.clock.advance(12_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+  });
+
   it('works on when whoever listens to its status throws', async () => {
     await start([], (made) => {
       made.onStatus = () => {
