@@ -31,9 +31,6 @@ fail() { echo "install.sh: $1" >&2; exit 1; }
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 [ -d "$here/lib/dist" ] || fail "$here is not an unpacked stickpin archive: lib/dist is missing"
 [ "$(id -u)" = 0 ] || [ -n "$root" ] || fail 'this needs root; try sudo'
-# shellcheck source=packaging/inside.sh
-. "$here/inside.sh"
-
 # An archive for another machine would fail at its first start; better now. Node.js comes with it.
 node=$here/lib/bin/node
 [ -x "$node" ] || fail "$here is not a whole stickpin archive: lib/bin/node is missing"
@@ -41,6 +38,10 @@ if [ -z "$root" ]; then
   (cd "$here/lib" && "$node" -e 'require("better-sqlite3"); require("node-unix-socket")') ||
     fail "the programs of this archive do not run on this machine ($(uname -m)): take the archive for its architecture; glibc 2.34 or newer is needed"
 fi
+
+[ -f "$here/inside.sh" ] || fail "$here is not a whole stickpin archive: inside.sh is missing"
+# shellcheck source=packaging/inside.sh
+. "$here/inside.sh"
 
 # put MODE SOURCE TARGET: in place at one stroke, so that nothing ever reads half a file.
 put() {
