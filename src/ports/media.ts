@@ -1,10 +1,8 @@
 import type { Medium, MediumId } from '../domain/model/medium.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/**
- * What is plugged in. Adapters hold the state of each medium in memory; nothing of it is stored.
- */
-export interface MediaPort {
+/** What is plugged in. */
+export interface MediaView {
   /** Everything plugged in now, in the order of arrival. No I/O. */
   list(): readonly Medium[];
   /** Whether all that was plugged in when the daemon started is listed by now. No I/O. */
@@ -15,6 +13,12 @@ export interface MediaPort {
    * throws but for an abort.
    */
   refresh(signal: AbortSignal): Promise<void>;
+  /** Calls `listener` when a medium came, went or changed its state. */
+  onChange(listener: () => void): Unsubscribe;
+}
+
+/** What is done with a medium. */
+export interface MediaControl {
   /**
    * Mounts an `attached` medium read-only. A failure is not thrown but becomes its state `failed`.
    * Idempotent.
@@ -25,6 +29,7 @@ export interface MediaPort {
    * Idempotent.
    */
   read(mediumId: MediumId, signal: AbortSignal): Promise<void>;
-  /** Calls `listener` when a medium came, went or changed its state. */
-  onChange(listener: () => void): Unsubscribe;
 }
+
+/** All media. Adapters hold the state of each in memory; nothing of it is stored. */
+export type MediaPort = MediaView & MediaControl;

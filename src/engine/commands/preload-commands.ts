@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Clock } from '../../platform/clock.ts';
-import type { MediaPort } from '../../ports/media.ts';
+import type { MediaView } from '../../ports/media.ts';
 import type { PreloadStore, StateReader } from '../../ports/state.ts';
 import { resumePreloads } from '../effects/record-effects.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -11,7 +11,7 @@ import { refuse } from './find-bundle.ts';
 export interface PreloadContext {
   readonly clock: Clock;
   readonly store: StateReader & Pick<PreloadStore, 'cancel'>;
-  readonly media: Pick<MediaPort, 'list'>;
+  readonly media: Pick<MediaView, 'list'>;
   readonly tasks: Pick<Tasks, 'running' | 'cancel'>;
   /** That of the last round; undefined before the first. */
   readonly assessment: () => Assessment | undefined;

@@ -1,6 +1,6 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import { type ContainersSeen, runningReleases } from '../../domain/release/lifecycle.ts';
-import type { StateStore } from '../../ports/state.ts';
+import type { StateReader } from '../../ports/state.ts';
 
 /** Which releases run, as far as can be known. */
 export interface Running {
@@ -24,7 +24,7 @@ export interface RunningReleases {
 
 /** What {@link createRunningReleases} needs. */
 export interface RunningReleasesDependencies {
-  readonly store: Pick<StateStore, 'load'>;
+  readonly store: StateReader;
   /** Images and containers as they are now; undefined when the runtime does not answer. */
   readonly lookNow: (signal: AbortSignal) => Promise<ContainersSeen | undefined>;
 }

@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
-import type { MediaPort } from '../../ports/media.ts';
+import type { MediaControl, MediaView } from '../../ports/media.ts';
 import type { StateReader } from '../../ports/state.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { MediaJobs } from '../tasks/media-jobs.ts';
@@ -16,7 +16,7 @@ export interface MediaWork {
 
 /** What {@link mediaExecutors} acts on. */
 export interface MediaEffectDependencies extends MediaWork, DocumentKeeping {
-  readonly media: Pick<MediaPort, 'list' | 'mount' | 'read'>;
+  readonly media: Pick<MediaView, 'list'> & MediaControl;
   readonly store: StateReader;
 }
 

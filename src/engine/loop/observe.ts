@@ -8,7 +8,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { DocumentStore, LayerStore } from '../../ports/blobs.ts';
-import type { MediaPort } from '../../ports/media.ts';
+import type { MediaView } from '../../ports/media.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { TrustPort } from '../../ports/trust.ts';
@@ -17,7 +17,7 @@ import type { MediaJobs } from '../tasks/media-jobs.ts';
 /** What a round looks at. */
 export interface ObserveDependencies {
   readonly clock: Clock;
-  readonly media: MediaPort;
+  readonly media: MediaView;
   readonly runtime: RuntimePort;
   readonly containers: ContainersPort;
   readonly trust: TrustPort;

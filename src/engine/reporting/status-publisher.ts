@@ -6,7 +6,7 @@ import type { Memory } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import type { MediaPort } from '../../ports/media.ts';
+import type { MediaView } from '../../ports/media.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { createTransferGauge, measureProgress, type TransferGauge } from './transfer-progress.ts';
@@ -18,7 +18,7 @@ export interface StatusDependencies {
   readonly meter: TransferMeter;
   readonly notifier: Pick<ServiceNotifier, 'status'>;
   readonly onStatus: (report: StatusReport) => void;
-  readonly media: Pick<MediaPort, 'list'>;
+  readonly media: Pick<MediaView, 'list'>;
   /** What is under way now. */
   readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping'>;
   /** References of images that were pulled since the last round looked at the runtime. */
