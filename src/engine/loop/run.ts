@@ -43,7 +43,7 @@ async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {
   } catch (error) {
     if (signal.aborted) return { atLeastMs: 0, atMostMs: 0 };
     loop.status.logTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
-    const isOwn = !(error instanceof AppError && error.disposition === 'retry');
+    const isOwn = !(error instanceof AppError && (error.disposition === 'retry' || error.disposition === 'wait'));
     const what = isOwn ? `An error in stickpin itself: ${reasonOf(error)}` : reasonOf(error);
     loop.deps.notifier.status(oneLine(`${what}. It is tried again by itself.`));
     return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
