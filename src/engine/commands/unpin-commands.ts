@@ -3,8 +3,9 @@ import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
 import { ownersOf } from '../../domain/report/events/pin-events.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
-import type { LifecyclePolicy, StoredBundle } from '../../domain/state/state.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { RetirementStore, StateReader } from '../../ports/state.ts';
@@ -17,7 +18,7 @@ import { NOTHING_SEEN, type Running, type RunningReleases } from './running-rele
 export interface RetireContext {
   readonly clock: Clock;
   readonly store: StateReader & RetirementStore;
-  readonly policy: { readonly lifecycle: Pick<LifecyclePolicy, 'protect'> };
+  readonly policy: { readonly lifecycle: Pick<Policy['lifecycle'], 'protect'> };
 }
 
 /** What commands on pins act on. */

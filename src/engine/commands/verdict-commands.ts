@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
-import type { Policy } from '../../domain/state/state.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import { type Approvals, isApproved } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { StateReader, VerdictStore } from '../../ports/state.ts';

@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
-import type { Policy } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobUnion, DocumentStore } from '../../ports/blobs.ts';

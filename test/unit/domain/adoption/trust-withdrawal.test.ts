@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
-import type { Policy } from '../../../../src/domain/state/state.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import {
   allListed,
   found,
