@@ -2,13 +2,13 @@ import { type Digest, parseDigest } from '../../domain/model/digest.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 
-/** Bundle format, limits: no document is larger. */
+/** The largest document (docs/bundle-format.md, limits). */
 const DOCUMENT_MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Digests of the documents of an image: its manifest or index, manifests of that index which are
- * there, and their configs. Nothing is parsed but what has the digest that its name says; what is
- * damaged or absent is in the answer and ends the walk below it.
+ * Digests of the documents of an image: its manifest or index, those manifests of the index that
+ * `source` has, and their configs. Only bytes with the right digest are parsed. A damaged or absent
+ * document is in the result, but not the documents below it.
  */
 export async function documentsOf(root: Digest, source: BlobSource, signal: AbortSignal): Promise<readonly Digest[]> {
   const parsed = await readDocument(root, source, signal);
@@ -17,7 +17,7 @@ export async function documentsOf(root: Digest, source: BlobSource, signal: Abor
   const children = Array.isArray(parsed.manifests) ? parsed.manifests.map(digestIn) : [];
   const below: Digest[] = config === undefined ? [] : [config];
   for (const child of children) {
-    // An index names the manifests of all platforms, a bundle has but one of them.
+    // An index names the manifests of all platforms; a bundle has only one of them.
     if (child === undefined || (await source.sizeOf(child, signal)) === undefined) continue;
     below.push(...(await documentsOf(child, source, signal)));
   }

@@ -142,7 +142,7 @@ describe('the layer keeper', () => {
     goOn();
     await keeper.stop();
     expect(lines()).toEqual([
-      `Blob ${digest} came with other bytes than it has; pulls need its medium now, and it is copied again later`,
+      `Blob ${digest} was read with wrong bytes; it is copied again later, since pulls need its medium now`,
     ]);
     await follow();
     expect(kept.get(digest)).toEqual(right);
