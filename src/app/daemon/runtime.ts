@@ -58,7 +58,7 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       return createEmbeddedRuntime({
         directory: join(paths.state_dir, 'images'),
         mirror,
-        platform: { os: 'linux', architecture: arch },
+        arch,
         clock,
       });
     case 'auto':
