@@ -1,6 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { runtimeSupport } from '../domain/assess/runtime-support.ts';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { reasonText } from '../domain/report/reasons/reason-text.ts';
+import { supportText } from '../domain/report/runtime-text.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './check.ts';
@@ -60,8 +62,11 @@ async function lookAtVersion(runtime: ExaminedRuntime, signal: AbortSignal): Pro
   }
   const answers = ok(`${name} answers on ${runtime.socketPath}`);
   const support = runtimeSupport(name);
-  if (support.kind === 'unsupported') return [fault(support.reason.message, 'upgrade the runtime, then restart it')];
-  return support.kind === 'supported' ? [answers] : [answers, warning(support.why, UNKNOWN_VERSION)];
+  if (support.kind === 'supported') return [answers];
+  if (support.kind === 'unsupported') {
+    return [fault(reasonText(support.reason), 'upgrade the runtime, then restart it')];
+  }
+  return [answers, warning(supportText(support), UNKNOWN_VERSION)];
 }
 
 const UNKNOWN_VERSION = 'see to it that it is CRI-O 1.28, containerd 1.7 or newer; stickpin goes on with it';

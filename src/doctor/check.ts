@@ -1,6 +1,6 @@
+import type { Settings } from '../config/schema.ts';
 import type { Finding } from '../domain/model/finding.ts';
-import type { Reason } from '../domain/model/medium.ts';
-import type { Settings } from '../domain/settings/settings.ts';
+import type { Fault } from '../domain/model/reason.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 
 /** One look at the node. It only reads. What it throws becomes a fault that says so. */
@@ -70,7 +70,7 @@ export interface ExaminedCrio {
   /** The pins that CRI-O gets from us, and what in the files of others takes them away. */
   inspectPins(
     signal: AbortSignal,
-  ): Promise<{ readonly rendered: readonly string[]; readonly fault: Reason | undefined }>;
+  ): Promise<{ readonly rendered: readonly string[]; readonly fault: Fault | undefined }>;
 }
 
 /** Absolute paths of CRI-O's files. */

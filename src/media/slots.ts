@@ -1,4 +1,5 @@
-import type { Medium, MediumId, MediumState, Reason } from '../domain/model/medium.ts';
+import type { Medium, MediumId, MediumState } from '../domain/model/medium.ts';
+import type { Fault } from '../domain/model/reason.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 
 import type { Log } from '../platform/log.ts';
@@ -127,7 +128,7 @@ export function mediumOf({ plugged, state }: Slot): Medium {
   return { mediumId, label: plainText(label), isDropFolder, state };
 }
 
-function reasonFor(error: unknown): Reason {
+function reasonFor(error: unknown): Fault {
   return { code: error instanceof AppError ? error.code : 'media/read', message: reasonOf(error) };
 }
 

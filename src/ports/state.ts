@@ -2,7 +2,8 @@ import type { Signers } from '../domain/adoption/signers.ts';
 import type { VerifiedBundle } from '../domain/model/bundle.ts';
 import type { ConditionMarks } from '../domain/model/condition.ts';
 import type { BundleId } from '../domain/model/digest.ts';
-import type { MediumId, Reason } from '../domain/model/medium.ts';
+import type { MediumId } from '../domain/model/medium.ts';
+import type { Fault } from '../domain/model/reason.ts';
 import type { RuleCode } from '../domain/model/rule-code.ts';
 import type { BadBlob } from '../domain/state/bad-blob.ts';
 import type { Floors } from '../domain/state/floor-set.ts';
@@ -56,7 +57,7 @@ export interface Durability {
    * the next start; undefined while nothing is known to be wrong. Costs a look at the filesystem,
    * and a small write where a change has failed.
    */
-  trouble(): Reason | undefined;
+  trouble(): Fault | undefined;
 }
 
 /** The history. */

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { parseContents, parsePayload } from '../../bundle/format/schema.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Settings } from '../../config/schema.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
-import type { Settings } from '../../domain/settings/settings.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -18,7 +18,7 @@ export interface NodeState {
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
   /** What was found lost or damaged. It was logged, and is in the history. */
-  readonly problems: readonly Reason[];
+  readonly problems: readonly Fault[];
   close(): void;
 }
 
@@ -48,7 +48,7 @@ export async function openNodeState(
   const isOlder = ledger !== undefined && !isAsNew(state.store.load().age ?? ledger.state, ledger.state);
   const isStateLost = state.loss !== undefined || isOlder;
   const floors = await openFloors({ path: join(directory, 'floors.json'), record: state.store, isStateLost, now });
-  const problems: Reason[] = [];
+  const problems: Fault[] = [];
   // From now on it gets ahead of the ledger by itself.
   if (isStateLost) recordIfPossible(() => state.store.renewOrigin());
   if (state.loss === undefined && isOlder) {

@@ -6,9 +6,9 @@ import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { parsePrivateKey } from '../../bundle/keys/keys.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
 import type { Rehearsal, RehearsalRequest } from '../../cli/context/command-adapters.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import { defaultSettings, type Settings } from '../../config/schema.ts';
+import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
-import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/machine.ts';
 import type { BundleAccess } from '../../media/provider/media-provider.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -78,11 +78,11 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
 /** Waits for the report that says how it went. */
 function awaitVerdict(bundleId: string, isManual: boolean, pulls: PullWatch) {
   let started: () => void = () => undefined;
-  let reach: (fault: Reason | undefined) => void = () => undefined;
+  let reach: (fault: ShownReason | undefined) => void = () => undefined;
   const isStarted = new Promise<void>((resolve) => {
     started = resolve;
   });
-  const reached = new Promise<Reason | undefined>((resolve) => {
+  const reached = new Promise<ShownReason | undefined>((resolve) => {
     reach = resolve;
   });
   const look = (report: StatusReport): void => {
@@ -96,7 +96,7 @@ function awaitVerdict(bundleId: string, isManual: boolean, pulls: PullWatch) {
 function outcomeOf(
   { bundles, notices, rejected }: StatusReport,
   { bundleId, isManual, failures }: { bundleId: string; isManual: boolean; failures: number },
-): 'open' | { readonly fault: Reason | undefined } {
+): 'open' | { readonly fault: ShownReason | undefined } {
   // One without images is over with its adoption.
   const notice = notices.find((one) => one.bundleId === bundleId);
   if (notice !== undefined) return { fault: notice.reason };

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 import type { HeldFolder } from '../../platform/files/held-folder.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
@@ -21,7 +21,7 @@ export type BundleLayout = 'medium' | 'folder' | 'bundle';
  */
 export type BundleCandidate =
   | { readonly kind: 'bundle'; readonly path: string }
-  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
  * Looks for bundles below `root`, without opening them. Editor and desktop droppings are ignored by

@@ -1,4 +1,5 @@
-import type { FoundBundle, Reason } from '../../domain/model/medium.ts';
+import type { FoundBundle } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Documents } from '../documents/documents.ts';
 import type { Trust } from '../keys/trust.ts';
@@ -12,7 +13,7 @@ import { bundleIdOf } from './verify-envelope.ts';
  */
 export type BundleToJudge =
   | { readonly kind: 'bundle'; readonly path: string; readonly reader: BundleReader }
-  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
  * Judges the bundles of a medium, one after the other. A bundle that may not be trusted, is

@@ -2,7 +2,7 @@ import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Finding } from '../../domain/model/finding.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 
 /** A bundle to be served, and where. */
@@ -54,7 +54,7 @@ export interface Rehearsal {
   readonly images: readonly RehearsedImage[];
   readonly durationMs: number;
   /** Why a node would not get it ready; undefined when it would. */
-  readonly fault: Reason | undefined;
+  readonly fault: ShownReason | undefined;
 }
 
 /**

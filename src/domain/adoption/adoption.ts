@@ -1,7 +1,5 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
-import { bundleName } from '../model/bundle.ts';
-import { shortDigest } from '../model/digest.ts';
-import type { Reason } from '../model/medium.ts';
+import { type AdoptionReason, labelOf } from '../model/reason.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { floorsFrom, higherFloors, NO_FLOORS } from './floors.ts';
@@ -45,7 +43,7 @@ export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, 
  * `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
  * is parsed (src/bundle/format).
  */
-export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): Reason | undefined {
+export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const wrong = refuseArch(found, context) ?? refuseTwin(found, context);
   // It was let in before; what is below the floor is not activated by itself.
   if (wrong !== undefined || isClaim(found, context.unclaimed ?? new Set())) return wrong;
@@ -53,26 +51,21 @@ export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext):
 }
 
 /** Bundle format, `arch`: must match the node. */
-function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): Reason | undefined {
+function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): AdoptionReason | undefined {
   if (payload.arch === arch) return undefined;
-  return {
-    code: 'bundle/arch',
-    message: `${bundleName(payload)} is made for ${payload.arch}, this node is ${arch}; bring the bundle made for ${arch}`,
-  };
+  return { code: 'bundle/arch', data: { bundle: labelOf(payload), bundleArch: payload.arch, nodeArch: arch } };
 }
 
 /** Bundle format, `sequence`: below the floor is refused. */
-function refuseSequence({ payload }: VerifiedBundle, { bundles, floors }: AdoptionContext): Reason | undefined {
+function refuseSequence({ payload }: VerifiedBundle, { bundles, floors }: AdoptionContext): AdoptionReason | undefined {
   const floor = sequenceFloor(bundles, payload.name, floors);
-  if (payload.sequence >= floor) return undefined;
-  return {
-    code: 'bundle/sequence',
-    message: `${bundleName(payload)} has sequence ${payload.sequence}, but sequence ${floor} of ${payload.name} was activated here; an older bundle that is unknown here is not taken`,
-  };
+  const { sequence } = payload;
+  if (sequence >= floor) return undefined;
+  return { code: 'bundle/sequence', data: { kind: 'below-floor', bundle: labelOf(payload), sequence, floor } };
 }
 
 /** Bundle format, `sequence`: the same sequence with another digest is refused. */
-function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): Reason | undefined {
+function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const twin = bundles.find(
     (known) =>
       known.payload.name === payload.name && known.payload.sequence === payload.sequence && known.bundleId !== bundleId,
@@ -80,7 +73,14 @@ function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: Adoption
   if (twin === undefined) return undefined;
   return {
     code: 'bundle/sequence',
-    message: `${bundleName(payload)} (${shortDigest(bundleId)}) has the same sequence ${payload.sequence} as ${bundleName(twin.payload)} (${shortDigest(twin.bundleId)}), which is known here; make it again with a higher --sequence`,
+    data: {
+      kind: 'same',
+      bundle: labelOf(payload),
+      bundleId,
+      sequence: payload.sequence,
+      known: labelOf(twin.payload),
+      knownId: twin.bundleId,
+    },
   };
 }
 
@@ -89,20 +89,14 @@ function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: Adoption
  * used never runs behind the newest `created` adopted", of whatever stream; "`created` more than 24
  * h ahead of a synchronised clock is refused", by that clock alone.
  */
-function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Reason | undefined {
+function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const { newestCreated: newest } = higherFloors(context.floors ?? NO_FLOORS, floorsFrom(context.bundles));
   const now = Math.max(context.now, newest);
   if (payload.expires !== undefined && Date.parse(payload.expires) <= now) {
-    return {
-      code: 'bundle/expired',
-      message: `${bundleName(payload)} expired on ${payload.expires}; bring a newer one`,
-    };
+    return { code: 'bundle/expired', data: { bundle: labelOf(payload), expires: payload.expires } };
   }
   if (context.clockSynchronised && Date.parse(payload.created) > context.now + DAY_MS) {
-    return {
-      code: 'bundle/from-the-future',
-      message: `${bundleName(payload)} says it was made on ${payload.created}, more than a day ahead of this node's synchronised clock; check the clock of the machine that made it`,
-    };
+    return { code: 'bundle/from-the-future', data: { bundle: labelOf(payload), created: payload.created } };
   }
   return undefined;
 }

@@ -4,8 +4,8 @@ import type { FoundOn } from '../adoption/unknown-bundles.ts';
 import { ruleTime } from '../gates/rule.ts';
 import type { Image } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import type { Reason } from '../model/medium.ts';
 import type { PhaseOf } from '../model/phase.ts';
+import type { Reason } from '../model/reason.ts';
 import type { RuntimeImage } from '../model/runtime-image.ts';
 import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
 import type { DiskVerdict } from '../preload/disk-estimate.ts';
@@ -14,10 +14,9 @@ import { missingLayersOf } from '../preload/missing-layers.ts';
 import { diskVerdict } from '../preload/space.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
 import { isRetired } from '../release/recorded-phase.ts';
-import type { Policy } from '../settings/settings.ts';
-import { type BadBlob, flawedAmong } from '../state/bad-blob.ts';
+import type { BadBlob } from '../state/bad-blob.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
 import { type ActivationVerdict, assessActivation } from './assess-activation.ts';
 import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
@@ -130,7 +129,7 @@ function factsOf(
   const { localBlobs } = observed;
   const carriers = carriersOf(bundle, context.found);
   const sources = isTrusted
-    ? supplyImages(bundle, absentImages, { supply, presentLayers, online: context.policy.preload.online })
+    ? supplyImages(bundle, absentImages, { supply, presentLayers, online: context.policy.online })
     : NO_SUPPLY;
   const seen = { bundle, ...images, presentLayers, carriers, failures, localBlobs };
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
@@ -155,10 +154,10 @@ function faultsOf(
   withdrawal: Withdrawal | undefined,
   observed: Observed,
 ): Pick<BundleAssessment, 'trouble' | 'degraded'> {
-  const { bundle, failures, badBlobs } = facts;
+  const { bundle, failures } = facts;
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
   const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed));
-  const copy = isKnown && flawedAmong(badBlobs).length > 0 ? copyNeeded(facts) : undefined;
+  const copy = isKnown ? copyNeeded(facts) : undefined;
   const lost = isKnown ? lostImages(facts) : undefined;
   return { trouble: troubles.trouble, degraded: withdrawal?.reason ?? lost ?? copy ?? troubles.degraded };
 }

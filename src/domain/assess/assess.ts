@@ -3,7 +3,7 @@ import { newSignersOf, type Signers } from '../adoption/signers.ts';
 import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import { sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
 import type { Digest } from '../model/digest.ts';
-import type { Reason } from '../model/medium.ts';
+import type { Reason } from '../model/reason.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/runtime-image.ts';
 import type { ShortageKind } from '../preload/disk-estimate.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
@@ -13,9 +13,8 @@ import { type ProtectedRelease, protectedReleases } from '../release/retention.t
 import { neverActivated, streamsInMotion } from '../release/seen-running.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
-import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
 import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
 

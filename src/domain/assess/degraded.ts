@@ -1,5 +1,4 @@
-import { bundleTitle } from '../model/bundle.ts';
-import type { Reason } from '../model/medium.ts';
+import type { Reason } from '../model/reason.ts';
 import { worstFailure } from '../preload/hold.ts';
 import { refusalReason, refusalsOf } from '../preload/refusal.ts';
 import type { TaskFailure } from '../state/memory.ts';
@@ -30,5 +29,5 @@ export function troublesOf(
 function oneReason(bundle: StoredBundle, failures: readonly TaskFailure[]): Reason | undefined {
   const worst = worstFailure(failures);
   if (worst?.code !== 'runtime/policy') return worst;
-  return refusalReason(bundleTitle(bundle.payload), refusalsOf(bundle, failures));
+  return refusalReason(bundle, refusalsOf(bundle, failures));
 }

@@ -1,5 +1,7 @@
 import type { Withdrawal } from '../adoption/trust-withdrawal.ts';
 import type { PhaseOf } from '../model/phase.ts';
+import type { Fault } from '../model/reason.ts';
+import type { UnlistedRuntime, UnreachableRuntime } from '../model/runtime-image.ts';
 import {
   type BundleFacts,
   baseHold,
@@ -13,7 +15,6 @@ import { spaceHold } from '../preload/space.ts';
 import { isRolledBack, type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { runtimeAway } from './runtime-away.ts';
 import { unsupportedReason } from './runtime-support.ts';
 
 /** What a phase is derived from beside the facts of its bundle. */
@@ -39,7 +40,7 @@ function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext)
   const reached = reachedPhase(bundle, stored.bundles);
   if (reached === 'retired') return { phase: 'retired' };
   if (observed.runtime.kind !== 'reachable') {
-    const reason = { code: runtimeAway(observed.runtime).code, message: observed.runtime.reason };
+    const reason = awayFault(observed.runtime);
     return reached === undefined ? { phase: 'held', hold: 'runtime', reason } : { phase: reached, reason };
   }
   const tooOld = unsupportedReason(observed.runtime);
@@ -78,5 +79,10 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
 function settled(bundle: StoredBundle, reached: ReachedPhase = 'ready'): PhaseOf {
   const { rolledBackReason } = bundle;
   if (!isRolledBack(bundle) || rolledBackReason === undefined) return { phase: reached };
-  return { phase: reached, reason: { code: 'engine/rolled-back', message: rolledBackReason } };
+  return { phase: reached, reason: { code: 'engine/rolled-back', data: { recorded: rolledBackReason } } };
+}
+
+/** Nothing is known of the runtime's images. */
+function awayFault({ kind, reason }: UnlistedRuntime | UnreachableRuntime): Fault {
+  return { code: kind === 'unlisted' ? 'runtime/unlisted' : 'runtime/unreachable', message: reason };
 }

@@ -1,11 +1,17 @@
-import type { Reason } from '../model/medium.ts';
+import type { RuntimeReason } from '../model/reason.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
 
-/** What is known about a runtime's version. `unknown`: stickpin goes on, and `doctor` warns. */
+/** The runtime is too old. */
+export type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }>;
+
+/** What is known about a runtime's version. */
 export type RuntimeSupport =
   | { readonly kind: 'supported' }
-  | { readonly kind: 'unknown'; readonly why: string }
-  | { readonly kind: 'unsupported'; readonly reason: Reason };
+  /** A runtime with which stickpin was not tried: it goes on, and `doctor` warns. */
+  | { readonly kind: 'untried'; readonly runtime: string }
+  /** Its version can't be read: stickpin goes on, and `doctor` warns. `needed`: `CRI-O 1.28`. */
+  | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
+  | { readonly kind: 'unsupported'; readonly reason: VersionReason };
 
 interface Least {
   readonly title: string;
@@ -30,20 +36,17 @@ const LEAST: ReadonlyMap<string, Least> = new Map([
 export function runtimeSupport(name: string): RuntimeSupport {
   const [runtime = '', version = ''] = name.trim().split(/\s+/);
   const least = LEAST.get(runtime.toLowerCase());
-  if (least === undefined) return { kind: 'unknown', why: `stickpin was not tried with ${name}` };
+  if (least === undefined) return { kind: 'untried', runtime: name };
   const [, major, minor] = /^v?(\d{1,6})\.(\d{1,6})(?!\d)/.exec(version) ?? [];
   const needed = `${least.title} ${least.major}.${least.minor}`;
-  if (major === undefined || minor === undefined) {
-    return { kind: 'unknown', why: `the version of ${name} can't be read; stickpin needs ${needed} or newer` };
-  }
+  if (major === undefined || minor === undefined) return { kind: 'unreadable', runtime: name, needed };
   const isOld = Number(major) < least.major || (Number(major) === least.major && Number(minor) < least.minor);
   if (!isOld) return { kind: 'supported' };
-  const message = `${name} is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs ${needed} or newer. Upgrade and restart it; stickpin goes on by itself.`;
-  return { kind: 'unsupported', reason: { code: 'runtime/version', message } };
+  return { kind: 'unsupported', reason: { code: 'runtime/version', data: { runtime: name, needed } } };
 }
 
 /** Why nothing may be loaded into the runtime whatever its images are: it is too old. */
-export function unsupportedReason(runtime: RuntimeObservation): Reason | undefined {
+export function unsupportedReason(runtime: RuntimeObservation): VersionReason | undefined {
   if (runtime.kind !== 'reachable') return undefined;
   const support = runtimeSupport(runtime.name);
   return support.kind === 'unsupported' ? support.reason : undefined;

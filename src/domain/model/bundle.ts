@@ -144,10 +144,3 @@ export function bundleName(bundle: { readonly name: string; readonly version: st
 export function bundleTitle(bundle: { readonly name: string; readonly version: string }): string {
   return `${bundle.name} ${bundle.version}`;
 }
-
-/**
- * Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`.
- */
-export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
-  return signedBy.length === 0 ? 'approved by its digest' : `signature by ${signedBy.join(', ')} ok`;
-}

@@ -1,17 +1,12 @@
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
+import type { Fault } from './reason.ts';
 
 /**
  * Identifies one plugging-in of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path` for
  * a directory.
  */
 export type MediumId = string;
-
-/** A reason that can be shown and stored: an error code and a full sentence. */
-export interface Reason {
-  readonly code: string;
-  readonly message: string;
-}
 
 /**
  * A blob that is not as it should be. `absent`: no such file; `truncated`: the file has another
@@ -56,14 +51,14 @@ export type FoundBundle =
    * the envelope, so it has no name.
    */
   | { readonly kind: 'unapproved'; readonly path: string; readonly bundleId: BundleId }
-  | { readonly kind: 'rejected'; readonly path: string; readonly reason: Reason };
+  | { readonly kind: 'rejected'; readonly path: string; readonly reason: Fault };
 
 /** How far a medium has come. */
 export type MediumState =
   | { readonly kind: 'attached' }
   | { readonly kind: 'mounted' }
   | { readonly kind: 'read'; readonly bundles: readonly FoundBundle[]; readonly trustRevision: string }
-  | { readonly kind: 'failed'; readonly reason: Reason }
+  | { readonly kind: 'failed'; readonly reason: Fault }
   /**
    * It is plugged in, and was unmounted by somebody else. Nobody mounts it again unless asked to.
    */

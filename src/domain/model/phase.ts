@@ -1,4 +1,4 @@
-import type { Reason } from './medium.ts';
+import type { Reason } from './reason.ts';
 
 /** What a preload waits for. */
 export type Hold = 'approval' | 'base' | 'space' | 'media' | 'runtime' | 'runtime-version' | 'cancelled';

@@ -1,4 +1,4 @@
-import type { Reason } from './medium.ts';
+import type { Fault } from './reason.ts';
 
 /** An image as the runtime's `ListImages` reports it (CRI v1 `Image`). */
 export interface RuntimeImage {
@@ -85,7 +85,7 @@ export type RuntimeObservation =
        * What in the runtime's configuration takes our rendered pins away, now or with its next
        * reload; the message names the file.
        */
-      readonly pinFault?: Reason | undefined;
+      readonly pinFault?: Fault | undefined;
       /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */
       readonly renderedMirrors: readonly string[];
     }

@@ -1,15 +1,15 @@
-import type { Reason } from '../model/medium.ts';
+import type { Fault } from '../model/reason.ts';
 
 /**
  * Whether the runtime's storage, or our own files, can't be written since a filesystem is full or
  * read-only.
  */
-export function isAnyDiskTrouble(reason: Pick<Reason, 'code'>): boolean {
+export function isAnyDiskTrouble(reason: Pick<Fault, 'code'>): boolean {
   return isDiskTrouble(reason) || isStorageTrouble(reason);
 }
 
 /** Whether the runtime found its storage full or read-only. */
-export function isStorageTrouble({ code }: Pick<Reason, 'code'>): boolean {
+export function isStorageTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'runtime/no-space' || code === 'runtime/read-only';
 }
 
@@ -17,7 +17,7 @@ export function isStorageTrouble({ code }: Pick<Reason, 'code'>): boolean {
  * Whether stickpin's own files can't be written since their filesystem is full or read-only: a
  * person has to act, and all goes on by itself then.
  */
-export function isDiskTrouble({ code }: Pick<Reason, 'code'>): boolean {
+export function isDiskTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'store/no-space' || code === 'store/read-only';
 }
 
@@ -25,11 +25,11 @@ export function isDiskTrouble({ code }: Pick<Reason, 'code'>): boolean {
  * Whether nothing can be recorded: {@link isDiskTrouble}, or the state database is damaged, which
  * lasts until a restart.
  */
-export function isRecordingTrouble(reason: Pick<Reason, 'code'>): boolean {
+export function isRecordingTrouble(reason: Pick<Fault, 'code'>): boolean {
   return isDiskTrouble(reason) || isStateDamage(reason);
 }
 
 /** Whether the state database was found damaged while stickpin runs. */
-export function isStateDamage({ code }: Pick<Reason, 'code'>): boolean {
+export function isStateDamage({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'store/damaged';
 }

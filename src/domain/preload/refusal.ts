@@ -1,4 +1,4 @@
-import type { Reason } from '../model/medium.ts';
+import { labelOf, type Reason } from '../model/reason.ts';
 import type { TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 
@@ -12,12 +12,12 @@ export function refusalsOf(
   );
 }
 
-/**
- * One reason for all refusals of a bundle: the first, with their number. @param title as `ocp
- * 4.13.7`
- */
-export function refusalReason(title: string, [first, ...others]: readonly TaskFailure[]): Reason | undefined {
+/** One reason for all refusals of a bundle: the only one, or the first with their number. */
+export function refusalReason(
+  { payload }: Pick<StoredBundle, 'payload'>,
+  [first, ...others]: readonly TaskFailure[],
+): Reason | undefined {
   if (first === undefined || others.length === 0) return first?.reason;
-  const message = `policy.json of this node refuses ${others.length + 1} images of ${title}; first: ${first.reason.message}`;
-  return { code: first.reason.code, message };
+  const images = others.length + 1;
+  return { code: 'runtime/policy', data: { bundle: labelOf(payload), images, first: first.reason } };
 }

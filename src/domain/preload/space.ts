@@ -1,12 +1,9 @@
-import { formatBytes } from '../../platform/sizes.ts';
 import type { Image, Layer } from '../model/bundle.ts';
-import { bundleTitle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import type { Reason } from '../model/medium.ts';
 import type { PhaseOf } from '../model/phase.ts';
-import type { Policy } from '../settings/settings.ts';
+import { labelOf, type Reason } from '../model/reason.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
-import type { Observed, StoredBundle } from '../state/state.ts';
+import type { Observed, Policy, StoredBundle } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';
 import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
 import { isStorageTrouble } from './disk-trouble.ts';
@@ -45,8 +42,8 @@ export function diskVerdict(
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,
     copied: copiedLayers(images.flat(), observed, policy),
-    minFreePercent: policy.preload.min_free_percent,
-    parallel: Math.max(0, policy.preload.parallel - pulling.size),
+    minFreePercent: policy.minFreePercent,
+    parallel: Math.max(0, policy.parallelPulls - pulling.size),
   });
 }
 
@@ -55,7 +52,7 @@ export function diskVerdict(
  * images.
  */
 function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Policy): ReadonlySet<Digest> {
-  if (policy.retention.blobs !== 'kept' || observed.layersBesideImages !== true) return new Set();
+  if (!policy.keepBlobs || observed.layersBesideImages !== true) return new Set();
   return new Set(layers.flatMap(({ digest }) => (observed.localBlobs.has(digest) ? [] : [digest])));
 }
 
@@ -85,22 +82,6 @@ export function spaceHold(
 }
 
 function shortageReason({ payload }: StoredBundle, { kind, path, needed, free, reserved }: Shortage): Reason {
-  const title = bundleTitle(payload);
-  const inBytes = `${formatBytes(free)} free of which ${formatBytes(reserved)} are reserved`;
-  switch (kind) {
-    case 'bytes':
-      return noSpace(`Not enough space for ${title}: needs about ${formatBytes(needed)} on ${path}, ${inBytes}`);
-    case 'inodes':
-      return noSpace(
-        `Not enough inodes for ${title}: needs about ${needed} on ${path}, ${free} free of which ${reserved} are reserved`,
-      );
-    case 'staging':
-      return noSpace(
-        `Not enough space for ${title}: the runtime stages about ${formatBytes(needed)} on ${path} while it pulls, ${inBytes}`,
-      );
-  }
-}
-
-function noSpace(message: string): Reason {
-  return { code: 'engine/no-space', message };
+  const shortage = { kind, path, needed, free, reserved };
+  return { code: 'engine/no-space', data: { bundle: labelOf(payload), shortage } };
 }

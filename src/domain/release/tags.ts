@@ -1,6 +1,5 @@
-import { bundleTitle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { Reason } from '../model/medium.ts';
+import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
 import type { Memory, TagGiven } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
@@ -148,13 +147,13 @@ export function tagsGivenLately(
   return given.filter(({ tag, at }) => !settled.includes(tag) || Math.abs(now - at) <= CONTEST_MS);
 }
 
-/** What is told when a tag is left to whoever takes it. */
-export function contestReason({ tag, reference, names }: StrayTag, { payload }: Pick<StoredBundle, 'payload'>): Reason {
-  const title = bundleTitle(payload);
-  return {
-    code: 'engine/tag-contested',
-    message: `${tag} of ${title} was taken away again after it was given back ${CONTEST_TIMES} times within an hour, so it is left alone: it names ${names ?? 'no image'} now and should name ${reference}. Find out what moves it; 'stickpin activate ${payload.name}@${payload.version}' gives it again`,
-  };
+/** Why a tag is left to whoever takes it. */
+export function contestReason(
+  { tag, reference, names }: StrayTag,
+  { payload }: Pick<StoredBundle, 'payload'>,
+): ReleaseReason {
+  const data = { bundle: labelOf(payload), tag, reference, times: CONTEST_TIMES };
+  return { code: 'engine/tag-contested', data: { ...data, ...(names !== undefined && { names }) } };
 }
 
 /** Which tags stray, which name their images, and which a release holds at all. */

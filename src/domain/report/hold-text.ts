@@ -2,9 +2,9 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { ActivationHold, RuleHold } from '../gates/gates.ts';
 import { isImmediate } from '../gates/schedule.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
-import type { Reason } from '../model/medium.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
+import type { ShownReason } from './reasons/reason-text.ts';
 
 /**
  * Why one gate holds an activation: a clause without full stop. A hold that has no words of its own
@@ -72,7 +72,10 @@ export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, 
 }
 
 /** Why rules hold the activation of a release, and what to do; undefined when none does. */
-export function ruleReason({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): Reason | undefined {
+export function ruleReason(
+  { payload }: Pick<StoredBundle, 'payload'>,
+  holds: readonly RuleHold[],
+): ShownReason | undefined {
   const [first] = holds;
   if (first === undefined) return undefined;
   const isDue = isImmediate({ payload }) && holds.every(({ releasedBy }) => releasedBy === 'time');
@@ -95,7 +98,7 @@ export function heldReason({
   bundle,
   phase,
   holds,
-}: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds'>): Reason | undefined {
+}: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds'>): ShownReason | undefined {
   if (phase !== 'ready') return undefined;
   const byRules = ruleReason(bundle, ruleHoldsOf(holds));
   if (byRules !== undefined) return byRules;

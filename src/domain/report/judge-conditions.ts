@@ -1,15 +1,17 @@
 import { formatBytes, formatCount, formatDuration } from '../../platform/sizes.ts';
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { runtimeAway } from '../assess/runtime-away.ts';
-import { bundleTitle, trustedBy } from '../model/bundle.ts';
+import { bundleTitle } from '../model/bundle.ts';
 import { type ConditionStatus, type ConditionType, type ConditionVerdict, reasonWord } from '../model/condition.ts';
-import type { Reason } from '../model/medium.ts';
+import type { Reason } from '../model/reason.ts';
 import { spaceHold } from '../preload/space.ts';
 import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
+import { trustedBy } from './bundle-text.ts';
 import { heldReason } from './hold-text.ts';
+import { reasonText } from './reasons/reason-text.ts';
+import { runtimeAway } from './runtime-text.ts';
 
 type Judgement = Omit<ConditionVerdict, 'type'>;
 
@@ -72,7 +74,7 @@ function retired({ entry: { bundle } }: Look, status: ConditionStatus): Judgemen
 
 /** Whether the trust in it stands. */
 function judgeVerified({ entry: { bundle, withdrawn } }: Look): Judgement {
-  if (withdrawn !== undefined) return judgement('False', reasonWord(withdrawn.code), withdrawn.message);
+  if (withdrawn !== undefined) return judgement('False', reasonWord(withdrawn.code), reasonText(withdrawn));
   const reason = bundle.signedBy.length === 0 ? 'ApprovedByDigest' : 'SignedByTrustedKeys';
   return judgement('True', reason, trustedBy(bundle));
 }
@@ -84,7 +86,7 @@ function judgeSpace(look: Look): Judgement {
   if (early !== undefined) return early;
   if (entry.absentImages.length === 0) return judgement('True', 'NothingToLoad', 'every image is present');
   const short = spaceHold(entry, memory, observed.now)?.reason;
-  if (short !== undefined) return judgement('False', 'NotEnoughSpace', short.message);
+  if (short !== undefined) return judgement('False', 'NotEnoughSpace', reasonText(short));
   if (entry.disk === undefined) {
     return judgement('Unknown', 'FilesystemUnknown', 'the runtime does not say where it stores images');
   }
@@ -172,12 +174,12 @@ function judgeProven(look: Look): Judgement {
 function judgeDegraded(look: Look): Judgement {
   const { bundle, degraded, reason, absentImages } = look.entry;
   if (isRetired(bundle)) return judgement('False', 'Retired', 'nothing of it is wanted');
-  if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', degraded.message);
-  if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), degraded.message);
+  if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', reasonText(degraded));
+  if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), reasonText(degraded));
   const unknown = away(look);
   if (unknown !== undefined) return unknown;
-  if (reason?.code === 'runtime/version') return judgement('True', 'RuntimeVersion', reason.message);
-  if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reason.message);
+  if (reason?.code === 'runtime/version') return judgement('True', 'RuntimeVersion', reasonText(reason));
+  if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reasonText(reason));
   if (bundle.readyAt !== undefined && absentImages.length > 0) {
     const count = `${absentImages.length} of ${formatCount(bundle.contents.images.length, 'image')} missing`;
     return judgement('True', 'ImageMissing', withReason(count, reason));
@@ -186,5 +188,5 @@ function judgeDegraded(look: Look): Judgement {
 }
 
 function withReason(text: string, reason: Reason | undefined): string {
-  return reason === undefined ? text : `${text}. ${reason.message}`;
+  return reason === undefined ? text : `${text}. ${reasonText(reason)}`;
 }

@@ -15,6 +15,7 @@ import type { Observed } from '../state/state.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
 import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
 import { heldReason, holdClause } from './hold-text.ts';
+import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
 import { type ShownRule, shownRules } from './shown-rules.ts';
 import type { Snapshot } from './snapshot.ts';
 import { type Progress, statusLine } from './status-line.ts';
@@ -31,9 +32,9 @@ export interface BundleReport {
   readonly sequence: number;
   readonly phase: string;
   readonly hold?: string;
-  readonly reason?: { readonly code: string; readonly message: string };
+  readonly reason?: ShownReason;
   /** What quick tries could not mend; the rest goes on. */
-  readonly degraded?: { readonly code: string; readonly message: string };
+  readonly degraded?: ShownReason;
   /** Of an adopted release. */
   readonly conditions?: readonly Condition[];
   readonly signedBy: readonly string[];
@@ -96,7 +97,7 @@ export interface StatusReport {
     readonly state: string;
     readonly bundles: number;
     /** Why it can't be read, of one that is `failed`. */
-    readonly reason?: { readonly code: string; readonly message: string };
+    readonly reason?: ShownReason;
   }[];
   readonly bundles: readonly BundleReport[];
   readonly rejected: readonly {
@@ -105,7 +106,7 @@ export interface StatusReport {
     readonly name?: string;
     /** Absent when its envelope could not be read. */
     readonly bundleId?: string;
-    readonly reason: { readonly code: string; readonly message: string };
+    readonly reason: ShownReason;
   }[];
   /** Adopted bundles without images: there is nothing to preload or to activate. */
   readonly notices: readonly {
@@ -117,7 +118,7 @@ export interface StatusReport {
     readonly signerKeyIds?: readonly string[];
     readonly adoptedAt: string;
     readonly advisories: readonly Advisory[];
-    readonly reason?: { readonly code: string; readonly message: string };
+    readonly reason?: ShownReason;
   }[];
   /**
    * Images that are pinned and belong to no release that is known here, by the release that they
@@ -130,7 +131,7 @@ export interface StatusReport {
     readonly references: readonly string[];
   }[];
   /** Files of our own state that were found lost or damaged when the daemon started. */
-  readonly stateProblems: readonly { readonly code: string; readonly message: string }[];
+  readonly stateProblems: readonly ShownReason[];
   /** By what bundles are judged now. */
   readonly trust: TrustReport;
   /**
@@ -179,7 +180,7 @@ export function reportOf(
     rejected: assessment.rejections.map(({ label, path, name, bundleId, reason }) => ({
       medium: label,
       path,
-      reason,
+      reason: shownReason(reason),
       ...(name !== undefined && { name }),
       ...(bundleId !== undefined && { bundleId }),
     })),
@@ -206,7 +207,7 @@ export function reportOf(
 function runtimeReason(runtime: Observed['runtime']): { readonly reason?: string } {
   if (runtime.kind !== 'reachable') return { reason: runtime.reason };
   const tooOld = unsupportedReason(runtime);
-  return tooOld === undefined ? {} : { reason: tooOld.message };
+  return tooOld === undefined ? {} : { reason: reasonText(tooOld) };
 }
 
 function operationOf(
@@ -251,7 +252,7 @@ function noticeReport({ bundle, withdrawn }: NoticeAssessment): StatusReport['no
     ...(signerKeyIds !== undefined && { signerKeyIds }),
     adoptedAt: new Date(bundle.adoptedAt).toISOString(),
     advisories: payload.advisories ?? [],
-    ...(withdrawn !== undefined && { reason: withdrawn }),
+    ...(withdrawn !== undefined && { reason: shownReason(withdrawn) }),
   };
 }
 
@@ -261,7 +262,8 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   const total = contents.images.length;
   const present = total - absentImages.length;
   const holds = phase === 'retired' ? [] : entry.holds;
-  const reason = entry.reason ?? entry.trouble ?? heldReason(entry);
+  const why = entry.reason ?? entry.trouble;
+  const reason = why === undefined ? heldReason(entry) : shownReason(why);
   const rules = shownRules(payload);
   const absentPins = absentImages.filter((image) => image.pin).length;
   const wantPinned = contents.images.filter((image) => image.pin).length - absentPins;
@@ -273,7 +275,7 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     phase,
     ...(hold !== undefined && { hold }),
     ...(reason !== undefined && { reason }),
-    ...(entry.degraded !== undefined && { degraded: entry.degraded }),
+    ...(entry.degraded !== undefined && { degraded: shownReason(entry.degraded) }),
     ...(conditions !== undefined && { conditions }),
     signedBy: bundle.signedBy,
     ...(bundle.signerKeyIds !== undefined && { signerKeyIds: bundle.signerKeyIds }),
@@ -332,7 +334,7 @@ function awaitingReports({ awaiting }: Assessment): BundleReport[] {
     sequence: bundle?.payload.sequence ?? 0,
     phase: 'held',
     hold: 'approval',
-    reason,
+    reason: shownReason(reason),
     signedBy: bundle?.signedBy ?? [],
     media: [...new Set(awaiting.filter((one) => one.bundleId === bundleId).map(({ label }) => label))],
     images: { total: bundle?.contents.images.length ?? 0, present: 0, pinned: 0 },

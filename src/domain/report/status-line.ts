@@ -3,24 +3,27 @@ import { formatCount, formatDuration } from '../../platform/sizes.ts';
 import type { Rejection } from '../adoption/unknown-bundles.ts';
 import type { Assessment, NoticeAssessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { runtimeAway } from '../assess/runtime-away.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { bundleInWork } from '../decide/activation.ts';
-import { bundleTitle, trustedBy } from '../model/bundle.ts';
+import { bundleTitle } from '../model/bundle.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
 import { isRecordingTrouble, isStateDamage } from '../preload/disk-trouble.ts';
 import { sourcesOf } from '../preload/supply.ts';
 import type { LifeAssessment } from '../release/lifecycle.ts';
 import { flawedAmong } from '../state/bad-blob.ts';
-import { interruption, type LastCarrier, unmountedMessage } from '../state/last-carrier.ts';
+import { interruptionOf, type LastCarrier } from '../state/last-carrier.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import { isRelease, noticeEffect, noticeTitle } from '../trust/notice.ts';
+import { isRelease } from '../trust/notice.ts';
+import { noticeEffect, noticeTitle, trustedBy } from './bundle-text.ts';
 import { copyLine } from './copy-line.ts';
 import { unclaimedNote } from './events/pin-events.ts';
 import { heldReason } from './hold-text.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { progressText, type Progress as TransferProgress } from './progress-text.ts';
+import { interruptionText, unmountedText } from './reasons/media-text.ts';
+import { reasonText } from './reasons/reason-text.ts';
+import { runtimeAway } from './runtime-text.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** How the preload that STATUS speaks of goes. */
@@ -101,18 +104,19 @@ function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot,
   const absent = absentImages.filter(({ reference }) => !landed.has(reference)).length;
   const present = `${total - absent}/${total} images`;
   const removed = removalOf(entry, snapshot, progress);
-  if (removed !== undefined) return interruption(title, present, removed.last, snapshot.observed.media);
+  if (removed !== undefined)
+    return interruptionText(title, present, interruptionOf(removed.last, snapshot.observed.media));
   if (progress.waitingTransfers > 0) {
     const next =
       fault === undefined
         ? 'It is tried again; if that does not help, unplug the stick and plug it in again.'
-        : `Problem: ${fault.message}`;
+        : `Problem: ${reasonText(fault)}`;
     const labels = entry.media.join(', ') || 'the medium';
     return `Preloading ${title} has stalled at ${present}: ${labels} does not deliver. ${next}`;
   }
   const sources = sourcesOf(entry);
   const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;
-  const trouble = fault === undefined ? '' : `. Problem: ${fault.message}`;
+  const trouble = fault === undefined ? '' : `. Problem: ${reasonText(fault)}`;
   return `Preloading ${title}${from}: ${present}, ${progressText(progress)}${trouble}`;
 }
 
@@ -166,7 +170,7 @@ function blockedLine({ observed, memory, assessment }: Snapshot): string | undef
     return `${what}${waits} ${next}`;
   }
   const tooOld = unsupportedReason(runtime);
-  if (tooOld !== undefined) return `${tooOld.message}${waits}`;
+  if (tooOld !== undefined) return `${reasonText(tooOld)}${waits}`;
   if (obstacle === undefined) return undefined;
   if (!isRecordingTrouble(obstacle)) return `${sentence(obstacle.message)} It is tried again by itself.`;
   const [awaited] = adoptions;
@@ -190,7 +194,7 @@ function mediaLine(observed: Observed, assessment: Assessment): string | undefin
         mediumId,
       );
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
-    if (awaiting !== undefined) return sentence(awaiting.reason.message);
+    if (awaiting !== undefined) return sentence(reasonText(awaiting.reason));
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
     if (refused.length > 0) return rejectionLine(refused);
     const notice = assessment.notices.findLast((entry) => isCarriedBy(entry, observed, mediumId));
@@ -200,7 +204,7 @@ function mediaLine(observed: Observed, assessment: Assessment): string | undefin
 }
 
 function noticeLine({ bundle, withdrawn, taken }: NoticeAssessment, label: string): string {
-  if (withdrawn !== undefined) return sentence(withdrawn.message);
+  if (withdrawn !== undefined) return sentence(reasonText(withdrawn));
   return `${noticeTitle(bundle.payload)} on ${label}: ${noticeEffect(taken)}. You may remove the stick.`;
 }
 
@@ -213,7 +217,7 @@ function isCarriedBy({ bundle }: Pick<BundleAssessment, 'bundle'>, { media }: Ob
 function rejectionLine(rejections: readonly Rejection[]): string {
   const rejection = rejections.at(-1);
   const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
-  const reason = clip(oneLine(rejection?.reason.message ?? ''), MAX_REASON_LENGTH);
+  const reason = clip(oneLine(rejection === undefined ? '' : reasonText(rejection.reason)), MAX_REASON_LENGTH);
   return `Rejected ${rejection?.name ?? 'bundle'} on ${rejection?.label}: ${reason}${more}; see 'stickpin list' and journalctl -u stickpin -x`;
 }
 
@@ -221,8 +225,8 @@ function rejectionLine(rejections: readonly Rejection[]): string {
 function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
   const spoken = withoutOutdated(those).filter((entry) => !isSteppedBack(entry));
   const entry = spoken.findLast(({ reason }) => reason !== undefined) ?? spoken.findLast(({ trouble }) => trouble);
-  const message = entry?.reason?.message ?? entry?.trouble?.message;
-  return entry && message && messageAmong(message, entry.bundle, bundles);
+  const reason = entry?.reason ?? entry?.trouble;
+  return entry && reason && messageAmong(reasonText(reason), entry.bundle, bundles);
 }
 
 /**
@@ -298,7 +302,7 @@ function restLine(observed: Observed, { bundles, life, pins }: Assessment): stri
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const behind = bundles.findLast(isSteppedBack);
   const ask = behind === undefined ? '' : ` ${steppedBackNote(behind, bundles)}`;
-  const note = unmounted === undefined ? '' : ` ${sentence(unmountedMessage(unmounted))}`;
+  const note = unmounted === undefined ? '' : ` ${sentence(unmountedText(unmounted))}`;
   const waiting = bundles.findLast((entry) => entry.phase === 'ready');
   if (waiting !== undefined) return `${readyLine(waiting, bundles)}${ask}${note}`;
   const empty = observed.media.findLast(isEmptyStick);
@@ -308,7 +312,7 @@ function restLine(observed: Observed, { bundles, life, pins }: Assessment): stri
     .filter((entry) => entry.phase !== 'retired' && !isSteppedBack(entry))
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined && behind?.reason !== undefined)
-    return `${messageAmong(sentence(behind.reason.message), behind.bundle, bundles)}${note}`;
+    return `${messageAmong(sentence(reasonText(behind.reason)), behind.bundle, bundles)}${note}`;
   if (activated === undefined) {
     const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known here.';
     return `Idle. ${none}${foreign}${note || ' Waiting for media.'}`;

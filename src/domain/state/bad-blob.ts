@@ -1,4 +1,5 @@
-import { type Digest, shortDigest } from '../model/digest.ts';
+import type { Digest } from '../model/digest.ts';
+import type { Flaws } from '../model/reason.ts';
 
 /**
  * A blob that a pull failed for: where its bad copy lies, and whether anything plugged in has
@@ -25,7 +26,7 @@ export interface BadBlob {
    * `damaged`: its bytes have another digest. `truncated`: its file has another size. `absent`: it
    * may lie on another medium of the bundle.
    */
-  readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
+  readonly why: Flaws['why'];
   /** Label of the medium on which it was looked for. */
   readonly medium: string;
   /** The image whose pull failed for it; absent when it was noticed while the medium was read. */
@@ -37,19 +38,10 @@ export function flawedAmong(badBlobs: readonly BadBlob[]): readonly BadBlob[] {
   return badBlobs.filter(({ why }) => why !== 'absent');
 }
 
-/**
- * What is wrong with the copies that were seen, in few words: `blob sha256:5f0c… was damaged on
- * sdb1 (and 2 more)`.
- */
-export function flawsOf([first, ...others]: readonly BadBlob[]): string {
-  if (first === undefined) return '';
-  const rest = others.length === 0 ? '' : ` (and ${others.length} more)`;
-  return `blob ${shortDigest(first.digest)} ${HOW[first.why]} on ${first.medium}${rest}`;
+/** What is wrong with the copies that were seen; undefined when nothing is known to be. */
+export function flawsAmong(badBlobs: readonly BadBlob[]): Flaws | undefined {
+  const [first, ...others] = flawedAmong(badBlobs);
+  if (first === undefined) return undefined;
+  const { digest, why, medium } = first;
+  return { digest, why, medium, more: others.length };
 }
-
-const HOW: Readonly<Record<BadBlob['why'], string>> = {
-  damaged: 'was damaged',
-  unreadable: 'could not be read',
-  truncated: 'was cut short',
-  absent: 'was missing',
-};

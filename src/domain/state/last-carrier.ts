@@ -1,5 +1,6 @@
 import type { BundleId } from '../model/digest.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
+import type { Interruption } from '../model/reason.ts';
 
 /** The medium that carried a bundle when it was last seen. */
 export interface LastCarrier {
@@ -25,22 +26,13 @@ export function lastCarriersIn(media: readonly Medium[], before: LastCarriers): 
   return seen.length === 0 ? before : new Map([...before, ...seen]);
 }
 
-/** What a preload lost its medium by, and what makes it go on. */
-export function interruption(title: string, progress: string, last: LastCarrier | undefined, media: readonly Medium[]) {
+/** How a preload lost the medium that carried its bundle last. */
+export function interruptionOf(last: LastCarrier | undefined, media: readonly Medium[]): Interruption {
   const now = media.find(({ mediumId }) => mediumId === last?.mediumId);
-  if (now?.state.kind === 'unmounted') {
-    return `${now.label} was unmounted while preloading ${title} (${progress}). Plug it in again or run 'stickpin rescan' to continue.`;
-  }
-  if (last !== undefined && (last.isDropFolder || isFolder(last))) {
-    const folder = last.isDropFolder ? 'the drop folder' : last.label;
-    return `${title} was taken out of ${folder} while preloading (${progress}). Put it back, or plug in its stick, to continue.`;
-  }
-  return `Stick removed while preloading ${title} (${progress}). Plug it in again to continue.`;
-}
-
-/** What is told of a medium that somebody unmounted. */
-export function unmountedMessage({ label }: Pick<Medium, 'label'>): string {
-  return `${label} was unmounted; plug it in again or run 'stickpin rescan'`;
+  if (now?.state.kind === 'unmounted') return { kind: 'unmounted', medium: now.label };
+  if (last?.isDropFolder === true) return { kind: 'taken-out' };
+  if (last !== undefined && isFolder(last)) return { kind: 'taken-out', folder: last.label };
+  return { kind: 'unplugged' };
 }
 
 /** The label of a folder is its path. */

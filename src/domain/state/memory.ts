@@ -1,5 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
-import type { Reason } from '../model/medium.ts';
+import type { Fault } from '../model/reason.ts';
 import type { FailedBlob } from './bad-blob.ts';
 import type { Floors } from './floor-set.ts';
 import type { LastCarriers } from './last-carrier.ts';
@@ -31,7 +31,7 @@ export type RunningTask =
 export interface TaskFailure {
   readonly task: RunningTask;
   readonly attempts: number;
-  readonly reason: Reason;
+  readonly reason: Fault;
   /** The blob that it failed for, if that is known. */
   readonly blob?: FailedBlob;
   /**
@@ -102,7 +102,7 @@ export interface Memory {
    */
   readonly copyingBytes: number | undefined;
   /** What kept the last round from doing all that it wanted, if anything. */
-  readonly obstacle: Reason | undefined;
+  readonly obstacle: Fault | undefined;
   /**
    * The daemon has just started, and what is plugged in was not read yet: nothing is known to be
    * away.
@@ -116,5 +116,5 @@ export interface Memory {
   /** What protects from older bundles. Remembered beside the bundles, so that it outlives them. */
   readonly floors: Floors;
   /** Files of our own state that were found lost or damaged when the daemon started. */
-  readonly stateProblems: readonly Reason[];
+  readonly stateProblems: readonly Fault[];
 }

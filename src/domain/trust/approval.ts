@@ -1,11 +1,19 @@
 import type { BundleId } from '../model/digest.ts';
-import type { Policy } from '../settings/settings.ts';
 
 /**
  * What lets an unknown bundle in (`trust.require`): signatures of enough trusted keys, the approval
  * of its digest, or both.
  */
-export type TrustRequirement = Policy['trust']['require'];
+export type TrustRequirement = 'signature' | 'approval' | 'both';
+
+/** The settings that trust depends on. */
+export interface TrustPolicy {
+  readonly require: TrustRequirement;
+  /** How many distinct keys must have signed, at least 1. */
+  readonly threshold: number;
+  /** Digests that the configuration approves (`[trust] approved`). */
+  readonly approved: readonly BundleId[];
+}
 
 /**
  * What a person said about a bundle digest, ahead of its stick or afterwards. The latest word
@@ -23,7 +31,7 @@ export interface Verdict {
  * reject`.
  */
 export interface Approvals {
-  readonly policy: Pick<Policy['trust'], 'require' | 'threshold' | 'approved'>;
+  readonly policy: TrustPolicy;
   readonly verdicts: readonly Verdict[];
 }
 

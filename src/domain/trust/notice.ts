@@ -1,5 +1,4 @@
-import { formatCount } from '../../platform/sizes.ts';
-import type { Payload, VerifiedBundle } from '../model/bundle.ts';
+import type { VerifiedBundle } from '../model/bundle.ts';
 import { hasRotation, type KeyRotation } from './key-rotation.ts';
 
 /**
@@ -30,20 +29,4 @@ export function noticeTakings({ payload }: Pick<VerifiedBundle, 'payload'>, rota
   const keysRevoked = rotation.revoked.filter(({ keyId }) => revoked.has(keyId)).length;
   const areKeysLeft = hasRotation(payload) && keysTrusted + keysRevoked === 0;
   return { advisories: payload.advisories?.length ?? 0, keysTrusted, keysRevoked, areKeysLeft };
-}
-
-/** What people call a notice: `ocp notice 2026.1.1`. */
-export function noticeTitle({ name, version }: Pick<Payload, 'name' | 'version'>): string {
-  return `${name} notice ${version}`;
-}
-
-/** What a notice came to: `2 advisories taken, 1 key trusted; it holds no images`. */
-export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft }: NoticeTakings): string {
-  const parts = [
-    ...(advisories === 0 ? [] : [advisories === 1 ? '1 advisory taken' : `${advisories} advisories taken`]),
-    ...(keysTrusted === 0 ? [] : [`${formatCount(keysTrusted, 'key')} trusted`]),
-    ...(keysRevoked === 0 ? [] : [`${formatCount(keysRevoked, 'key')} revoked`]),
-    ...(areKeysLeft ? ['its keys not taken, since too few trusted keys signed it'] : []),
-  ];
-  return `${parts.join(', ') || 'nothing to take'}; it holds no images`;
 }

@@ -1,23 +1,25 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
+import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
 import { askRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
 import { confirmationMessage, whyHeld } from '../../domain/report/hold-text.ts';
+import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { ActivationStore, EventRow, StateReader } from '../../ports/state.ts';
 import { findBundle, refuse } from './find-bundle.ts';
 
-/** The adapters of the commands on activation. */
+/** What commands on activation act on. */
 export interface ActivationContext {
   readonly clock: Clock;
   readonly store: StateReader & ActivationStore;
-  /** The assessment of the last round. Undefined before the first. */
+  /** That of the last round; undefined before the first. */
   readonly assessment: () => Assessment | undefined;
 }
 
-/** Request the activation of a release, or the rollback to an earlier one. */
+/** Asks for the activation of a release, or for the way back to the one before. */
 export const activationCommands = { activate, activateOverride, rollback };
 
 /** Names a bundle by `name@version` or by its digest. */
@@ -26,7 +28,7 @@ interface BundleArgs {
 }
 
 /**
- * Requests the activation of a bundle. @throws AppError `engine/no-bundle`, `engine/not-ready`,
+ * Asks for the activation of a bundle. @throws AppError `engine/no-bundle`, `engine/not-ready`,
  * `engine/activation-held` (`reject`)
  */
 function activate(context: ActivationContext, { bundle }: BundleArgs): void {
@@ -34,15 +36,14 @@ function activate(context: ActivationContext, { bundle }: BundleArgs): void {
 }
 
 /**
- * As {@link activate}, even if rules of the release hold its activation: the caller has confirmed
- * it.
+ * As {@link activate}, even if rules of the release hold its activation: a person has confirmed it.
  */
 function activateOverride(context: ActivationContext, { bundle }: BundleArgs): void {
   requestActivation(context, bundle, true);
 }
 
 /**
- * Requests the activation of the fallback of a stream. @param stream empty for the only one
+ * Asks for the activation of the fallback of a stream. @param stream empty for the only one
  * @returns its `name@version` @throws AppError `engine/no-fallback` (`reject`)
  */
 function rollback({ clock, store, assessment }: ActivationContext, { stream }: { readonly stream: string }): string {
@@ -67,7 +68,7 @@ function requestActivation({ clock, store, assessment }: ActivationContext, name
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   requireReady(bundle, assessment());
-  // A confirmation of an earlier request does not count for this one.
+  // What was confirmed for an earlier request is not confirmed for this one.
   const { activationOverrides: _, ...unconfirmed } = bundle;
   const { holds } = askRules(unconfirmed, { bundles, now: clock.now() });
   if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
@@ -91,7 +92,7 @@ function onlyStream(bundles: readonly StoredBundle[]): string {
   throw refuse('engine/no-fallback', `several streams are known here; say which: ${streams.join(', ')}`);
 }
 
-/** The last known good release other than the activated one. */
+/** The last known good release, or the one before it when that is the one that is activated. */
 function fallbackOf(bundles: readonly StoredBundle[], name: string, from: StoredBundle | undefined): StoredBundle {
   const others = bundles.filter((bundle) => bundle.bundleId !== from?.bundleId);
   const to = lastProven(others, name);
@@ -104,14 +105,19 @@ function fallbackOf(bundles: readonly StoredBundle[], name: string, from: Stored
 
 function requireReady(bundle: StoredBundle, assessment: Assessment | undefined): void {
   const entry = assessment?.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
-  if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', entry.withdrawn.message);
+  if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', reasonText(entry.withdrawn));
   const absent = entry?.absentImages.length ?? 0;
-  // A retired release is pinned and pulled again on request, if a medium has its blobs.
+  // A retired release is pinned and pulled again once it is asked for, if there is something to
+  // pull it from.
   if (entry?.phase === 'retired' && entry.pullableImages.length >= absent) return;
   if (entry !== undefined && absent === 0 && entry.unpinnedImages.length === 0) return;
-  const why =
-    entry?.phase === 'retired'
-      ? `it is retired and ${absent} of its images are gone; plug in its stick`
-      : (entry?.reason?.message ?? `it is ${entry?.phase ?? 'not looked at yet'}`);
-  throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${why}`);
+  throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${whyNotReady(entry)}`);
+}
+
+function whyNotReady(entry: BundleAssessment | undefined): string {
+  if (entry?.phase === 'retired') {
+    return `it is retired and ${entry.absentImages.length} of its images are gone; plug in its stick`;
+  }
+  if (entry?.reason !== undefined) return reasonText(entry.reason);
+  return `it is ${entry?.phase ?? 'not looked at yet'}`;
 }

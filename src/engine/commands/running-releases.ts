@@ -2,35 +2,34 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { type ContainersSeen, runningReleases } from '../../domain/release/lifecycle.ts';
 import type { StateReader } from '../../ports/state.ts';
 
-/** Which releases run, as far as known. */
+/** Which releases run, as far as can be known. */
 export interface Running {
   readonly releases: ReadonlySet<BundleId>;
   /**
-   * False when the runtime does not answer. Then `releases` is the last known answer, which may be
-   * empty.
+   * False when the runtime does not answer: then it is what was seen last, which may be nothing.
    */
   readonly isSeenNow: boolean;
 }
 
-/** No container was observed yet. */
+/** Nobody has looked. */
 export const NOTHING_SEEN: Running = { releases: new Set(), isSeenNow: false };
 
-/** Tells which releases run. Keeps the last observation for when the runtime does not answer. */
+/** Tells which releases run, and remembers what was seen last for when nothing can be seen. */
 export interface RunningReleases {
-  /** Stores the observation of a round. */
+  /** A round has looked at the containers. */
   saw(seen: ContainersSeen): void;
-  /** Observes the containers now. Throws only for an abort. */
+  /** Looks at them now. Throws only for an abort. */
   look(signal: AbortSignal): Promise<Running>;
 }
 
-/** The adapters of {@link createRunningReleases}. */
+/** What {@link createRunningReleases} needs. */
 export interface RunningReleasesDependencies {
   readonly store: StateReader;
-  /** The current images and containers. Undefined when the runtime does not answer. */
+  /** Images and containers as they are now; undefined when the runtime does not answer. */
   readonly lookNow: (signal: AbortSignal) => Promise<ContainersSeen | undefined>;
 }
 
-/** Creates it without an observation. */
+/** Nothing was seen yet. */
 export function createRunningReleases({ store, lookNow }: RunningReleasesDependencies): RunningReleases {
   let last: ContainersSeen | undefined;
   return {

@@ -10,16 +10,16 @@ import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { isRuntimeAway, probeMirror } from './mirror-probe.ts';
 
-/** The adapters of an activation. */
+/** What an activation needs. */
 export interface ActivationDependencies {
   readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'removeTag'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests'>;
 }
 
 /**
- * Makes all tags of a release name its images, with {@link giveTags}.
+ * Gives a release all of its tags, as {@link giveTags}.
  *
- * @returns the number of its tags
+ * @returns how many tags it has.
  */
 export async function activateBundle(
   bundle: StoredBundle,
@@ -32,16 +32,17 @@ export async function activateBundle(
 }
 
 /**
- * Makes tags name the images of a release. Each tag that does not name its image yet is pulled from
- * our registry, then compared with what the runtime lists. The first wrong tag is removed again and
- * ends the activation.
+ * Gives tags to the images of a release: each tag that does not name its image yet is pulled from
+ * our registry and compared with what the runtime says. The first that came out wrong is taken away
+ * again and ends the activation.
  *
- * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has asked our
- * registry for its repository. Another registry may have another image under the same tag.
+ * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our
+ * registry for its repository. Another registry, asked for a tag, may give another image.
  *
- * @returns the tags that did not name their images before
- * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not ask our registry yet;
- *   `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; errors of the pulls
+ * @returns the tags that did not name their images before.
+ * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry
+ *   yet; `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; what the pulls
+ *   throw.
  */
 export async function giveTags(
   goals: readonly TagGoal[],
@@ -75,8 +76,8 @@ async function observed(runtime: ActivationDependencies['runtime'], signal: Abor
 }
 
 /**
- * The error with advice for a storage that can't be written. Undefined for any other error. @param
- * path the folder of the images
+ * What a person has to do about a storage that takes no writes; undefined for any other error.
+ * `path`: where the images lie.
  */
 function storageError(error: unknown, path: string | undefined): AppError | undefined {
   if (!(error instanceof AppError) || !isStorageTrouble(error)) return undefined;
@@ -89,30 +90,30 @@ function storageError(error: unknown, path: string | undefined): AppError | unde
 }
 
 /**
- * A runtime whose disk can't be written may fail before it asks our registry. Such a failure says
- * nothing about its mirrors.
+ * A runtime whose disk takes no writes may fail before it has come to our registry: that tells
+ * nothing of its mirrors.
  */
 function isStorageFailure(failure: unknown): boolean {
   return failure instanceof AppError && isStorageTrouble(failure);
 }
 
-/** A runtime identifies an image by its configuration, so two manifests may name the same image. */
+/**
+ * Images are the same to a runtime when they have the same configuration, whatever manifest they
+ * came by.
+ */
 function isSameImage(tagged: RuntimeImage | undefined, own: RuntimeImage | undefined): boolean {
   return tagged !== undefined && tagged.imageId === own?.imageId;
 }
 
 /**
- * One image of each repository. A runtime that has not reloaded yet may have the mirrors of some
- * repositories only.
+ * One image of each repository: of several repositories a runtime that has not reloaded yet may
+ * have the mirror of one only.
  */
 function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
   return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
 }
 
-/**
- * Throws unless the runtime asks our registry for `repository`. Downloads no layer, because the
- * runtime has the image.
- */
+/** Nothing is pulled by it: the runtime has the image. */
 async function provenMirror(
   [repository, digest]: readonly [string, Digest],
   deps: ActivationDependencies,
@@ -150,7 +151,8 @@ async function giveTag(
 }
 
 /**
- * Another manifest with the same configuration gives the same image, but adds a digest to its list.
+ * Another manifest of the same configuration makes no other image, but the runtime lists a digest
+ * that the image did not have before.
  */
 function hasForeignManifest(after: RuntimeImage | undefined, before: RuntimeImage | undefined): boolean {
   if (after === undefined || before === undefined) return false;

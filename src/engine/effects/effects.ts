@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { Policy } from '../../domain/settings/settings.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
+import type { Policy } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobUnion, DocumentStore } from '../../ports/blobs.ts';
@@ -25,7 +25,7 @@ import { recordExecutors } from './record-effects.ts';
 import { createTagEffects, type TagEffects } from './tag-effects.ts';
 import { startTask, taskExecutors } from './task-effects.ts';
 
-/** The adapters of all executors. Each family takes its part. */
+/** What all executors together act on. Each family takes its part. */
 export interface EffectDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -33,13 +33,13 @@ export interface EffectDependencies {
   readonly runtime: RuntimePort;
   readonly containers: ContainersPort;
   readonly store: StateStore;
-  /** The store of manifests and configs of adopted bundles. */
+  /** Where manifests and configs of adopted bundles are kept. */
   readonly documents: DocumentStore;
-  /** All sources of blobs: media and local stores. */
+  /** Where blobs are found: media and local stores together. */
   readonly source: BlobUnion;
   readonly meter: TransferMeter;
   /**
-   * How long a pull may make no progress before it is aborted, in milliseconds (`preload.stall`).
+   * How long nothing of a pull may move before it is broken off, in milliseconds: `preload.stall`.
    */
   readonly stallMs: number;
   readonly tasks: Tasks;
@@ -48,14 +48,14 @@ export interface EffectDependencies {
   readonly policy: Policy;
   readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
-  /** Called when an effect makes progress, for the watchdog. */
+  /** Called whenever it is seen that an effect goes on, for the watchdog. */
   readonly alive: () => void;
 }
 
-/** The executor of each effect, and the state that the next decision reads. */
+/** The executor of each effect, and what the executors remember for the next decision. */
 export interface Effects {
   readonly executors: Executors;
-  /** Executes `start`. Synchronous: the task is listed when it returns. */
+  /** The executor of `start`, which is synchronous: the task is listed when it returns. */
   readonly start: (task: RunningTask, assessment: Assessment) => void;
   readonly keeping: KeptDocuments;
   readonly pinRequests: PinRequests;
@@ -63,8 +63,8 @@ export interface Effects {
 }
 
 /**
- * Builds the executors. Each family of effects is one file. A kind without an executor is a compile
- * error.
+ * The executors over the given adapters. A family of effects is one file; a kind without an
+ * executor is an error of the compiler.
  */
 export function createEffects(deps: EffectDependencies): Effects {
   const keeping: KeptDocuments = new Map();

@@ -9,7 +9,7 @@ import { signersEvent } from '../reporting/adoption-events.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { type EffectOf, type Executors, storedBundle } from './executor.ts';
 
-/** The adapters of {@link recordExecutors}. */
+/** What {@link recordExecutors} acts on. */
 export interface RecordEffectDependencies {
   readonly clock: Clock;
   readonly store: StateReader &
@@ -19,7 +19,7 @@ export interface RecordEffectDependencies {
   readonly recorder: Pick<EventRecorder, 'row' | 'log'>;
 }
 
-/** Record signers, bad blobs, readiness and resumed preloads of bundles. */
+/** Records what was found out about bundles until they are ready. */
 export function recordExecutors(
   deps: RecordEffectDependencies,
 ): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload'> {
@@ -53,7 +53,10 @@ function readyEvent({ bundleId, payload, contents }: StoredBundle): Event {
   return { kind: 'bundleReady', level: 'info', bundleId, message };
 }
 
-/** Resumes the cancelled preloads among these bundles, with one line in the history. */
+/**
+ * Takes back that these preloads were cancelled, with one line of history. Bundles that were not
+ * cancelled stay as they are.
+ */
 export function resumePreloads(
   bundleIds: readonly BundleId[],
   store: StateReader & Pick<PreloadStore, 'cancel'>,

@@ -8,19 +8,19 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import type { ConditionStore } from '../../ports/state.ts';
 
-/** The conditions of each adopted release. */
+/** The conditions of every adopted release, by bundle. */
 export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 
-/** Evaluates conditions, and stores since when each has its status. */
+/** Judges conditions and keeps since when each has its status. */
 export interface ConditionKeeper {
   /**
-   * Evaluates the conditions of one round. Writes only when a status changed, in one transaction.
-   * Never throws.
+   * Of one round. Writes only when a status changed, all of a round in one transaction. Never
+   * throws.
    */
   follow(observed: Observed, memory: Memory, assessment: Assessment): Conditions;
 }
 
-/** Creates a keeper that continues with the stored times. */
+/** A keeper that goes on with the stored times. */
 export function createConditionKeeper({
   store,
   log,
@@ -29,20 +29,20 @@ export function createConditionKeeper({
   readonly log: Log;
 }): ConditionKeeper {
   /**
-   * Times that could not be stored yet. Without this map they would change every round while the
-   * disk can't be written.
+   * What could not be stored yet: without it, a disk that takes no writes would move the times each
+   * round.
    */
   const unsaved = new Map<BundleId, ConditionMarks>();
-  let isLogged = false;
+  let isTold = false;
   const save = (): void => {
     if (unsaved.size === 0) return;
     try {
       store.setConditions(unsaved);
       unsaved.clear();
-      isLogged = false;
+      isTold = false;
     } catch (error) {
-      if (!isLogged) log.warn({ err: error }, `When conditions changed could not be kept: ${reasonOf(error)}`);
-      isLogged = true;
+      if (!isTold) log.warn({ err: error }, `When conditions changed could not be kept: ${reasonOf(error)}`);
+      isTold = true;
     }
   };
   return {

@@ -9,11 +9,11 @@ import type { ReleaseFiles } from '../../ports/release-files.ts';
 import { documentsOf } from '../blobs/image-documents.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 
-/** The adapters of {@link createReleaseKeeper}. */
+/** What {@link createReleaseKeeper} needs. */
 export interface ReleaseKeeperDependencies {
   readonly releaseFiles: ReleaseFiles;
   readonly source: BlobSource;
-  /** The store of attachments, manifests and configs. */
+  /** Where attachments are kept, among manifests and configs. */
   readonly documents: DocumentStore;
   readonly recorder: EventRecorder;
   /** Called before each release, for the watchdog. */
@@ -21,37 +21,37 @@ export interface ReleaseKeeperDependencies {
 }
 
 /**
- * The longest time to install the files of one release. A damaged file is read from its medium
- * again, and that medium may be bad too.
+ * How long the files of one release may take: one that was damaged is read from its medium again,
+ * which may be as bad.
  */
-const INSTALL_DEADLINE_MS = 30_000;
+const LAY_DEADLINE_MS = 30_000;
 
 /**
- * Installs the attached files of releases, and removes them when a release is retired, also from
- * the kept documents.
+ * Installs the attached files of releases and removes them, in the end from the kept documents too.
  */
 export interface ReleaseKeeper {
   /**
-   * Installs, moves and removes folders to match the assessment. A failure is reported once, until
-   * another one occurs, and tried again in the next round. Only an abort throws.
+   * Brings the folders in line. What fails is reported once, until something else fails, and tried
+   * again in the next round. Only an abort throws.
    */
   follow(assessment: Assessment, signal: AbortSignal): Promise<void>;
 }
 
-/** The adapters and the state of a keeper. */
+/** What a keeper works on, and what it remembers. */
 interface Keeping extends ReleaseKeeperDependencies {
-  /** The failure that was last reported. Empty after a round without one. */
+  /** The failure that was reported last; empty when there was none since. */
   reported: string;
-  /** Attachments that are also documents of images and therefore stay. */
+  /** Attachments that are documents of images as well, and stay. */
   readonly shared: Set<Digest>;
 }
 
 /**
- * Executes one step. A failure is stored with the prefix `what`; it does not stop the next step.
+ * Does one step. A failure of it is remembered under `what`, and the next step is done all the
+ * same.
  */
 type Attempt = (what: string, work: () => Promise<void>) => Promise<void>;
 
-/** Creates a keeper. */
+/** A keeper that has reported nothing yet. */
 export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKeeper {
   const keeping: Keeping = { ...deps, reported: '', shared: new Set() };
   return { follow: (assessment, signal) => follow(keeping, assessment, signal) };
@@ -76,8 +76,8 @@ async function follow(keeping: Keeping, assessment: Assessment, signal: AbortSig
 }
 
 /**
- * INVARIANT: unwanted folders are removed first, then folders are moved, then new ones are made. A
- * new folder may have the name of an old one.
+ * INVARIANT: what is not wanted goes before folders are moved, and these before new ones are made.
+ * A folder may take the name of another.
  */
 async function followFolders(
   keeping: Keeping,
@@ -97,7 +97,7 @@ async function followFolders(
     alive();
     const what = `Files of ${bundleTitle(entry.bundle.payload)}`;
     await attempt(`${what} are not laid`, () =>
-      withDeadline('Reading them', INSTALL_DEADLINE_MS, signal, (inner) => install(keeping, entry, inner)),
+      withDeadline('Reading them', LAY_DEADLINE_MS, signal, (inner) => install(keeping, entry, inner)),
     );
   }
 }
@@ -128,9 +128,9 @@ async function readAll(source: BlobSource, digest: Digest, signal: AbortSignal):
 }
 
 /**
- * Removes attachments of retired releases from the kept documents. An attachment may also be the
- * config of an image; only the manifests tell. They are read only when there is something to
- * remove, once for each release.
+ * Removes attachments of retired releases from the kept documents. Only the manifests tell which of
+ * them are configs of images as well. They are read only when something is to be removed, which
+ * happens once a release.
  */
 async function dropSpare(keeping: Keeping, assessment: Assessment, signal: AbortSignal): Promise<void> {
   const { documents, shared, alive } = keeping;

@@ -1,5 +1,5 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 import { execute } from '../effects/executor.ts';
@@ -9,12 +9,12 @@ import { alive, kick, type Loop } from './loop.ts';
 import { underWayMs } from './pace.ts';
 
 /**
- * Executes effects. A failed effect is reported and the others are still executed: no effect of a
- * decision depends on another.
+ * Does effects. One that fails is reported, and the rest is done: no effect of a decision leans on
+ * another.
  *
- * INVARIANTS: effects are executed one after another, in their order. Each begins when all earlier
- * records are on the disk: after a power cut there must be no effect whose record is lost. A task
- * waits for the records itself, because it must be listed at once so that it can be cancelled.
+ * INVARIANTS: effects are done one after the other, in their order. Each begins when all that was
+ * recorded before is on the disk, since none may outlive a record that it leans on. A task waits
+ * for that by itself: it has to be listed at once, so that it can be cancelled.
  *
  * @returns why the first one failed; undefined when none did
  * @throws whatever aborted `signal`
@@ -24,9 +24,9 @@ export async function act(
   wanted: readonly Effect[],
   assessment: Assessment,
   signal: AbortSignal,
-): Promise<Reason | undefined> {
+): Promise<Fault | undefined> {
   const { deps, effects, recorder } = loop;
-  let first: Reason | undefined;
+  let first: Fault | undefined;
   for (const effect of wanted) {
     alive(loop);
     try {
@@ -43,9 +43,7 @@ export async function act(
   return first;
 }
 
-/**
- * Call when a task has ended. After a successful pull, the next pulls may start without a round.
- */
+/** A task has ended: after a pull that worked others may follow without a round. */
 export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
   if (task.kind === 'pull' && end === 'pulled') {
     loop.state.landed.add(task.reference);
@@ -54,8 +52,8 @@ export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
 }
 
 /**
- * Starts the pulls that follow successful ones, without a round. A round is scheduled soon to
- * observe their results.
+ * Starts what follows pulls that worked, without a round. A round comes soon, to look at what they
+ * did.
  */
 export function goOn(loop: Loop, { starts, needsRound }: Next): void {
   const { snapshot, lastRound } = loop.state;

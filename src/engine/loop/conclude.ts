@@ -2,7 +2,7 @@ import { assess } from '../../domain/assess/assess.ts';
 import { tagsInWork } from '../../domain/decide/activation.ts';
 import { type Catalog, catalogOf } from '../../domain/decide/catalog.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { lastCarriersIn } from '../../domain/state/last-carrier.ts';
 import type { Memory, RunningTask } from '../../domain/state/memory.ts';
@@ -11,14 +11,14 @@ import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
 import { followTags } from '../effects/tag-effects.ts';
 import type { Loop } from './loop.ts';
 
-/** The memory that is read before an observation. The rest is read after it. */
+/** What is remembered before a look; the rest of the memory is taken after it. */
 type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'>;
 
 /**
- * The memory before an observation. A task that ends during the observation still counts as
- * running: the observation may have been too early to see its result.
+ * What is remembered before the node is looked at. A task that ends during the look still counts as
+ * running: the look may have come too early to see what it did.
  */
-export function remembered(loop: Loop, diskTrouble: Reason | undefined): Remembered {
+export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
   const { deps, tasks, effects, state } = loop;
   const { snapshot } = state;
   return {
@@ -36,9 +36,10 @@ export function remembered(loop: Loop, diskTrouble: Reason | undefined): Remembe
 }
 
 /**
- * Assesses an observation. Failures that the observation has made obsolete are forgotten first.
+ * Assesses what was seen. What the look has made obsolete is forgotten first.
  *
- * INVARIANT: nothing is awaited here. `keeping` must be at least as new as the list of busy media.
+ * INVARIANT: nothing is awaited here, so that what is being kept is at least as new as the media
+ * that were seen to be busy.
  */
 export function conclude(loop: Loop, observed: Observed, before: Remembered): Snapshot {
   const { deps, failures, layerKeeper, effects, state } = loop;
@@ -58,18 +59,18 @@ export function conclude(loop: Loop, observed: Observed, before: Remembered): Sn
   return snapshot;
 }
 
-/** Updates the memory of pins, tags and transfers from what the runtime lists. */
+/** What the runtime shows changes what is remembered of pins, tags and transfers. */
 function followRuntime({ deps, effects, state }: Loop, { assessment }: Snapshot): void {
   if (assessment.bundles.every((entry) => entry.unpinnedImages.length === 0)) notePinsHeld(effects.pinRequests);
   followTags(effects.tags, assessment);
-  // Bytes sent for a layer that the runtime has lost since must not count in the next preload.
+  // What was sent of a layer that the runtime has lost since says nothing about the next preload.
   for (const digest of state.presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
   state.presentLayers = assessment.presentLayers;
 }
 
 /**
- * The catalog of the registry. It is built again only when bundles, phases or the tags being moved
- * change: a large catalog costs more than the rest of a round.
+ * The catalog of the registry. It changes only with the bundles, their phases and the tags in work,
+ * and a large one costs more than all else in a round.
  */
 export function catalogFor({ state }: Loop, { memory, assessment }: Snapshot): Catalog {
   const tags = tagsInWork(memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
@@ -91,7 +92,7 @@ function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
   return after.media.some((medium) => medium.state.kind === 'read' && !known.has(medium.state));
 }
 
-/** Failed pulls whose image the runtime lists nevertheless. */
+/** Pulls that failed, whose image is there all the same. */
 function listedAmong({ observed: { runtime }, memory: { failures } }: Snapshot): readonly RunningTask[] {
   if (failures.length === 0 || runtime.kind !== 'reachable') return [];
   const listed = new Set(runtime.images.flatMap((image) => image.repoDigests));

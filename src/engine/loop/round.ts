@@ -2,7 +2,7 @@ import { withheldImages } from '../../domain/decide/catalog.ts';
 import { decide } from '../../domain/decide/decide.ts';
 import type { Decision } from '../../domain/decide/decision.ts';
 import { type KeepPlan, keepPlan } from '../../domain/decide/keep-plan.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
 import { needsContainers } from '../../domain/release/lifecycle.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
@@ -14,30 +14,31 @@ import { alive, type Loop } from './loop.ts';
 import { observe } from './observe.ts';
 import type { Pause } from './pace.ts';
 
-/** The longest time between rounds, even without a signal. */
+/** A round at least this often, whether anything was signalled or not. */
 const ROUND_MS = 30_000;
 /**
- * The same while the runtime does not answer or the state can't be written: nothing signals the end
- * of that.
+ * A round at least this often while the runtime does not answer, or the state can't be written:
+ * nothing signals that this is over.
  */
 const AWAY_MS = 5_000;
 
 /**
- * Makes one round: observe, conclude, decide and act.
+ * One round: look, conclude, decide, and act.
  *
  * INVARIANTS, in this order:
- * 1. From the begin of the observation until the decision no pull starts after another one. The
- *    observation may show a reason not to pull.
- * 2. The registry gets its catalog before an effect can make the runtime ask for an image of it.
- * 3. All records are on the disk before anything is removed or changed.
- * 4. Layers, the pin ledger, the floors and attached files are updated before the effects. So the
- *    ledger has each pin before the runtime gets it.
- * 5. The status is published before the effects, because these may take long.
- * 6. Pulls may start one after another again when no effect failed.
+ * 1. From the begin of the look until the decision no pull follows another: what is seen may be a
+ *    reason against it.
+ * 2. The registry knows its catalog before an effect can make the runtime ask for it.
+ * 3. What was recorded is on the disk before anything is removed or done.
+ * 4. Layers, the pin ledger, the floors and attached files are brought in line before the effects,
+ *    so
+ *    that the ledger knows of each pin before the runtime gets it.
+ * 5. The status is published before the effects, which may take long.
+ * 6. Pulls follow each other again when all effects were done without a failure.
  *
  * @returns how long to wait for the next round
- * @throws AppError `store/…` when a record can't be written and this was not known before; whatever
- *   aborted `signal`
+ * @throws AppError `store/…` when a record can't be kept and the reason was not known before; whatever
+ * aborted `signal`
  */
 export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   const { deps, state, queue } = loop;
@@ -71,8 +72,8 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   });
 }
 
-/** Observes the node and concludes. Reports changes, and gives the registry its catalog. */
-async function look(loop: Loop, diskTrouble: Reason | undefined, signal: AbortSignal): Promise<Snapshot> {
+/** Looks at the node and concludes. What is new is reported, and the registry gets its catalog. */
+async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSignal): Promise<Snapshot> {
   const { deps, state, recorder } = loop;
   const landedBefore = [...state.landed];
   const known = remembered(loop, diskTrouble);
@@ -104,7 +105,7 @@ function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation)
   });
 }
 
-/** Updates what stickpin keeps on the node's own disk. This removes files. */
+/** Brings in line what lies on the node's own disk. This removes files. */
 async function keepInLine(
   loop: Loop,
   { memory, assessment }: Snapshot,

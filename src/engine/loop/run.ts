@@ -8,11 +8,10 @@ import { round } from './round.ts';
 const BROKEN_PAUSE_MS = 5_000;
 
 /**
- * Makes rounds until `signal` aborts. Then cancels all tasks, and returns when all of them have
- * ended.
+ * Makes rounds until `signal` aborts; then cancels what runs, and returns when all of it has ended.
  *
- * INVARIANT: one round at a time. Only rounds, and the tasks that they start, change the runtime,
- * the media and the files. Commands only record.
+ * INVARIANT: one round at a time. The rounds, and the tasks that they start, are all that changes
+ * the runtime, the media and the files; commands only record.
  */
 export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   const { deps, state, wake } = loop;
@@ -35,7 +34,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * An error of a round must never end the daemon: it is a bug or a full disk. It is reported, and
+ * A round must never end the daemon: what it throws is a bug or a full disk. It is reported, and
  * the next round tries again.
  */
 async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {

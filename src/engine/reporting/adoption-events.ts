@@ -1,10 +1,11 @@
 import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
-import { bundleTitle, trustedBy, type VerifiedBundle } from '../../domain/model/bundle.ts';
+import { bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { shortDigest } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
+import { noticeEffect, noticeTitle, trustedBy } from '../../domain/report/bundle-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { hasRotation, type KeyRotation } from '../../domain/trust/key-rotation.ts';
-import { isRelease, noticeEffect, noticeTakings, noticeTitle } from '../../domain/trust/notice.ts';
+import { isRelease, noticeTakings } from '../../domain/trust/notice.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 
 /** A bundle was adopted: who signed it, and what was found of it. */

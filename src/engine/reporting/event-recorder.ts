@@ -2,7 +2,7 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -25,7 +25,7 @@ export interface EventRecorder {
    * An effect failed. The same failure is told once until another one comes or a minute has passed;
    * the reason is returned.
    */
-  tellFailure(effect: Effect, assessment: Assessment, error: unknown): Reason;
+  tellFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
 }
 
 /** What a recorder writes to. */

@@ -1,5 +1,5 @@
 import type { Event } from '../../domain/model/event.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import { pullFailureKind } from '../../domain/report/events/pull-events.ts';
 import type { FailedBlob } from '../../domain/state/bad-blob.ts';
 
@@ -8,7 +8,7 @@ export type AboutImage = Pick<Event, 'bundleId' | 'digest' | 'medium'>;
 
 /** How a pull failed. */
 interface FailedPull {
-  readonly reason: Reason;
+  readonly reason: Fault;
   /** The blob that is to blame, if one is. */
   readonly blob?: FailedBlob;
   /** Number of this try, when it is tried again soon; undefined otherwise. */

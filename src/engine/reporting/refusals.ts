@@ -1,39 +1,39 @@
 import { failedPulls } from '../../domain/decide/activation.ts';
-import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
 import { refusalReason, refusalsOf } from '../../domain/preload/refusal.ts';
+import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 
-/** Reports images that the node's policy.json refuses. */
+/** Tells of images that the node's policy.json refuses. */
 export interface Refusals {
-  /** The events to report after this round. */
+  /** What is to be told after this round. */
   eventsOf(snapshot: Snapshot): Event[];
 }
 
 /**
- * Groups refusals, because a policy may refuse hundreds of images, again at each try. The first
- * refusal of a bundle is reported at once. When all images were tried, one more event has their
- * number. After that only another number is reported.
+ * A policy refuses images by the hundred, and does so again at each try. The first one of a bundle
+ * is told at once, and when all were tried there is one more line with their number; from then on
+ * only another number is news.
  */
 export function createRefusals(): Refusals {
-  const reported = new Map<BundleId, number>();
+  const told = new Map<BundleId, number>();
   return {
     eventsOf: ({ observed, memory, assessment }) =>
       assessment.bundles.flatMap(({ bundle, pullableImages }): Event[] => {
         const { bundleId } = bundle;
         const refused = refusalsOf(bundle, memory.failures);
-        const before = reported.get(bundleId) ?? 0;
+        const before = told.get(bundleId) ?? 0;
         const waiting = failedPulls(memory, observed.now);
         const isUnderWay =
           memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
           pullableImages.some(({ reference }) => !waiting.has(reference));
         if (refused.length === before || (before > 0 && isUnderWay)) return [];
-        reported.set(bundleId, refused.length);
-        const reason = refusalReason(bundleTitle(bundle.payload), refused);
+        told.set(bundleId, refused.length);
+        const reason = refusalReason(bundle, refused);
         return reason === undefined
           ? []
-          : [{ kind: 'policyRefused', level: 'warn', bundleId, message: reason.message }];
+          : [{ kind: 'policyRefused', level: 'warn', bundleId, message: reasonText(reason) }];
       }),
   };
 }

@@ -11,7 +11,7 @@ import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { createTransferGauge, measureProgress, type TransferGauge } from './transfer-progress.ts';
 
-/** What {@link createStatusPublisher} reads and notifies. */
+/** What {@link createStatusPublisher} reports, and to whom. */
 export interface StatusDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -19,11 +19,11 @@ export interface StatusDependencies {
   readonly notifier: Pick<ServiceNotifier, 'status'>;
   readonly onStatus: (report: StatusReport) => void;
   readonly media: Pick<MediaView, 'list'>;
-  /** The tasks and copies that run now. */
+  /** What is under way now. */
   readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping'>;
-  /** References that were pulled after the last observation of the runtime. */
+  /** References of images that were pulled since the last round looked at the runtime. */
   readonly landed: () => readonly string[];
-  /** Observation and conclusions of the last round. Undefined before the first. */
+  /** What the last round saw and concluded; undefined before the first. */
   readonly seen: () => Seen | undefined;
 }
 
@@ -31,30 +31,36 @@ interface Seen extends Snapshot {
   readonly conditions: ReadonlyMap<BundleId, readonly Condition[]>;
 }
 
-/** Reports the state of the node to systemd and to D-Bus clients. */
+/** Reports the state of the node to everyone who listens. */
 export interface StatusPublisher {
-  /** The state as of the last round, with the current tasks. Undefined before the first round. */
+  /**
+   * The state as of the last round, with what is under way now; undefined before the first round.
+   */
   report(): StatusReport | undefined;
-  /** Publishes the report. Logs a failure and never throws, because a timer calls it too. */
+  /**
+   * Publishes the report. Never throws, since it is also called by a timer: a failure is logged.
+   */
   publish(): void;
-  /** Publishes once a second while a task or copy runs, until the returned function is called. */
+  /**
+   * Publishes once a second while something is under way, until the returned function is called.
+   */
   tick(): () => void;
-  /** Logs an error of the daemon itself, the same message at most once a minute. */
+  /** Logs trouble of the daemon itself, the same message once a minute. */
   logTrouble(message: string, error: unknown): void;
 }
 
-/** The adapters and the state of a publisher. */
+/** What a publisher works on, and what it remembers. */
 interface Publishing extends StatusDependencies {
   readonly gauge: TransferGauge;
   lastTrouble: { readonly message: string; readonly at: number };
 }
 
-/** Pause between two reports while a task or copy runs. */
+/** Pause between two reports while something is under way. */
 const STATUS_MS = 1_000;
-/** Shortest time between two log lines with the same message. */
+/** The same trouble is logged at most so often. */
 const TROUBLE_MS = 60_000;
 
-/** Creates a publisher. */
+/** A publisher that has published nothing yet. */
 export function createStatusPublisher(deps: StatusDependencies): StatusPublisher {
   const publishing: Publishing = {
     ...deps,
@@ -76,7 +82,7 @@ function report({ seen, media, underWay, gauge, landed }: Publishing): StatusRep
   const plugged = new Set(media.list().map(({ mediumId }) => mediumId));
   const now = underWay();
   const snapshot: Snapshot = {
-    // A stick may have been unplugged since the round.
+    // A stick may be unplugged during a round.
     observed: { ...observed, media: observed.media.filter(({ mediumId }) => plugged.has(mediumId)) },
     memory: { ...memory, ...now },
     assessment,
@@ -91,7 +97,7 @@ function publish(publishing: Publishing): void {
     publishing.notifier.status(current.status);
     publishing.onStatus(current);
   } catch (error) {
-    logTrouble(publishing, `The status could not be published: ${reasonOf(error)}`, error);
+    logTrouble(publishing, `The status could not be told: ${reasonOf(error)}`, error);
   }
 }
 

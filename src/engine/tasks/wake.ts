@@ -1,23 +1,23 @@
 import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 
-/** Lets one loop sleep until it is woken. */
+/** Lets one loop sleep until somebody wants it. */
 export interface Wake {
-  /** Ends the current wait, or the next one at once. */
+  /** Ends the present wait, or the next one at once. */
   kick(): void;
-  /** Ends the current or next wait when the monotonic clock reaches `at`. */
+  /** Ends the present wait, or the next one, when the clock's monotonic time reaches `at`. */
   kickAt(at: number): void;
-  /** Resolves after a kick, after `ms`, or when `signal` aborts. Never throws. */
+  /** Resolves after a kick or after `ms`; also, without a throw, when `signal` aborts. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** Creates one without a pending kick. */
+/** A wake without a kick pending. */
 export function createWake(clock: Clock): Wake {
   let isPending = false;
   let dueAt = Number.POSITIVE_INFINITY;
   let interrupt: AbortController | undefined;
 
-  /** Sleeps until `ms` have passed, `kick`, `kickAt` or an abort. */
+  /** Until something else than the time ends it. */
   async function sleep(ms: number, signal: AbortSignal): Promise<void> {
     const own = new AbortController();
     interrupt = own;

@@ -1,6 +1,7 @@
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { MediumId, Reason } from '../../domain/model/medium.ts';
+import type { MediumId } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { MountEntry } from '../mount/mountinfo.ts';
 
@@ -38,7 +39,7 @@ export interface ReadableBundle extends BundleAccess {
 /** What a medium holds: bundles, and what looks like a bundle but can't be read. */
 export type MediumBundle =
   | ReadableBundle
-  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Reason };
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /** A medium that can be read. */
 export interface OpenMedium {

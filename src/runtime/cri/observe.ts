@@ -1,5 +1,5 @@
 import { stat, statfs } from 'node:fs/promises';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type {
   ImageFilesystem,
   LayerStorage,
@@ -23,7 +23,7 @@ export interface Rendered {
   /** See {@link RuntimeObservation}. */
   readonly arePinsUnread?: boolean;
   /** See {@link RuntimeObservation}; a runtime that pins by label has none. */
-  readonly pinFault?: Reason | undefined;
+  readonly pinFault?: Fault | undefined;
   readonly renderedMirrors: readonly string[];
 }
 

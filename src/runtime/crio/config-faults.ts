@@ -1,4 +1,4 @@
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { ConfigFault } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 
@@ -27,7 +27,7 @@ export function pinFault(
   faults: readonly ConfigFault[],
   shadowing: readonly string[],
   registryFaults: readonly ConfigFault[],
-): Reason | undefined {
+): Fault | undefined {
   const message =
     describeFaults(faults, 'CRI-O can neither reload nor start') ??
     describeShadowing(shadowing, SHADOWED_PINS) ??

@@ -1,7 +1,7 @@
 import { mkdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { hexOf } from '../../domain/model/digest.ts';
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { rememberLast } from '../../platform/async/remember-last.ts';
 import { digestOf } from '../../platform/digest.ts';
@@ -26,7 +26,7 @@ interface Written {
 /** As {@link CrioFiles.inspectPins} tells it. */
 interface InspectedPins {
   readonly rendered: string[];
-  readonly fault: Reason | undefined;
+  readonly fault: Fault | undefined;
 }
 
 /** The drop-ins on disk. Writing is idempotent; nothing here talks to CRI-O. */

@@ -1,4 +1,4 @@
-import type { Reason } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { AppError } from '../../platform/app-error.ts';
 import { glanceAtDisk, probeDisk } from '../../platform/files/disk-fault.ts';
 import { diskFaultError } from './write-error.ts';
@@ -8,7 +8,7 @@ export interface DiskWatch {
   /** A change failed. @returns the same error, to be thrown */
   failed(error: AppError): AppError;
   /** As in `Durability.trouble`. */
-  trouble(): Reason | undefined;
+  trouble(): Fault | undefined;
 }
 
 /**

@@ -22,7 +22,7 @@ function start(): RuntimeAdapter {
   return createEmbeddedRuntime({
     directory,
     mirror: { authority: registry.host, token: TOKEN },
-    arch: 'amd64',
+    platform: { os: 'linux', architecture: 'amd64' },
     clock: systemClock,
   });
 }

@@ -1,6 +1,7 @@
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/event.ts';
+import { reasonText } from '../reasons/reason-text.ts';
 
 /** Told by a line of their own when they come. */
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
@@ -29,6 +30,6 @@ function isToldElsewhere(code: string): boolean {
  */
 export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
   if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
-  const message = `${bundleTitle(bundle.payload)} is degraded: ${degraded.message}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;
+  const message = `${bundleTitle(bundle.payload)} is degraded: ${reasonText(degraded)}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;
   return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message }];
 }

@@ -1,16 +1,21 @@
 import type { MessageKind } from '../../../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
+import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { runtimeAway } from '../../assess/runtime-away.ts';
 import { unsupportedReason } from '../../assess/runtime-support.ts';
-import { bundleTitle, trustedBy } from '../../model/bundle.ts';
+import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/event.ts';
-import type { Medium, Reason } from '../../model/medium.ts';
+import type { Medium } from '../../model/medium.ts';
+import type { Reason } from '../../model/reason.ts';
 import { sourcesOf } from '../../preload/supply.ts';
-import { isFolder, unmountedMessage } from '../../state/last-carrier.ts';
+import { isFolder } from '../../state/last-carrier.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
+import { trustedBy } from '../bundle-text.ts';
 import { ruleHoldsOf, ruleReason } from '../hold-text.ts';
+import { unmountedText } from '../reasons/media-text.ts';
+import { reasonText } from '../reasons/reason-text.ts';
+import { runtimeAway } from '../runtime-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { degradedEvents } from './degraded-events.ts';
 import { unclaimedEvents } from './pin-events.ts';
@@ -47,8 +52,9 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
   const message = `The container runtime answers: ${is.name}`;
   const back: Event[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];
   const tooOld = unsupportedReason(is);
-  const isTold = tooOld === undefined || (was !== undefined && unsupportedReason(was)?.message === tooOld.message);
-  return isTold ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: tooOld.message }];
+  const isTold =
+    tooOld === undefined || (was !== undefined && unsupportedReason(was)?.data.runtime === tooOld.data.runtime);
+  return isTold ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: reasonText(tooOld) }];
 }
 
 /**
@@ -101,7 +107,7 @@ function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { r
 function stateEvents(medium: Medium): Event[] {
   const { label, isDropFolder, state } = medium;
   if (state.kind === 'unmounted') {
-    return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedMessage(medium) }];
+    return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedText(medium) }];
   }
   if (state.kind === 'failed') {
     const message = `${label} can't be read: ${state.reason.message}`;
@@ -119,8 +125,7 @@ function stateEvents(medium: Medium): Event[] {
 }
 
 function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
-  const key = (entry: { mediumId: string; path: string; reason: { message: string } }) =>
-    `${entry.mediumId}\n${entry.path}\n${entry.reason.message}`;
+  const key = ({ mediumId, path, reason }: Rejection) => `${mediumId}\n${path}\n${reasonText(reason)}`;
   const known = new Set((before?.assessment.rejections ?? []).map(key));
   return assessment.rejections
     .filter((rejection) => !known.has(key(rejection)))
@@ -128,7 +133,7 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
       kind: 'bundleRejected',
       level: 'warn',
       medium: label,
-      message: `Rejected ${path} on ${label}: ${reason.message}`,
+      message: `Rejected ${path} on ${label}: ${reasonText(reason)}`,
       ...(bundleId !== undefined && { bundleId }),
     }));
 }
@@ -139,7 +144,7 @@ function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot):
   return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
     if (told.has(bundleId)) return [];
     told.add(bundleId);
-    return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, message: reason.message }];
+    return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, message: reasonText(reason) }];
   });
 }
 
@@ -155,7 +160,8 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
     const degraded = degradedEvents(old, entry);
     // Known before the daemon started, and not told again, as in the first round.
     if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
-    const isTold = memory.failures.some(({ reason }) => reason.message === entry.reason?.message);
+    const text = entry.reason && reasonText(entry.reason);
+    const isTold = memory.failures.some(({ reason }) => reason.message === text);
     return isSame || isTold ? degraded : [...degraded, ...phaseEvents(entry)];
   });
 }
@@ -183,7 +189,7 @@ function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   return missingIn(after).flatMap(({ bundle, degraded }): Event[] =>
     degraded === undefined || told.includes(bundle.bundleId)
       ? []
-      : [{ kind: 'imagesMissing', level: 'warn', bundleId: bundle.bundleId, message: degraded.message }],
+      : [{ kind: 'imagesMissing', level: 'warn', bundleId: bundle.bundleId, message: reasonText(degraded) }],
   );
 }
 
@@ -201,7 +207,7 @@ function noticeEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
     const old = was.get(bundle.bundleId);
     if (old?.code === withdrawn?.code) return [];
     if (withdrawn === undefined) return restoredEvents(entry);
-    return [{ kind: heldKind(withdrawn), level: 'warn', message: withdrawn.message, bundleId: bundle.bundleId }];
+    return [{ kind: heldKind(withdrawn), level: 'warn', message: reasonText(withdrawn), bundleId: bundle.bundleId }];
   });
 }
 
@@ -273,5 +279,5 @@ function phaseEvents(entry: BundleAssessment): Event[] {
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
   if (reason === undefined || TOLD_ELSEWHERE.has(reason.code)) return [];
-  return [{ kind: heldKind(reason), level: 'warn', message: reason.message, ...about }];
+  return [{ kind: heldKind(reason), level: 'warn', message: reasonText(reason), ...about }];
 }

@@ -4,13 +4,14 @@ import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/event.ts';
 import { contestReason, type StrayTag } from '../../release/tags.ts';
 import type { StoredBundle } from '../../state/state.ts';
+import { reasonText } from '../reasons/reason-text.ts';
 
 /** Tags that are left to whoever takes them, but for those that were told. */
 export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {
   return tags.contested.flatMap((lost): Event[] => {
     const holder = bundles.find(({ bundle }) => bundle.bundleId === lost.bundleId);
     if (told.has(lost.tag) || holder === undefined) return [];
-    const { message } = contestReason(lost, holder.bundle);
+    const message = reasonText(contestReason(lost, holder.bundle));
     return [{ kind: 'tagContested', level: 'warn', bundleId: lost.bundleId, message }];
   });
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type AdoptionContext, refuseAdoption, sequenceFloor } from '../../../../src/domain/adoption/adoption.ts';
+import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
 import {
   allListed,
   type BundleSpec,
@@ -33,7 +34,7 @@ describe('refuseAdoption, after the bundle format', () => {
   it('arch: must match the node', () => {
     expect(refuseAdoption(verified({ arch: 'arm64' }), context())).toEqual({
       code: 'bundle/arch',
-      message: 'ocp@4.13.7 is made for arm64, this node is amd64; bring the bundle made for amd64',
+      data: { bundle: { name: 'ocp', version: '4.13.7' }, bundleArch: 'arm64', nodeArch: 'amd64' },
     });
   });
 
@@ -53,7 +54,7 @@ describe('refuseAdoption, after the bundle format', () => {
     const twin = stored(verified({ sequence: 7, version: '4.13.7-rebuilt' }));
     const reason = refuseAdoption(verified({ sequence: 7 }), context({ bundles: [twin] }));
     expect(reason?.code).toBe('bundle/sequence');
-    expect(reason?.message).toMatch(/ocp@4\.13\.7 .*same sequence 7 as ocp@4\.13\.7-rebuilt/);
+    expect(reason && reasonText(reason)).toMatch(/ocp@4\.13\.7 .*same sequence 7 as ocp@4\.13\.7-rebuilt/);
     expect(code({ sequence: 7 }, { bundles: [stored(verified({ name: 'tools', sequence: 7 }))] })).toBeUndefined();
   });
 
@@ -155,7 +156,10 @@ describe('adoption (docs/decisions/trust.md)', () => {
     const { assessment } = judge(stick(verified(), rebuilt));
     expect(assessment.adoptions).toHaveLength(1);
     expect(assessment.rejections).toMatchObject([
-      { name: 'ocp@4.13.7-rev2', reason: { code: 'bundle/sequence', message: expect.stringContaining('ocp@4.13.7 ') } },
+      {
+        name: 'ocp@4.13.7-rev2',
+        reason: { code: 'bundle/sequence', data: { known: { name: 'ocp', version: '4.13.7' } } },
+      },
     ]);
   });
 

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
-import type { Policy } from '../../../../src/domain/settings/settings.ts';
+import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
+import type { Policy } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   found,
@@ -42,8 +43,9 @@ describe('withdrawalOf', () => {
 
   it('names the key, and what to do', () => {
     const { reason } = standing({}, 1, 'factory-2026') ?? {};
-    expect(reason?.message).toContain(keyIdOf('factory-2026').slice(0, 12));
-    expect(reason?.message).toContain('Bring it signed again');
+    const text = reason && reasonText(reason);
+    expect(text).toContain(keyIdOf('factory-2026').slice(0, 12));
+    expect(text).toContain('Bring it signed again');
   });
 
   it('trusts nothing while a revocation cannot be read', () => {

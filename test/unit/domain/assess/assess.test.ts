@@ -20,6 +20,7 @@ import {
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
+import { textOf, told } from '../../../support/daemon/told.ts';
 
 const bundle = verified();
 const adopted = stored(bundle);
@@ -35,7 +36,7 @@ describe('assess: what media offer', () => {
     expect(phase({ media: [one, two] })?.pullableImages.map(({ component }) => component)).toEqual(['etcd']);
     const held = phase({ media: [one, two], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
     expect(held).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'bundle/blob-missing' } });
-    expect(held?.reason?.message).toBe(
+    expect(textOf(held?.reason)).toBe(
       `ocp 4.13.7 on sdb1, sdc1 lacks 1 blob, first ${layer('api').digest} (absent); 1/2 images present. Plug in the stick that carries the rest, or copy the bundle again.`,
     );
   });
@@ -43,7 +44,7 @@ describe('assess: what media offer', () => {
   it('does not count as missing what the runtime has already', () => {
     const volume = medium('sdb1', [found(bundle, absent('base', 'etcd', 'api'))]);
     const held = phase({ media: [volume], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
-    expect(held?.reason?.message).toContain(`lacks 1 blob, first ${layer('api').digest}`);
+    expect(textOf(held?.reason)).toContain(`lacks 1 blob, first ${layer('api').digest}`);
   });
 
   it('takes an image from two volumes together, and from a medium with another bundle', () => {
@@ -116,7 +117,7 @@ describe('assess: what is degraded', () => {
   it('takes all that a policy refuses for one trouble', () => {
     const refused = (name: string) => failure(name, { reason: { code: 'runtime/policy', message: `no ${name}` } });
     const over = { media: [stick], failures: [refused('etcd'), refused('api')] };
-    expect(phase(over)?.trouble?.message).toBe(
+    expect(textOf(phase(over)?.trouble)).toBe(
       'policy.json of this node refuses 2 images of ocp 4.13.7; first: no etcd',
     );
   });
@@ -143,7 +144,7 @@ describe('assess: a delta', () => {
   it('is held while the node never had its base, and names it', () => {
     const entry = judged({}, stored(delta));
     expect(entry).toMatchObject({ phase: 'held', hold: 'base', reason: { code: 'engine/no-base' } });
-    expect(entry?.reason?.message).toMatch(
+    expect(textOf(entry?.reason)).toMatch(
       /^ocp 4\.13\.7 needs base ocp@4\.13\.6 \(.{8,}\), which this node has never had: it lacks 2 layers\. Plug in the stick with ocp@4\.13\.6, /,
     );
     const { decision } = judge(observation({ media: [deltaStick] }), [stored(delta)]);
@@ -154,7 +155,7 @@ describe('assess: a delta', () => {
     for (const media of [[deltaStick], []]) {
       const entry = judged({ media }, stored(base), stored(delta));
       expect(entry).toMatchObject({ phase: 'held', hold: 'base' });
-      expect(entry?.reason?.message).toContain('which is not complete on this node: it lacks 2 layers.');
+      expect(textOf(entry?.reason)).toContain('which is not complete on this node: it lacks 2 layers.');
     }
   });
 
@@ -177,7 +178,7 @@ describe('assess: a delta', () => {
     const media = [medium('sdb1', [found(delta, [...leftOut, ...absent('etcd', 'api')])])];
     const entry = judged({ media, runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
     expect(entry).toMatchObject({ phase: 'held', hold: 'media' });
-    expect(entry?.reason?.message).toMatch(/lacks 2 blobs, first sha256:[0-9a-f]{64} \(absent\)/);
+    expect(textOf(entry?.reason)).toMatch(/lacks 2 blobs, first sha256:[0-9a-f]{64} \(absent\)/);
   });
 });
 
@@ -194,8 +195,8 @@ describe('assess: images that a complete release has lost', () => {
       code: 'engine/image-missing',
       message: `8 of 8 images of ocp 4.13.7 are missing: ${first5} and 3 more. Plug in the stick of ocp 4.13.7.`,
     };
-    expect(judged({}, entry({}))).toMatchObject({ phase: 'held', degraded });
-    expect(judged({}, entry({ activatedAt: NOON }))).toMatchObject({ phase: 'activated', degraded });
+    expect(told(judged({}, entry({})))).toMatchObject({ phase: 'held', degraded });
+    expect(told(judged({}, entry({ activatedAt: NOON })))).toMatchObject({ phase: 'activated', degraded });
   });
 
   it('is not degraded by it while they can be pulled, before it was ready, when it is retired, or when nobody knows', () => {

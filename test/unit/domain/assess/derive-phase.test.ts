@@ -15,6 +15,7 @@ import {
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
+import { textOf, told } from '../../../support/daemon/told.ts';
 
 const bundle = verified();
 const adopted = stored(bundle);
@@ -137,7 +138,7 @@ describe('the phase of a release', () => {
       },
     },
   ])('$when', ({ over, entry, is }) => {
-    expect(phase(over, entry)).toMatchObject(is);
+    expect(told(phase(over, entry))).toMatchObject(is);
   });
 
   describe('of what went back', () => {
@@ -150,7 +151,7 @@ describe('the phase of a release', () => {
         { ...newer, readyAt: 1, ...other },
       ];
       const { phase, reason } = judge(observation({ runtime: reachable({ images }) }), bundles).first ?? {};
-      return { phase, code: reason?.code, message: reason?.message };
+      return { phase, code: reason?.code, message: textOf(reason) };
     };
     const told = { code: 'engine/rolled-back', message: 'B was rolled back' };
 
@@ -181,7 +182,7 @@ describe('the phase of a release', () => {
       });
     expect(asked(3)).toMatchObject({ phase: 'preloading', reason: { code: 'runtime/pins-pending' } });
     expect(asked(4)).toMatchObject({ phase: 'held', hold: 'runtime', reason: { code: 'runtime/pins-ignored' } });
-    expect(asked(4)?.reason?.message).toContain('after 4 tries');
+    expect(textOf(asked(4)?.reason)).toContain('after 4 tries');
   });
 
   it('is degraded by a file that takes pins away, before it does and after', () => {
@@ -192,12 +193,12 @@ describe('the phase of a release', () => {
       });
     expect(seen(true)).toMatchObject({ phase: 'ready', degraded: pinFault });
     expect(seen(false)).toMatchObject({ phase: 'held', reason: { code: 'runtime/pins-ignored' } });
-    expect(seen(false)?.reason?.message).toContain('99-z.conf');
+    expect(textOf(seen(false)?.reason)).toContain('99-z.conf');
   });
 
   it('holds for space with what is needed, what is free and what is reserved', () => {
     const filesystem = { path: '/var/lib/containers', totalBytes: 40 * 1024 ** 3, freeBytes: 6.05 * 1024 ** 3 };
-    expect(phase({ media: [stick], runtime: reachable({ filesystem }) })).toMatchObject({
+    expect(told(phase({ media: [stick], runtime: reachable({ filesystem }) }))).toMatchObject({
       phase: 'held',
       hold: 'space',
       reason: {

@@ -20,17 +20,17 @@ describe('runtimeSupport', () => {
     ['cri-o 1.27.8', 'unsupported'],
     ['CRI-O 1.9.16', 'unsupported'],
     ['cri-o 0.3', 'unsupported'],
-    ['containerd', 'unknown'],
-    ['containerd ', 'unknown'],
-    ['containerd unknown', 'unknown'],
-    ['containerd 1', 'unknown'],
-    ['containerd 1.', 'unknown'],
-    ['containerd v1.x', 'unknown'],
-    ['containerd 1.99999999999999999999', 'unknown'],
-    ['containerd github.com/containerd/containerd', 'unknown'],
-    ['CRI-O (version unknown)', 'unknown'],
-    ['docker 24.0.7', 'unknown'],
-    ['', 'unknown'],
+    ['containerd', 'unreadable'],
+    ['containerd ', 'unreadable'],
+    ['containerd unknown', 'unreadable'],
+    ['containerd 1', 'unreadable'],
+    ['containerd 1.', 'unreadable'],
+    ['containerd v1.x', 'unreadable'],
+    ['containerd 1.99999999999999999999', 'unreadable'],
+    ['containerd github.com/containerd/containerd', 'unreadable'],
+    ['CRI-O (version unknown)', 'unreadable'],
+    ['docker 24.0.7', 'untried'],
+    ['', 'untried'],
   ])('calls %j %s', (name, kind) => {
     expect(runtimeSupport(name).kind).toBe(kind);
   });
@@ -40,16 +40,16 @@ describe('runtimeSupport', () => {
       kind: 'unsupported',
       reason: {
         code: 'runtime/version',
-        message:
-          "containerd 1.6.20~ds1 is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs containerd 1.7 or newer. Upgrade and restart it; stickpin goes on by itself.",
+        data: { runtime: 'containerd 1.6.20~ds1', needed: 'containerd 1.7' },
       },
     });
     expect(runtimeSupport('cri-o 1.27.8')).toMatchObject({
-      reason: { message: expect.stringContaining('CRI-O 1.28 or newer') },
+      reason: { data: { needed: 'CRI-O 1.28' } },
     });
     expect(runtimeSupport('cri-o dev')).toEqual({
-      kind: 'unknown',
-      why: "the version of cri-o dev can't be read; stickpin needs CRI-O 1.28 or newer",
+      kind: 'unreadable',
+      runtime: 'cri-o dev',
+      needed: 'CRI-O 1.28',
     });
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { shownReason } from '../../../../src/domain/report/reasons/reason-text.ts';
 import type { BadBlob, FailedBlob } from '../../../../src/domain/state/bad-blob.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
@@ -19,6 +20,7 @@ import {
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
+import { textOf, told } from '../../../support/daemon/told.ts';
 
 const bundle = verified();
 const etcdLayer = digestOf('layer etcd');
@@ -96,7 +98,7 @@ describe('what is known to be bad of a bundle', () => {
 
 describe('a release that can not be completed from what was seen', () => {
   it('says that it needs an undamaged copy, where the bad one was, and how to be rid of it', () => {
-    expect(look({}, known(damaged)).first).toMatchObject({
+    expect(told(look({}, known(damaged)).first)).toMatchObject({
       phase: 'held',
       hold: 'media',
       degraded: { code: 'engine/needs-copy' },
@@ -109,14 +111,14 @@ describe('a release that can not be completed from what was seen', () => {
 
   it('counts the other bad blobs', () => {
     const other: BadBlob = { digest: digestOf('layer base'), why: 'truncated', medium: 'sdb1' };
-    expect(look({ runtime: reachable() }, known(damaged, other)).first?.reason?.message).toContain(
+    expect(textOf(look({ runtime: reachable() }, known(damaged, other)).first?.reason)).toContain(
       'was damaged on sdb1 (and 1 more)',
     );
   });
 
   it('asks for the stick with the rest where files were missing', () => {
     const { first } = look({}, known({ digest: etcdLayer, why: 'absent', medium: 'sdb1' }));
-    expect(first?.reason).toEqual({
+    expect(first?.reason && shownReason(first.reason)).toEqual({
       code: 'bundle/blob-missing',
       message: `ocp 4.13.7 still lacks 1 layer (10 MiB), first ${etcdLayer}; 1/2 images present. Plug in the stick that carries the rest.`,
     });
@@ -124,7 +126,7 @@ describe('a release that can not be completed from what was seen', () => {
 
   it('asks for an undamaged copy also where it was ready before', () => {
     const { first } = look({}, stored(bundle, { readyAt: NOON, badBlobs: [damaged] }));
-    expect(first?.reason).toMatchObject({
+    expect(first?.reason && shownReason(first.reason)).toMatchObject({
       code: 'engine/image-missing',
       message: expect.stringMatching(/An undamaged copy is needed: blob sha256:\S+ was damaged on sdb1\. Copy/),
     });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
 import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
-import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { Policy } from '../../../../src/domain/state/state.ts';
 import {
   found,
   GIB,
@@ -20,6 +20,7 @@ import {
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
+import { textOf, told } from '../../../support/daemon/told.ts';
 
 const bundle = verified();
 const adopted = stored(bundle);
@@ -56,7 +57,7 @@ const disk = (roomMiB: number, storage: LayerStorage = 'unpacked') => ({
 
 describe('held (space)', () => {
   it('says what is needed, where, and what of the free bytes is reserved', () => {
-    expect(seen({ filesystem: disk(74) }).first).toMatchObject({
+    expect(told(seen({ filesystem: disk(74) }).first)).toMatchObject({
       phase: 'held',
       hold: 'space',
       reason: {
@@ -70,17 +71,17 @@ describe('held (space)', () => {
 
   it('counts the compressed layers too where the runtime keeps them', () => {
     expect(seen({ filesystem: disk(105, 'both'), layerStorage: 'both' }).first?.phase).toBe('preloading');
-    expect(seen({ filesystem: disk(104, 'both'), layerStorage: 'both' }).first?.reason?.message).toContain(
+    expect(textOf(seen({ filesystem: disk(104, 'both'), layerStorage: 'both' }).first?.reason)).toContain(
       'about 105 MiB',
     );
   });
 
   it('counts what it keeps itself on the same filesystem, but for what is kept already', () => {
-    const policy: Partial<Policy> = { retention: { blobs: 'kept' } };
+    const policy = { keepBlobs: true };
     const at = (roomMiB: number, over: Parameters<typeof observation>[0] = {}) =>
       seen({ filesystem: disk(roomMiB) }, { layersBesideImages: true, ...over }, policy).first;
     expect(at(105)?.phase).toBe('preloading');
-    expect(at(104)?.reason?.message).toContain('about 105 MiB');
+    expect(textOf(at(104)?.reason)).toContain('about 105 MiB');
     expect(at(75, { layersBesideImages: false })?.phase).toBe('preloading');
     const localBlobs = new Set(bundle.contents.layers.map(({ digest }) => digest));
     expect(at(75, { localBlobs })?.phase).toBe('preloading');
@@ -89,7 +90,7 @@ describe('held (space)', () => {
 
   it('speaks of inodes', () => {
     const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
-    expect(seen({ filesystem }).first?.reason?.message).toBe(
+    expect(textOf(seen({ filesystem }).first?.reason)).toBe(
       'Not enough inodes for ocp 4.13.7: needs about 347 on /var/lib/containers, 496 free of which 150 are reserved',
     );
     expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 497 } } }).first?.phase).toBe(
@@ -99,7 +100,7 @@ describe('held (space)', () => {
 
   it('speaks of the filesystem on which blobs are staged', () => {
     const staging = { path: '/var/tmp', totalBytes: 100 * MIB, freeBytes: 44 * MIB };
-    expect(seen({ staging }).first?.reason?.message).toBe(
+    expect(textOf(seen({ staging }).first?.reason)).toBe(
       'Not enough space for ocp 4.13.7: the runtime stages about 30 MiB on /var/tmp while it pulls, 44 MiB free of which 15 MiB are reserved',
     );
     expect(seen({ staging: { ...staging, freeBytes: 45 * MIB } }).first?.phase).toBe('preloading');
@@ -109,7 +110,7 @@ describe('held (space)', () => {
     const at = (roomMiB: number) => seen({ filesystem: disk(roomMiB), staging: 'with-images' });
     expect(at(105).first?.phase).toBe('preloading');
     const { first, assessment } = at(104);
-    expect(first?.reason?.message).toBe(
+    expect(textOf(first?.reason)).toBe(
       'Not enough space for ocp 4.13.7: needs about 105 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
     );
     expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
@@ -117,12 +118,9 @@ describe('held (space)', () => {
 
   it('counts neither what is being pulled nor what that stages: it lacks from what is free', () => {
     const running = [pullOf(bundle, 'etcd')];
-    const staged = (parallel: number) =>
-      seen(
-        { filesystem: disk(1_000), staging: 'with-images' },
-        { running },
-        { preload: { ...POLICY.preload, parallel } },
-      ).first?.disk?.neededBytes;
+    const staged = (parallelPulls: number) =>
+      seen({ filesystem: disk(1_000), staging: 'with-images' }, { running }, { parallelPulls }).first?.disk
+        ?.neededBytes;
     const [api] = bundle.contents.images.filter(({ reference }) => reference.includes('/api@'));
     const layers = api?.layers.flatMap((at) => bundle.contents.layers[at] ?? []) ?? [];
     const etcd = bundle.contents.images.find(({ reference }) => reference.includes('/etcd@'));

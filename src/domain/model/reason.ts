@@ -1,0 +1,185 @@
+import type { BundleId, Digest } from './digest.ts';
+
+/**
+ * Why something is as it is: a code with data. `reasonText` in report/ makes the sentence. Codes are
+ * shown to people and programs, so a code stays the same when its data changes.
+ */
+export type Reason = Fault | AdoptionReason | TrustReason | MediaReason | ImageReason | RuntimeReason | ReleaseReason;
+
+/**
+ * What an adapter could not do, or found wrong: code and message of its `AppError`. The only reason
+ * that has its sentence from the beginning, since it was made where the foreign error was known.
+ */
+export interface Fault {
+  readonly code: string;
+  /** A full sentence, without full stop. */
+  readonly message: string;
+}
+
+/** A reason that the domain concluded. */
+interface Conclusion<Code extends string, Data> {
+  readonly code: Code;
+  readonly data: Readonly<Data>;
+}
+
+/** How a reason names a bundle. */
+export interface BundleLabel {
+  readonly name: string;
+  readonly version: string;
+}
+
+/** Why a verified bundle may not be adopted. */
+export type AdoptionReason =
+  | Conclusion<'bundle/arch', { bundle: BundleLabel; bundleArch: string; nodeArch: string }>
+  | Conclusion<
+      'bundle/sequence',
+      | { kind: 'below-floor'; bundle: BundleLabel; sequence: number; floor: number }
+      | {
+          kind: 'same';
+          bundle: BundleLabel;
+          bundleId: BundleId;
+          sequence: number;
+          known: BundleLabel;
+          knownId: BundleId;
+        }
+    >
+  /** `expires`: as the payload says it. */
+  | Conclusion<'bundle/expired', { bundle: BundleLabel; expires: string }>
+  /** `created`: as the payload says it. */
+  | Conclusion<'bundle/from-the-future', { bundle: BundleLabel; created: string }>;
+
+/** Why a bundle is not trusted, or not yet. `signedBy`: names of keys. */
+export type TrustReason =
+  | Conclusion<
+      'trust/approval',
+      | { kind: 'found'; bundleId: BundleId; bundle: BundleLabel; medium: string; signedBy: readonly string[] }
+      /** No trusted key signed it, so that its name is not known. */
+      | { kind: 'found-unsigned'; bundleId: BundleId; medium: string }
+      | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel }
+    >
+  | Conclusion<
+      'trust/rejected',
+      /** `bundle`: absent when its name is not known. */
+      | { kind: 'found'; bundleId: BundleId; bundle?: BundleLabel }
+      | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel }
+    >
+  /** Revocations can't be read. `cause`: a message of an adapter; absent when nobody knows it. */
+  | Conclusion<'trust/blind', { bundle: BundleLabel; cause?: string }>
+  | Conclusion<'trust/threshold', { bundle: BundleLabel; signedBy: readonly string[]; threshold: number }>
+  /** `keyIds`: those of its signers that are revoked. */
+  | Conclusion<'trust/key-revoked', { bundle: BundleLabel; signedBy: readonly string[]; keyIds: readonly string[] }>;
+
+/** How many images of a bundle the runtime has, of all of them. */
+export interface ImageCount {
+  readonly present: number;
+  readonly total: number;
+}
+
+/** What is wrong with the copies of a bundle that were seen: one of its blobs, and how many more. */
+export interface Flaws {
+  readonly digest: Digest;
+  readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
+  /** Label of the medium. */
+  readonly medium: string;
+  readonly more: number;
+}
+
+/** How a preload lost its medium. */
+export type Interruption =
+  | { readonly kind: 'unmounted'; readonly medium: string }
+  /** Out of a folder. `folder`: absent for the drop folder. */
+  | { readonly kind: 'taken-out'; readonly folder?: string }
+  | { readonly kind: 'unplugged' };
+
+/** What of a filesystem is short: bytes, or a number of inodes. */
+export interface ShortOf {
+  readonly kind: 'bytes' | 'inodes' | 'staging';
+  readonly path: string;
+  readonly needed: number;
+  readonly free: number;
+  /** Part of what is free that must stay free. */
+  readonly reserved: number;
+}
+
+/** Why a preload waits for something that no plugged medium gives. */
+export type MediaReason =
+  /** `layers`: how many are missing. `name`: `ocp@4.13.6` where anything tells it. */
+  | Conclusion<
+      'engine/no-base',
+      { bundle: BundleLabel; layers: number; base: { bundleId?: BundleId; name?: string; isAdopted: boolean } }
+    >
+  | Conclusion<'engine/cancelled', { bundle: BundleLabel; images: ImageCount }>
+  /** An envelope without blobs, and `preload.online` is off. */
+  | Conclusion<'engine/offline', { bundle: BundleLabel; media: readonly string[] }>
+  | Conclusion<
+      'bundle/blob-missing',
+      | {
+          kind: 'on-all-media';
+          bundle: BundleLabel;
+          images: ImageCount;
+          media: readonly string[];
+          blobs: number;
+          /** A blob that is missing; where none is, an image that can't be pulled. */
+          first: { digest: Digest; why: 'absent' | 'truncated' | 'damaged' } | { reference: string };
+        }
+      | {
+          kind: 'rest';
+          bundle: BundleLabel;
+          images: ImageCount;
+          layers: number;
+          sizeBytes: number;
+          first: Digest;
+        }
+    >
+  | Conclusion<'engine/needs-copy', { bundle: BundleLabel; images: ImageCount; flaws: Flaws }>
+  | Conclusion<'engine/no-source', { bundle: BundleLabel; images: ImageCount; how: Interruption }>
+  /** The daemon has just started, and media were not read yet. */
+  | Conclusion<'media/looking', { bundle: BundleLabel; images: ImageCount }>;
+
+/** What is wrong with the images of a bundle. */
+export type ImageReason =
+  | Conclusion<
+      'engine/image-missing',
+      {
+        bundle: BundleLabel;
+        missing: number;
+        total: number;
+        /** References of some of them; `list`: all these names matter, else the first one. */
+        named: readonly string[];
+        isList: boolean;
+        next: { kind: 'pull' } | { kind: 'look' } | { kind: 'copy'; flaws: Flaws } | { kind: 'plug-in' };
+      }
+    >
+  | Conclusion<'runtime/pins-pending', { bundle: BundleLabel; unpinned: number; total: number }>
+  | Conclusion<
+      'runtime/pins-ignored',
+      {
+        bundle: BundleLabel;
+        unpinned: number;
+        total: number;
+        cause: { kind: 'fault'; fault: Fault } | { kind: 'not-reported'; attempts: number; first: string };
+      }
+    >;
+
+/** Why the runtime, or its disk, takes no images. */
+export type RuntimeReason =
+  | Conclusion<'engine/no-space', { bundle: BundleLabel; shortage: ShortOf }>
+  /** policy.json refuses several images. `first`: what was said of the first of them. */
+  | Conclusion<'runtime/policy', { bundle: BundleLabel; images: number; first: Fault }>
+  /** It is too old. Both as the runtime names itself: `containerd 1.6.20`. */
+  | Conclusion<'runtime/version', { runtime: string; needed: string }>;
+
+/** What became of a release after its activation. */
+export type ReleaseReason =
+  /** `names`: what the tag names now; absent when it names nothing. `times`: how often it was given back. */
+  | Conclusion<
+      'engine/tag-contested',
+      { bundle: BundleLabel; tag: string; reference: string; names?: string; times: number }
+    >
+  /** `recorded`: the sentence that was stored when it went back. */
+  | Conclusion<'engine/rolled-back', { recorded: string }>;
+
+/** The name and version of a bundle, and nothing else of it. */
+export function labelOf({ name, version }: BundleLabel): BundleLabel {
+  return { name, version };
+}

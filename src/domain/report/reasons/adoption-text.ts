@@ -1,0 +1,39 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { bundleName } from '../../model/bundle.ts';
+import { shortDigest } from '../../model/digest.ts';
+import type { AdoptionReason } from '../../model/reason.ts';
+
+/** Why a bundle is not adopted, and what to bring instead. */
+export function adoptionText(reason: AdoptionReason): string {
+  switch (reason.code) {
+    case 'bundle/arch': {
+      const { bundle, bundleArch, nodeArch } = reason.data;
+      return `${bundleName(bundle)} is made for ${bundleArch}, this node is ${nodeArch}; bring the bundle made for ${nodeArch}`;
+    }
+    case 'bundle/sequence':
+      return sequenceText(reason.data);
+    case 'bundle/expired':
+      return `${bundleName(reason.data.bundle)} expired on ${reason.data.expires}; bring a newer one`;
+    case 'bundle/from-the-future': {
+      const { bundle, created } = reason.data;
+      return `${bundleName(bundle)} says it was made on ${created}, more than a day ahead of this node's synchronised clock; check the clock of the machine that made it`;
+    }
+    default:
+      return assertNever(reason);
+  }
+}
+
+function sequenceText(data: Extract<AdoptionReason, { code: 'bundle/sequence' }>['data']): string {
+  switch (data.kind) {
+    case 'below-floor': {
+      const { bundle, sequence, floor } = data;
+      return `${bundleName(bundle)} has sequence ${sequence}, but sequence ${floor} of ${bundle.name} was activated here; an older bundle that is unknown here is not adopted`;
+    }
+    case 'same': {
+      const { bundle, bundleId, sequence, known, knownId } = data;
+      return `${bundleName(bundle)} (${shortDigest(bundleId)}) has the same sequence ${sequence} as ${bundleName(known)} (${shortDigest(knownId)}), which is known here; make it again with a higher --sequence`;
+    }
+    default:
+      return assertNever(data);
+  }
+}

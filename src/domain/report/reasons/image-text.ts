@@ -1,0 +1,60 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { bundleTitle } from '../../model/bundle.ts';
+import type { ImageReason } from '../../model/reason.ts';
+import { flawsText, HOW_TO_COPY } from './media-text.ts';
+
+type Missing = Extract<ImageReason, { code: 'engine/image-missing' }>['data'];
+type Unpinned = Extract<ImageReason, { code: 'runtime/pins-pending' }>['data'];
+
+/** What is wrong with the images of a bundle, and what to do. */
+export function imageText(reason: ImageReason): string {
+  switch (reason.code) {
+    case 'engine/image-missing':
+      return missingText(reason.data);
+    case 'runtime/pins-pending':
+      return `${unpinnedCount(reason.data)} are present and not pinned yet`;
+    case 'runtime/pins-ignored':
+      return ignoredText(reason.data);
+    default:
+      return assertNever(reason);
+  }
+}
+
+function missingText({ bundle, missing, total, named, isList, next }: Missing): string {
+  const count = `${missing} of ${total} images of ${bundleTitle(bundle)} ${missing === 1 ? 'is' : 'are'} missing`;
+  const then = nextText(next, bundleTitle(bundle));
+  if (!isList) return `${count}, first ${named[0]}. ${then}`;
+  const rest = missing - named.length;
+  return `${count}: ${named.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}. ${then}`;
+}
+
+function nextText(next: Missing['next'], title: string): string {
+  switch (next.kind) {
+    case 'pull':
+      return 'They are pulled again.';
+    case 'look':
+      return 'stickpin has just started and looks at the media.';
+    case 'copy':
+      return `An undamaged copy is needed: ${flawsText(next.flaws)}. ${HOW_TO_COPY}`;
+    case 'plug-in':
+      return `Plug in the stick of ${title}.`;
+    default:
+      return assertNever(next);
+  }
+}
+
+function unpinnedCount({ bundle, unpinned, total }: Unpinned): string {
+  return `${unpinned} of ${total} images of ${bundleTitle(bundle)}`;
+}
+
+function ignoredText(data: Extract<ImageReason, { code: 'runtime/pins-ignored' }>['data']): string {
+  const { cause } = data;
+  switch (cause.kind) {
+    case 'fault':
+      return `${unpinnedCount(data)} are present and not pinned. ${cause.fault.message}`;
+    case 'not-reported':
+      return `${unpinnedCount(data)} are present, but the runtime does not report them as pinned after ${cause.attempts} tries. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and into the runtime's own journal (first ${cause.first})`;
+    default:
+      return assertNever(cause);
+  }
+}

@@ -1,0 +1,110 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
+import { bundleName, bundleTitle } from '../../model/bundle.ts';
+import { shortDigest } from '../../model/digest.ts';
+import type { Medium } from '../../model/medium.ts';
+import type { Flaws, ImageCount, Interruption, MediaReason } from '../../model/reason.ts';
+
+/** What a preload waits for, and what to plug in. */
+export function mediaText(reason: MediaReason): string {
+  switch (reason.code) {
+    case 'engine/no-base':
+      return baseText(reason.data);
+    case 'engine/cancelled': {
+      const { bundle, images } = reason.data;
+      return `The preload of ${bundleTitle(bundle)} was cancelled (${progressOf(images)}). Plug its stick in again, or run 'stickpin rescan', to go on.`;
+    }
+    case 'engine/offline': {
+      const { bundle, media } = reason.data;
+      return `${bundleTitle(bundle)} on ${media.join(', ')} is an envelope without blobs, and preload.online is false: plug in the stick with its blobs, or set preload.online = true.`;
+    }
+    case 'bundle/blob-missing':
+      return blobsMissingText(reason.data);
+    case 'engine/needs-copy': {
+      const { bundle, images, flaws } = reason.data;
+      return `${bundleTitle(bundle)} needs an undamaged copy (${progressOf(images)} present): ${flawsText(flaws)}. ${HOW_TO_COPY} Or give it up: 'stickpin unpin ${bundleName(bundle)}'.`;
+    }
+    case 'engine/no-source': {
+      const { bundle, images, how } = reason.data;
+      return interruptionText(bundleTitle(bundle), progressOf(images), how);
+    }
+    case 'media/looking': {
+      const { bundle, images } = reason.data;
+      return `stickpin has just started and looks whether ${bundleTitle(bundle)} is plugged in (${progressOf(images)} present).`;
+    }
+    default:
+      return assertNever(reason);
+  }
+}
+
+/** What makes a damaged copy good. */
+export const HOW_TO_COPY =
+  "Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in.";
+
+/**
+ * What is wrong with the copies that were seen, in few words: `blob sha256:5f0c… was damaged on
+ * sdb1 (and 2 more)`.
+ */
+export function flawsText({ digest, why, medium, more }: Flaws): string {
+  const rest = more === 0 ? '' : ` (and ${more} more)`;
+  return `blob ${shortDigest(digest)} ${FLAW[why]} on ${medium}${rest}`;
+}
+
+const FLAW: Readonly<Record<Flaws['why'], string>> = {
+  damaged: 'was damaged',
+  unreadable: 'could not be read',
+  truncated: 'was cut short',
+  absent: 'was missing',
+};
+
+/**
+ * How a preload lost its medium, and what makes it go on. @param title as `ocp 4.13.7` @param
+ * progress as `2/13 images`
+ */
+export function interruptionText(title: string, progress: string, how: Interruption): string {
+  switch (how.kind) {
+    case 'unmounted':
+      return `${how.medium} was unmounted while preloading ${title} (${progress}). Plug it in again or run 'stickpin rescan' to continue.`;
+    case 'taken-out':
+      return `${title} was taken out of ${how.folder ?? 'the drop folder'} while preloading (${progress}). Put it back, or plug in its stick, to continue.`;
+    case 'unplugged':
+      return `Stick removed while preloading ${title} (${progress}). Plug it in again to continue.`;
+    default:
+      return assertNever(how);
+  }
+}
+
+/** About a medium that somebody unmounted. */
+export function unmountedText({ label }: Pick<Medium, 'label'>): string {
+  return `${label} was unmounted; plug it in again or run 'stickpin rescan'`;
+}
+
+function baseText({ bundle, layers, base }: Extract<MediaReason, { code: 'engine/no-base' }>['data']): string {
+  const digest = base.bundleId === undefined ? '' : shortDigest(base.bundleId);
+  const name = base.name === undefined ? `bundle ${digest}` : `${base.name} (${digest})`;
+  const state = base.isAdopted ? 'which is not complete on this node' : 'which this node has never had';
+  const next = `Plug in the stick with ${base.name ?? 'that bundle'}, or one with all of ${bundleTitle(bundle)}.`;
+  return `${bundleTitle(bundle)} needs base ${name}, ${state}: it lacks ${formatCount(layers, 'layer')}. ${next}`;
+}
+
+function blobsMissingText(data: Extract<MediaReason, { code: 'bundle/blob-missing' }>['data']): string {
+  const title = bundleTitle(data.bundle);
+  const present = `${progressOf(data.images)} present`;
+  switch (data.kind) {
+    case 'on-all-media': {
+      const { first, media, blobs } = data;
+      const which = 'digest' in first ? `${first.digest} (${first.why})` : first.reference;
+      return `${title} on ${media.join(', ')} lacks ${formatCount(blobs, 'blob')}, first ${which}; ${present}. Plug in the stick that carries the rest, or copy the bundle again.`;
+    }
+    case 'rest': {
+      const { layers, sizeBytes, first } = data;
+      return `${title} still lacks ${formatCount(layers, 'layer')} (${formatBytes(sizeBytes)}), first ${first}; ${present}. Plug in the stick that carries the rest.`;
+    }
+    default:
+      return assertNever(data);
+  }
+}
+
+function progressOf({ present, total }: ImageCount): string {
+  return `${present}/${total} images`;
+}
