@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildOnce, cachedPath } from '../../support/rootfs/build-cache.ts';
+import { buildOnce, isBuilt } from '../../support/rootfs/build-cache.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 
 const kind = 'harness';
@@ -16,7 +15,7 @@ const sources = ['test/e2e/machine', 'test/e2e/machine.test.ts', 'test/support/r
  * host before.
  */
 export async function harnessHasPassed(): Promise<boolean> {
-  return existsSync(cachedPath(kind, await recipe()));
+  return isBuilt(kind, await recipe());
 }
 
 /** Notes in the cache that all of them passed. */

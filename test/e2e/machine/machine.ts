@@ -99,15 +99,16 @@ export async function makeRunDirectory(): Promise<string> {
 /**
  * Boots a machine and waits until systemd has started everything. Builds root folder and disk first
  * when the cache lacks them. A machine that does not boot is thrown away and said to have been;
- * then another one is started, once: it is new, so nothing of ours can be the cause.
+ * then another one is started, once, from a disk that is built anew: the one in the cache may be
+ * damaged.
  */
 export async function startMachine(): Promise<Machine> {
-  const image = await machineImage([...guestSetup, guestNodeFile, ...(await crioDoubleFiles())]);
+  const files = [...guestSetup, guestNodeFile, ...(await crioDoubleFiles())];
   try {
-    return await bootMachine(image);
+    return await bootMachine(await machineImage(files));
   } catch (error) {
     process.stderr.write(`\nanother machine is started, since ${inspect(error)}\n`);
-    return bootMachine(image);
+    return bootMachine(await machineImage(files, { anew: true }));
   }
 }
 
@@ -174,7 +175,9 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
   };
   const share = async (hostPath: string): Promise<string> => {
     await copyFile(hostPath, join(shared, basename(hostPath)));
-    await output(`mountpoint -q ${sharedFolder} || mount ${sharedFolder}`);
+    // udev may be loading the transport's module just now. The folder is unknown until that has
+    // ended, which modprobe waits for and mount does not.
+    await output(`mountpoint -q ${sharedFolder} || { modprobe 9pnet_virtio && mount ${sharedFolder}; }`);
     return `${sharedFolder}/${basename(hostPath)}`;
   };
   return {

@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fitsInventory, writeInventory } from './inventory.ts';
 
 /** How many results of one kind stay in the cache; the ones that were used longest ago go first. */
 const keptPerKind = 3;
@@ -25,29 +26,46 @@ export function cachedPath(kind: string, recipe: unknown): string {
   return join(cacheDirectory(), `${kind}-${hash}`);
 }
 
+/** Whether the cache has the thing, complete. */
+export function isBuilt(kind: string, recipe: unknown): Promise<boolean> {
+  return fitsInventory(cachedPath(kind, recipe));
+}
+
+/** Options of {@link buildOnce}. */
+export interface BuildOptions {
+  /** Builds it even if the cache has it, for a thing that turned out not to work; default false. */
+  readonly anew?: boolean;
+}
+
 /**
- * The directory of a thing that is expensive to build, built by `build` if the cache lacks it.
+ * The directory of a thing that is expensive to build, built by `build` if the cache lacks it. What
+ * is there but doesn't fit its inventory any more counts as lacking.
  *
- * INVARIANTS: a directory under its final name is complete, since it is built beside and renamed;
+ * INVARIANTS: a directory under its final name was complete, since it is built beside and renamed;
  * one process builds at a time, since the lock is a flock(2) that the kernel releases when its
- * holder dies.
+ * holder dies. What a killed process started may write on for a while: it does so in a directory
+ * that no other process uses.
  */
 export async function buildOnce(
   kind: string,
   recipe: unknown,
   build: (directory: string) => Promise<void>,
+  { anew = false }: BuildOptions = {},
 ): Promise<string> {
   const path = cachedPath(kind, recipe);
-  if (await touched(path)) return path;
+  if (!anew && (await isUsable(path))) return path;
   await mkdir(cacheDirectory(), { recursive: true });
   const unlock = await lock(join(cacheDirectory(), `${kind}.lock`));
   try {
-    if (await touched(path)) return path;
-    const partial = `${path}.partial`;
-    await rm(partial, { recursive: true, force: true });
+    if (!anew && (await isUsable(path))) return path;
+    await removeRests(kind);
+    const partial = `${path}.partial-${randomBytes(4).toString('hex')}`;
     await mkdir(partial);
     await build(partial);
+    await writeInventory(partial);
+    if (existsSync(path)) await rename(path, `${partial}-replaced`);
     await rename(partial, path);
+    await removeRests(kind);
     await prune(kind, path);
     return path;
   } finally {
@@ -55,11 +73,21 @@ export async function buildOnce(
   }
 }
 
-async function touched(path: string): Promise<boolean> {
-  if (!existsSync(path)) return false;
+/** Notes the use of what is usable. */
+async function isUsable(path: string): Promise<boolean> {
+  if (!(await fitsInventory(path))) return false;
   const now = new Date();
   await utimes(path, now, now);
   return true;
+}
+
+/** What builds have left that were killed, and what was replaced. */
+async function removeRests(kind: string): Promise<void> {
+  const isRest = (name: string): boolean => name.startsWith(`${kind}-`) && name.includes('.partial');
+  for (const name of (await readdir(cacheDirectory())).filter(isRest)) {
+    // A program that a killed process started may still write there; the next build removes it.
+    await rm(join(cacheDirectory(), name), { recursive: true, force: true }).catch(() => undefined);
+  }
 }
 
 async function prune(kind: string, newest: string): Promise<void> {
