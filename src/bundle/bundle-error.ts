@@ -37,6 +37,7 @@ export type BundleErrorCode =
   | 'bundle/target'
   | 'bundle/no-space'
   | 'bundle/skopeo'
+  | 'bundle/warnings'
   | 'media/read'
   | 'media/gone';
 

@@ -56,8 +56,6 @@ export const limits = {
   attachedBlobs: 128,
   /** A repository, a component, an attachment. */
   nameBytes: 255,
-  /** One attachment. */
-  attachmentBytes: 16 * MiB,
   /** Attachments, advisories, warnings and annotations of a payload, each. */
   payloadItems: 256,
   /** A free text of the payload. */

@@ -57,7 +57,7 @@ export interface BlobUnion extends ChangingBlobSource {
   copiesOf(digest: Digest, signal: AbortSignal): Promise<readonly BlobCopy[]>;
 }
 
-/** Keeps small documents (manifests, indexes, configs) on the node's own disk. */
+/** Keeps documents (manifests, indexes, configs) and attachments on the node's own disk. */
 export interface DocumentStore extends BlobSource {
   /**
    * What is there by its name; nothing is read for it after the first time. @throws AppError
@@ -66,6 +66,23 @@ export interface DocumentStore extends BlobSource {
   list(): Promise<ReadonlySet<Digest>>;
   /** Idempotent; crash-safe. @throws AppError `store/no-space` or `store/blob` (`retry`) */
   put(digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void>;
+  /**
+   * As `put` for a blob of any size, which is never in memory as a whole. Nothing has its name
+   * before all bytes are there and right.
+   *
+   * @throws AppError `store/no-space`, `store/blob` (`retry`); what `chunks` throws
+   */
+  putStream(
+    blob: { readonly digest: Digest; readonly sizeBytes: number },
+    chunks: AsyncIterable<Buffer>,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /**
+   * Makes `path` another name of a large blob that is there and whole, so that it takes no more
+   * room. False for any other blob, and where the filesystem has no hard links: it has to be read.
+   * A blob whose bytes have changed is removed.
+   */
+  linkTo(digest: Digest, path: string, signal: AbortSignal): Promise<boolean>;
   /** Idempotent. @throws AppError `store/blob` (`retry`) */
   remove(digest: Digest): Promise<void>;
 }

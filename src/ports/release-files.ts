@@ -8,7 +8,7 @@ export interface ReleaseFiles {
    */
   list(signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>>;
   /**
-   * Makes a folder hold exactly these files, read one after the other and checked against their
+   * Makes a folder hold exactly these files, streamed one after the other and checked against their
    * digests. It appears as a whole or not at all, also in place of an earlier one.
    *
    * @throws AppError `store/attachment` (`wait`) one is damaged; `store/no-space`,
@@ -24,10 +24,13 @@ export interface ReleaseFiles {
   move(from: string, to: string, signal: AbortSignal): Promise<void>;
 }
 
-/** One file of a release: at most 16 MiB. */
+/** One file of a release, of any size. */
 export interface ReleaseFile {
   /** A plain file name. */
   readonly name: string;
   readonly digest: Digest;
-  read(signal: AbortSignal): Promise<Buffer>;
+  /** Its bytes, in chunks of at most 1 MiB, from wherever they are. */
+  read(signal: AbortSignal): AsyncIterable<Buffer>;
+  /** As {@link DocumentStore.linkTo}: false where it has to be read. */
+  linkTo(path: string, signal: AbortSignal): Promise<boolean>;
 }

@@ -545,6 +545,12 @@ export function createFakeNode(
         sizeOf: async (digest) => documents.get(digest)?.length,
         read,
         put: async (digest, bytes) => void documents.set(digest, bytes),
+        putStream: async ({ digest }, chunks) => {
+          const bytes: Buffer[] = [];
+          for await (const chunk of chunks) bytes.push(chunk);
+          documents.set(digest, Buffer.concat(bytes));
+        },
+        linkTo: async () => false,
         remove: async (digest) => void documents.delete(digest),
       },
       releaseFiles: {

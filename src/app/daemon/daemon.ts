@@ -7,7 +7,7 @@ import { createEngine, type Engine } from '../../engine/loop/engine.ts';
 import type { Media } from '../../media/media.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
-import { readIfPresent } from '../../platform/files/durable-file.ts';
+import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blob-store.ts';
@@ -164,7 +164,7 @@ function createFileStores({ settings, log }: DaemonOptions) {
   const directory = settings.paths.state_dir;
   const minFreePercent = settings.preload.min_free_percent;
   return {
-    documents: createBlobStore(join(directory, 'blobs')),
+    documents: createBlobStore(join(directory, 'blobs'), syncFolder, minFreePercent),
     layers: createLayerStore({ folder: join(directory, 'blobs/layers'), minFreePercent, log }),
     releaseFiles: createReleaseFiles(join(directory, 'releases')),
   };

@@ -28,7 +28,7 @@ import { fetchImages } from './images/fetch-images.ts';
 import type { ImageRequest } from './images/image-request.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
-import { checkBlobSizes } from './layers/blob-sizes.ts';
+import { checkBlobSizes, type FileSizeRules } from './layers/blob-sizes.ts';
 import type { ProgressListener } from './output/progress.ts';
 import { buildDirectory, buildFile, checkSpace } from './output/staging.ts';
 import { repeatedBytes, spreadOverVolumes } from './output/volumes.ts';
@@ -92,6 +92,8 @@ export interface CreateOptions {
    * fit becomes a warning.
    */
   readonly manifests?: readonly string[];
+  /** A warning ends it with `bundle/warnings`, and nothing is written. Default false. */
+  readonly strict?: boolean;
   /** Files that travel with the release, by distinct names. */
   readonly attachments?: readonly AttachmentRequest[];
   /** Each adds a signature; without one the bundle must be signed later. */
@@ -120,18 +122,19 @@ export interface CreatedBundle {
  * the same bytes of a tar.
  *
  * @throws AppError `bundle/option` an option is wrong; `bundle/source` an image is; `bundle/skopeo`
- *   it can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) it can't be written.
+ *   it can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) it can't be written;
+ *   `bundle/warnings` (`reject`) there are warnings, and `strict` makes them errors.
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
-  await checkAttachments(options.attachments ?? []);
+  const attachedBytes = await checkAttachments(options.attachments ?? [], sizeRulesOf(options));
   let made: Omit<CreatedBundle, 'path'> | undefined;
   if (isBundleTar(options.out)) {
     await buildFile(options.out, async (staging) => {
       const tree = join(staging, 'tree');
       const file = join(staging, 'new.stickpin.tar');
       await mkdir(tree);
-      made = await buildTree(tree, options, signal);
+      made = await buildTree(tree, { ...options, attachedBytes }, signal);
       await packDirectory(tree, file, { created: options.created, onProgress: listenerOf(options) }, signal);
       await checkResult(openBundle(file), signal);
       return file;
@@ -141,7 +144,7 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
     await buildDirectory(options.out, async (staging) => {
       const tree = join(staging, 'tree');
       await mkdir(tree);
-      const built = await buildTree(tree, options, signal);
+      const built = await buildTree(tree, { ...options, attachedBytes }, signal);
       await checkResult(openBundle(tree), signal);
       const held = built.contents.layers.filter((layer) => !layer.inBase);
       const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
@@ -149,7 +152,7 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
     });
   } else {
     await buildDirectory(options.out, async (staging) => {
-      made = await buildTree(staging, options, signal);
+      made = await buildTree(staging, { ...options, attachedBytes }, signal);
       await checkResult(openBundle(staging), signal);
     });
   }
@@ -157,9 +160,12 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
   return { path: options.out, ...made };
 }
 
+/** Options that were checked. `attachedBytes`: what the attachments have together. */
+type CheckedOptions = CreateOptions & { readonly attachedBytes: number };
+
 async function buildTree(
   directory: string,
-  options: CreateOptions,
+  options: CheckedOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
   const base = options.base === undefined ? undefined : await readBase(options.base, options.arch, signal);
@@ -167,18 +173,32 @@ async function buildTree(
   const fetched = join(directory, '.fetched');
   const { requests, notes } = await fetchAll(options, fetched, signal);
   const plan = await planImages(requests, options.arch, signal);
+  const known = [...notes, ...plan.warnings, ...manifestWarnings(manifests, plan.images)];
+  refuseWarnings(known, options);
   await checkPlan(plan, base, options);
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
   await rm(fetched, { recursive: true, force: true });
   const blobs = join(directory, 'blobs', 'sha256');
-  const attachments = await writeAttachments(blobs, options.attachments ?? [], signal);
+  const attaching = { ...sizeRulesOf(options), totalBytes: options.attachedBytes, onProgress: listenerOf(options) };
+  const attachments = await writeAttachments(blobs, options.attachments ?? [], attaching, signal);
   await syncFolderIfPossible(blobs);
-  const unneeded = baseWarnings(base, tree.contents);
-  const warnings = [...notes, ...plan.warnings, ...unneeded, ...manifestWarnings(manifests, plan.images)];
+  const warnings = [...known, ...baseWarnings(base, tree.contents)];
+  refuseWarnings(warnings, options);
   const based = { ...options, ...baseMembers(base, tree.contents, options) };
   const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+}
+
+function sizeRulesOf({ out, allowLargeBlobs = false }: CreateOptions): FileSizeRules {
+  return { isTar: isBundleTar(out), allowLargeBlobs };
+}
+
+/** @throws AppError `bundle/warnings` (`reject`) when there are any and they are errors */
+function refuseWarnings(warnings: readonly string[], { strict = false }: CreateOptions): void {
+  if (!strict || warnings.length === 0) return;
+  const are = warnings.length === 1 ? '1 warning is an error' : `${warnings.length} warnings are errors`;
+  throw bundleError('bundle/warnings', `${are} with --strict, and no bundle was made: ${warnings.join('; ')}`);
 }
 
 function listenerOf({ onProgress }: CreateOptions): ProgressListener {
@@ -189,14 +209,16 @@ function listenerOf({ onProgress }: CreateOptions): ProgressListener {
  * What can't be made shows before gigabytes are copied. @throws AppError `bundle/source`,
  * `bundle/option`, `bundle/no-space`
  */
-async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CreateOptions): Promise<void> {
-  const { out, volumeBytes, allowLargeBlobs = false } = options;
-  const isTar = isBundleTar(out);
+async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CheckedOptions): Promise<void> {
+  const { out, volumeBytes, attachedBytes } = options;
+  const rules = sizeRulesOf(options);
   const leftOut = base?.layers ?? new Map<Digest, unknown>();
-  checkBlobSizes(plan, { isTar, allowLargeBlobs, leftOut });
+  checkBlobSizes(plan, { ...rules, leftOut });
   const toSpread = plan.layers.filter(({ digest }) => !leftOut.has(digest));
   const repeated = volumeBytes === undefined ? 0 : repeatedBytes(toSpread, [...plan.documents.values()], volumeBytes);
-  await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + (isTar ? largest(plan) : repeated));
+  // A tar is packed file by file: what is packed lies there twice.
+  const twiceBytes = rules.isTar ? Math.max(largest(plan), attachedBytes) : repeated;
+  await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 
 /** Brings all images to disk, those of a release once its payload is known. */

@@ -86,7 +86,7 @@ const attachment = v.strictObject({
   name: v.pipe(v.string(), v.regex(FILE_NAME, 'must be a plain file name'), v.maxBytes(limits.nameBytes)),
   mediaType: text,
   digest,
-  size: sizeUpTo(limits.attachmentBytes),
+  size: count,
 });
 
 /** Regardless of case, since they may be laid on any filesystem. */

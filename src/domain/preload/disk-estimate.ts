@@ -47,6 +47,10 @@ export interface DiskNeed {
    */
   readonly copied?: ReadonlySet<Digest>;
   /**
+   * Bytes of attachments that are still to be written to the filesystem of the images; default 0.
+   */
+  readonly attachedBytes?: number;
+  /**
    * Share that stays free of every filesystem, because kubelet starts to evict and to collect
    * images at that mark.
    */
@@ -68,14 +72,15 @@ export interface DiskNeed {
  * passed.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
-  const { images, filesystem, layerStorage, staging, copied, minFreePercent } = need;
+  const { images, filesystem, layerStorage, staging, copied, attachedBytes = 0, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   const copies = [...layers.values()].filter(({ digest }) => copied?.has(digest) === true);
   // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is mended
   // must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
   const staged = staging === 'with-images' ? stagedBytes(need) : 0;
-  const neededBytes = used.bytes + staged + copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const attached = layers.size === 0 ? 0 : attachedBytes;
+  const neededBytes = used.bytes + staged + attached + copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const neededInodes = used.inodes + copies.length;
   const reserve = (total: number) => Math.ceil((total * minFreePercent) / 100);
   const { path, freeBytes, totalBytes, inodes } = filesystem;

@@ -42,6 +42,7 @@ export function diskVerdict(
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,
     copied: copiedLayers(images.flat(), observed, policy),
+    attachedBytes: attachedBytes(bundle, observed),
     minFreePercent: policy.minFreePercent,
     parallel: Math.max(0, policy.parallelPulls - pulling.size),
   });
@@ -54,6 +55,17 @@ export function diskVerdict(
 function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Policy): ReadonlySet<Digest> {
   if (!policy.keepBlobs || observed.layersBesideImages !== true) return new Set();
   return new Set(layers.flatMap(({ digest }) => (observed.localBlobs.has(digest) ? [] : [digest])));
+}
+
+/**
+ * Attachments that are not on the node's own disk yet, where that takes room from the images. They
+ * are kept once: a release's folder has another name of the same file.
+ */
+function attachedBytes({ payload }: StoredBundle, { localBlobs, layersBesideImages }: Observed): number {
+  if (layersBesideImages !== true) return 0;
+  const lacking = (payload.attachments ?? []).filter(({ digest }) => !localBlobs.has(digest));
+  const sizes = new Map(lacking.map(({ digest, size }) => [digest, size]));
+  return [...sizes.values()].reduce((sum, size) => sum + size, 0);
 }
 
 /**

@@ -9,7 +9,7 @@ import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
 /** Where documents come from, and where they are kept. */
 export interface DocumentKeeping {
   /** Manifests, configs and attachments of adopted bundles. */
-  readonly documents: Pick<DocumentStore, 'sizeOf' | 'put'>;
+  readonly documents: Pick<DocumentStore, 'sizeOf' | 'put' | 'putStream'>;
   /** All places that have blobs. */
   readonly source: Pick<BlobSource, 'read'>;
 }
@@ -54,9 +54,11 @@ export function withoutAttachments(found: Adoption['found']): Adoption['found'] 
  * Only the size of an attachment was checked so far. A damaged one is reported when its files are
  * installed.
  */
-async function keepAttachment({ digest }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
+async function keepAttachment({ digest, size }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
+  const { documents, source } = deps;
   try {
-    await keepDocument(digest, deps, signal);
+    if ((await documents.sizeOf(digest, signal)) !== undefined) return;
+    await documents.putStream({ digest, sizeBytes: size }, source.read(digest, 0, signal), signal);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'store/blob') throw error;
   }

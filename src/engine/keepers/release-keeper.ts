@@ -1,11 +1,12 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { type ReleaseFolder, releaseFilesPlan, spareAttachments } from '../../domain/decide/release-files.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
-import type { Digest } from '../../domain/model/digest.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
 import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
-import type { ReleaseFiles } from '../../ports/release-files.ts';
+import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { documentsOf } from '../blobs/image-documents.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 
@@ -16,15 +17,27 @@ export interface ReleaseKeeperDependencies {
   /** Where attachments are kept, among manifests and configs. */
   readonly documents: DocumentStore;
   readonly recorder: EventRecorder;
+  readonly clock: Pick<Clock, 'monotonic'>;
   /** Called before each release, for the watchdog. */
   readonly alive: () => void;
+  /** Asks for a round. */
+  readonly wantRound: () => void;
 }
 
 /**
- * How long the files of one release may take: one that was damaged is read from its medium again,
+ * Files of a release that are larger together are laid beside the rounds, which would have to wait
+ * for them.
+ */
+const SMALL_BYTES = 16 * 1024 * 1024;
+/**
+ * How long small files of one release may take: one that was damaged is read from its medium again,
  * which may be as bad.
  */
 const LAY_DEADLINE_MS = 30_000;
+/** Pause before large files are laid again after that failed; doubled each time. */
+const LARGE_PAUSE_MS = 30_000;
+const LARGE_PAUSE_MAX_MS = 600_000;
+const GONE_PAUSE_MS = 1_000;
 
 /**
  * Installs the attached files of releases and removes them, in the end from the kept documents too.
@@ -32,9 +45,13 @@ const LAY_DEADLINE_MS = 30_000;
 export interface ReleaseKeeper {
   /**
    * Brings the folders in line. What fails is reported once, until something else fails, and tried
-   * again in the next round. Only an abort throws.
+   * again in a later round. Only an abort throws.
    */
   follow(assessment: Assessment, signal: AbortSignal): Promise<void>;
+  /** The folders that were there at the end of the last round, and whose files lie in each. */
+  laid(): ReadonlyMap<string, BundleId>;
+  /** Aborts what runs beside the rounds, and waits for its end. */
+  stop(): Promise<void>;
 }
 
 /** What a keeper works on, and what it remembers. */
@@ -43,6 +60,19 @@ interface Keeping extends ReleaseKeeperDependencies {
   reported: string;
   /** Attachments that are documents of images as well, and stay. */
   readonly shared: Set<Digest>;
+  laid: ReadonlyMap<string, BundleId>;
+  /** Large files that are being laid; undefined when none are. */
+  large: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined;
+  readonly failed: Map<BundleId, LargeFailure>;
+}
+
+/** Large files could not be laid. */
+interface LargeFailure {
+  readonly why: string;
+  readonly error: unknown;
+  readonly count: number;
+  /** When it is tried again, in monotonic milliseconds. */
+  readonly retryAt: number;
 }
 
 /**
@@ -53,11 +83,30 @@ type Attempt = (what: string, work: () => Promise<void>) => Promise<void>;
 
 /** A keeper that has reported nothing yet. */
 export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKeeper {
-  const keeping: Keeping = { ...deps, reported: '', shared: new Set() };
-  return { follow: (assessment, signal) => follow(keeping, assessment, signal) };
+  const keeping: Keeping = {
+    ...deps,
+    reported: '',
+    shared: new Set(),
+    laid: new Map(),
+    large: undefined,
+    failed: new Map(),
+  };
+  return {
+    follow: (assessment, signal) => follow(keeping, assessment, signal),
+    laid: () => keeping.laid,
+    stop: async () => {
+      keeping.large?.controller.abort();
+      await keeping.large?.ended;
+    },
+  };
 }
 
+/**
+ * INVARIANT: nothing is changed while large files are being laid, so that one thing at a time is
+ * done to the folders.
+ */
 async function follow(keeping: Keeping, assessment: Assessment, signal: AbortSignal): Promise<void> {
+  if (keeping.large !== undefined) return;
   let failure = '';
   const attempt: Attempt = async (what, work) => {
     try {
@@ -86,45 +135,92 @@ async function followFolders(
   signal: AbortSignal,
 ): Promise<void> {
   const { releaseFiles, alive } = keeping;
-  const plan = releaseFilesPlan(assessment, await releaseFiles.list(signal));
+  const before = await releaseFiles.list(signal);
+  const plan = releaseFilesPlan(assessment, before);
   for (const folder of plan.remove) {
     await attempt(`Files in releases/${folder} stay`, () => releaseFiles.remove(folder, signal));
   }
   for (const { from, to } of plan.move) {
     await attempt(`Files in releases/${from} stay there`, () => releaseFiles.move(from, to, signal));
   }
-  for (const entry of plan.lay) {
+  for (const entry of plan.lay.filter((one) => !isLarge(one))) {
     alive();
-    const what = `Files of ${bundleTitle(entry.bundle.payload)}`;
-    await attempt(`${what} are not laid`, () =>
+    await attempt(notLaid(entry), () =>
       withDeadline('Reading them', LAY_DEADLINE_MS, signal, (inner) => install(keeping, entry, inner)),
     );
   }
+  const after = await releaseFiles.list(signal);
+  // Hooks wait for the files of their release.
+  if (!isSame(keeping.laid, after)) keeping.wantRound();
+  keeping.laid = after;
+  const large = plan.lay.filter(isLarge);
+  for (const { bundle } of large) {
+    const failed = keeping.failed.get(bundle.bundleId);
+    if (failed !== undefined) await attempt(failed.why, () => Promise.reject(failed.error));
+  }
+  startLarge(keeping, large);
+}
+
+function isLarge({ files }: ReleaseFolder): boolean {
+  return files.reduce((sum, { size }) => sum + size, 0) > SMALL_BYTES;
+}
+
+function notLaid({ bundle }: ReleaseFolder): string {
+  return `Files of ${bundleTitle(bundle.payload)} are not laid`;
+}
+
+function isSame(one: ReadonlyMap<string, BundleId>, other: ReadonlyMap<string, BundleId>): boolean {
+  return one.size === other.size && [...one].every(([folder, bundleId]) => other.get(folder) === bundleId);
+}
+
+/** Lays the first of these that is not to be waited with, beside the rounds. */
+function startLarge(keeping: Keeping, entries: readonly ReleaseFolder[]): void {
+  const { failed, clock, wantRound } = keeping;
+  const now = clock.monotonic();
+  const next = entries.find(({ bundle }) => now >= (failed.get(bundle.bundleId)?.retryAt ?? now));
+  if (next === undefined) return;
+  const { bundleId } = next.bundle;
+  const controller = new AbortController();
+  const ended = install(keeping, next, controller.signal)
+    .then(() => void failed.delete(bundleId))
+    .catch((error: unknown) => {
+      const count = (failed.get(bundleId)?.count ?? 0) + 1;
+      const pauseMs = pauseAfter(error, count);
+      failed.set(bundleId, { why: notLaid(next), error, count, retryAt: clock.monotonic() + pauseMs });
+    })
+    .finally(() => {
+      keeping.large = undefined;
+      wantRound();
+    });
+  keeping.large = { controller, ended };
+}
+
+/** What is on no medium costs nothing to look for again. */
+function pauseAfter(error: unknown, count: number): number {
+  if (error instanceof AppError && error.code === 'media/gone') return GONE_PAUSE_MS;
+  return Math.min(LARGE_PAUSE_MAX_MS, LARGE_PAUSE_MS * 2 ** Math.min(10, count - 1));
 }
 
 async function install(
-  { source, releaseFiles, recorder }: Keeping,
+  { source, releaseFiles, recorder, documents }: Keeping,
   { folder, bundle, files }: ReleaseFolder,
   signal: AbortSignal,
 ): Promise<void> {
   for (const { name, digest } of files) {
     if ((await source.sizeOf(digest, signal)) === undefined) throw nowhere(name, digest);
   }
-  const readable = files.map(({ name, digest }) => ({
-    name,
-    digest,
-    read: (inner: AbortSignal) => readAll(source, digest, inner),
-  }));
+  const readable = files.map(
+    ({ name, digest }): ReleaseFile => ({
+      name,
+      digest,
+      read: (inner) => source.read(digest, 0, inner),
+      linkTo: (path, inner) => documents.linkTo(digest, path, inner),
+    }),
+  );
   await releaseFiles.lay(folder, bundle.bundleId, readable, signal);
   const names = files.map(({ name }) => name).join(', ');
   const message = `Files of ${bundleTitle(bundle.payload)} lie in releases/${folder}: ${names}`;
   recorder.tell({ kind: 'filesLaid', level: 'info', bundleId: bundle.bundleId, message });
-}
-
-async function readAll(source: BlobSource, digest: Digest, signal: AbortSignal): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 /**

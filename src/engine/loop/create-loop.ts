@@ -45,7 +45,7 @@ export function createLoop(deps: EngineDependencies): Loop {
     layerKeeper,
     pinKeeper: createPinKeeper(deps),
     floorKeeper,
-    releaseKeeper: createReleaseKeeper({ ...deps, recorder, alive: isAlive }),
+    releaseKeeper: createReleaseKeeper({ ...deps, recorder, alive: isAlive, wantRound }),
     conditionKeeper: createConditionKeeper(deps),
     running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
     recorder,

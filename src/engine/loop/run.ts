@@ -29,7 +29,12 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   } finally {
     stopTicking();
     for (const stop of unsubscribe) stop();
-    await Promise.all([loop.tasks.cancelAll(), loop.mediaJobs.stop(), loop.layerKeeper.stop()]);
+    await Promise.all([
+      loop.tasks.cancelAll(),
+      loop.mediaJobs.stop(),
+      loop.layerKeeper.stop(),
+      loop.releaseKeeper.stop(),
+    ]);
   }
 }
 

@@ -1,40 +1,52 @@
-import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/share-runs.ts';
 import { digestOf } from '../../platform/digest.ts';
+import { type Allocate, newBuffer, oneBuffer } from '../../platform/files/chunk-buffer.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { DocumentStore } from '../../ports/blobs.ts';
+import { blobError, mismatch } from './blob-error.ts';
+import { largeSizeOf, requireRoom, SMALL_BYTES, streamInto, sweepStaged } from './large-blob.ts';
+import { readFrom } from './layer-files.ts';
 import { fileWriteError } from './write-error.ts';
 
 /**
- * The small local blob store: manifests, indexes and configs of kept releases, so that tags can be
- * moved without the stick. Files are `<folder>/sha256/<hex>`; what is read back is checked against
- * its name, so a half-written file counts as absent. What was put is on the disk when `put`
- * resolves: a bundle is recorded as adopted after that, and its documents are not looked for again.
+ * The local blob store: manifests, indexes and configs of kept releases, so that tags can be moved
+ * without the stick, and attachments. Files are `<folder>/sha256/<hex>`; what is read back is
+ * checked against its name, so a half-written file counts as absent. What was put is on the disk
+ * when `put` resolves: a bundle is recorded as adopted after that, and its documents are not looked
+ * for again.
  *
  * @param syncNames has the names in a directory written to the disk
+ * @param minFreePercent share of the filesystem that a large blob leaves free, in percent
  */
-export function createBlobStore(folder: string, syncNames = syncFolder): DocumentStore {
+export function createBlobStore(folder: string, syncNames = syncFolder, minFreePercent = 0): DocumentStore {
   const directory = join(folder, 'sha256');
   const blobs: BlobFolder = {
     folder,
     directory,
     namesSynced: shareRuns(() => syncNames(directory)),
     listed: undefined,
+    staging: new Set(),
   };
   return {
     list: () => heldNames(blobs),
-    sizeOf: async (digest, signal) => (await load(blobs, digest, signal))?.length,
-    async *read(digest, startByte, signal) {
-      const bytes = await load(blobs, digest, signal);
-      if (bytes === undefined) throw absent(pathOf(blobs, digest));
-      yield bytes.subarray(startByte);
-    },
+    sizeOf: (digest, signal) => sizeOf(blobs, digest, signal),
+    read: (digest, startByte, signal, allocate = newBuffer) => read(blobs, digest, startByte, signal, allocate),
     remove: (digest) => remove(blobs, digest),
-    put: (digest, bytes, signal) => put(blobs, digest, bytes, signal),
+    put: async (digest, bytes, signal) => {
+      const actual = digestOf(bytes);
+      if (actual !== digest) throw mismatch(pathOf(blobs, digest), digest, actual);
+      await keep(blobs, digest, (staged) => writeNewFile(staged, bytes, { signal }), signal);
+    },
+    putStream: async (blob, chunks, signal) => {
+      if (blob.sizeBytes > SMALL_BYTES) await requireRoom(folder, blob.sizeBytes, minFreePercent);
+      await keep(blobs, blob.digest, (staged) => streamInto(staged, blob, chunks), signal);
+    },
+    linkTo: (digest, path, signal) => linkTo(blobs, digest, path, signal),
   };
 }
 
@@ -47,6 +59,8 @@ interface BlobFolder {
   readonly namesSynced: () => Promise<void>;
   /** Undefined before the directory was listed. */
   listed: Promise<Set<Digest>> | undefined;
+  /** Names in `folder` of what is being written. */
+  readonly staging: Set<string>;
 }
 
 function pathOf({ directory }: BlobFolder, digest: Digest): string {
@@ -55,15 +69,51 @@ function pathOf({ directory }: BlobFolder, digest: Digest): string {
 
 /** What is there by its name; the directory is listed once. */
 function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
-  const { directory } = blobs;
-  blobs.listed ??= listDirectory(directory).catch((error: unknown) => {
-    blobs.listed = undefined;
-    throw blobError(directory, 'listed', error);
-  });
+  const { folder, directory, staging } = blobs;
+  blobs.listed ??= sweepStaged(folder, staging)
+    .then(() => listDirectory(directory))
+    .catch((error: unknown) => {
+      blobs.listed = undefined;
+      throw blobError(directory, 'listed', error);
+    });
   return blobs.listed;
 }
 
-/** The bytes of a blob; undefined when it is absent or has changed. */
+async function sizeOf(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+  return (await largeSizeOf(pathOf(blobs, digest))) ?? (await load(blobs, digest, signal))?.length;
+}
+
+async function* read(
+  blobs: BlobFolder,
+  digest: Digest,
+  startByte: number,
+  signal: AbortSignal,
+  allocate: Allocate,
+): AsyncGenerator<Buffer> {
+  const path = pathOf(blobs, digest);
+  const sizeBytes = await largeSizeOf(path);
+  if (sizeBytes === undefined) {
+    const bytes = await load(blobs, digest, signal);
+    if (bytes === undefined) throw absent(path);
+    yield bytes.subarray(startByte);
+    return;
+  }
+  const hash = startByte === 0 ? createHash('sha256') : undefined;
+  try {
+    for await (const chunk of readFrom(path, startByte, sizeBytes, signal, allocate)) {
+      hash?.update(chunk);
+      yield chunk;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw blobError(path, 'read', error);
+  }
+  if (hash === undefined || digestFromHex(hash.digest('hex')) === digest) return;
+  await remove(blobs, digest);
+  throw blobError(path, 'used', new Error('its bytes have changed; it was removed'));
+}
+
+/** The bytes of a small blob; undefined when it is absent or has changed. */
 async function load(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
   const path = pathOf(blobs, digest);
   try {
@@ -78,6 +128,19 @@ async function load(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Pro
   }
 }
 
+async function linkTo(blobs: BlobFolder, digest: Digest, path: string, signal: AbortSignal): Promise<boolean> {
+  const own = pathOf(blobs, digest);
+  if ((await largeSizeOf(own)) === undefined) return false;
+  try {
+    for await (const _chunk of read(blobs, digest, 0, signal, oneBuffer())) signal.throwIfAborted();
+    await link(own, path);
+    return true;
+  } catch {
+    signal.throwIfAborted();
+    return false; // it is read instead, and what can't be written then is told
+  }
+}
+
 async function remove(blobs: BlobFolder, digest: Digest): Promise<void> {
   const path = pathOf(blobs, digest);
   try {
@@ -88,18 +151,27 @@ async function remove(blobs: BlobFolder, digest: Digest): Promise<void> {
   (await heldNames(blobs)).delete(digest);
 }
 
-async function put(blobs: BlobFolder, digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void> {
-  const { folder, directory } = blobs;
+/**
+ * Gives a blob its name once `write` has made it under another one. Nothing is done for one that is
+ * there.
+ */
+async function keep(
+  blobs: BlobFolder,
+  digest: Digest,
+  write: (staged: string) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { folder, directory, staging } = blobs;
   const path = pathOf(blobs, digest);
-  const actual = digestOf(bytes);
-  if (actual !== digest) throw mismatch(path, digest, actual);
-  const isThere = (await load(blobs, digest, signal)) !== undefined;
+  const isThere = (await sizeOf(blobs, digest, signal)) !== undefined;
   let isRenamed = false;
-  const staged = join(folder, `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`);
+  const name = `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`;
+  const staged = join(folder, name);
+  staging.add(name);
   try {
     if (!isThere) {
       await mkdir(directory, { recursive: true });
-      await writeNewFile(staged, bytes, { signal });
+      await write(staged);
       await rename(staged, path);
       isRenamed = true;
     }
@@ -110,7 +182,10 @@ async function put(blobs: BlobFolder, digest: Digest, bytes: Buffer, signal: Abo
     // What is there under its own name counts as kept.
     await rm(isRenamed ? path : staged, { force: true }).catch(() => undefined); // the error below tells why
     signal.throwIfAborted();
+    if (error instanceof AppError) throw error;
     throw fileWriteError(folder, error, 'store/blob', `${path} can't be written: ${reasonOf(error)}`);
+  } finally {
+    staging.delete(name);
   }
 }
 
@@ -126,22 +201,4 @@ async function listDirectory(directory: string): Promise<Set<Digest>> {
 
 function absent(path: string): AppError {
   return new AppError({ code: 'media/gone', message: `${path} is not there`, disposition: 'wait' });
-}
-
-function mismatch(path: string, digest: Digest, actual: Digest): AppError {
-  return new AppError({
-    code: 'store/blob',
-    message: `${path} is not written: it should hold ${digest}, and what was read from the medium has digest ${actual}; copy the bundle to the medium again`,
-    disposition: 'retry',
-  });
-}
-
-/** `how`: what could not be done with `path`, as a participle. */
-function blobError(path: string, how: string, cause: unknown): AppError {
-  return new AppError({
-    code: 'store/blob',
-    message: `${path} can't be ${how}: ${reasonOf(cause)}`,
-    disposition: 'retry',
-    cause,
-  });
 }

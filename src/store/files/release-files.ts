@@ -1,9 +1,9 @@
+import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type BundleId, isDigest } from '../../domain/model/digest.ts';
+import { type BundleId, digestFromHex, isDigest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { digestOf } from '../../platform/digest.ts';
-import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { fillNewFile, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -91,14 +91,25 @@ async function stage(
   signal: AbortSignal,
 ): Promise<void> {
   await mkdir(staged, { recursive: true, mode: 0o755 });
-  for (const { name, digest, read } of files) {
-    const bytes = await read(signal);
-    const found = digestOf(bytes);
-    if (found !== digest) throw damaged(name, digest, found);
-    await writeNewFile(join(staged, name), bytes);
+  for (const file of files) {
+    const path = join(staged, file.name);
+    if (!(await file.linkTo(path, signal))) await copy(file, path, signal);
   }
   await writeNewFile(join(staged, MARKER), `${bundleId}\n`);
   await syncFolder(staged);
+}
+
+/** @throws AppError `store/attachment` (`wait`) when what was read has another digest */
+async function copy({ name, digest, read }: ReleaseFile, path: string, signal: AbortSignal): Promise<void> {
+  const hash = createHash('sha256');
+  await fillNewFile(path, async (target) => {
+    for await (const chunk of read(signal)) {
+      hash.update(chunk);
+      await target.writeFile(chunk);
+    }
+  });
+  const found = digestFromHex(hash.digest('hex'));
+  if (found !== digest) throw damaged(name, digest, found);
 }
 
 /** The bundle whose files a folder of ours holds. */

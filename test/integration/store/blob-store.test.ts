@@ -1,9 +1,21 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
 import type { DocumentStore } from '../../../src/ports/blobs.ts';
 import { createBlobStore } from '../../../src/store/files/blob-store.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
@@ -151,5 +163,72 @@ describe.runIf(have('root'))('blob store on a full filesystem', () => {
     } finally {
       execFileSync('umount', [folder]);
     }
+  });
+});
+
+describe('a blob too large to be in memory', () => {
+  const chunk = Buffer.alloc(1024 * 1024, 'x');
+  const chunks = 20;
+  const large = digestOf(Buffer.concat(Array.from({ length: chunks }, () => chunk)));
+  const sizeBytes = chunks * chunk.length;
+  async function* bytes(count = chunks) {
+    for (let at = 0; at < count; at += 1) yield chunk;
+  }
+
+  it('is streamed, is there as a whole, and gets further names instead of copies', async () => {
+    await store.putStream({ digest: large, sizeBytes }, bytes(), signal);
+    expect([await store.sizeOf(large, signal), [...(await store.list())]]).toEqual([sizeBytes, [large]]);
+    expect((await readAll(large, sizeBytes - 3)).length).toBe(3);
+    expect(digestOf(await readAll(large))).toBe(large);
+    const other = join(folder, 'other-name');
+    expect(await store.linkTo(large, other, signal)).toBe(true);
+    expect(statSync(other).ino).toBe(statSync(fileOf(large)).ino);
+    expect(readdirSync(folder).sort()).toEqual(['other-name', 'sha256']);
+  });
+
+  it.each([
+    ['too few', bytes(chunks - 1)],
+    ['too many', bytes(chunks + 1)],
+    ['other', [Buffer.alloc(sizeBytes)]],
+  ])('leaves nothing when %s bytes come', async (_what, source) => {
+    const put = store.putStream({ digest: large, sizeBytes }, source as AsyncIterable<Buffer>, signal);
+    await expect(put).rejects.toMatchObject({ code: 'store/blob' });
+    expect([await store.sizeOf(large, signal), readdirSync(folder)]).toEqual([undefined, ['sha256']]);
+  });
+
+  it('is begun anew when its medium went away, and leaves nothing half-written', async () => {
+    async function* cut() {
+      yield chunk;
+      throw new AppError({ code: 'media/gone', message: 'pulled', disposition: 'wait' });
+    }
+    await expect(store.putStream({ digest: large, sizeBytes }, cut(), signal)).rejects.toMatchObject({
+      code: 'media/gone',
+    });
+    expect(readdirSync(folder)).toEqual(['sha256']);
+    await store.putStream({ digest: large, sizeBytes }, bytes(), signal);
+    expect(await store.sizeOf(large, signal)).toBe(sizeBytes);
+  });
+
+  it('is swept up when a crash left it half-written', async () => {
+    writeFileSync(join(folder, `.${hexOf(large)}.0123abcd`), 'half');
+    await store.list();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('is not taken where it would use what is to stay free', async () => {
+    const full = createBlobStore(folder, undefined, 100);
+    await expect(full.putStream({ digest: large, sizeBytes }, bytes(), signal)).rejects.toMatchObject({
+      code: 'store/no-space',
+      message: expect.stringMatching(/needs 20 MiB, .* are free of which .* are reserved/),
+    });
+  });
+
+  it('is removed when its bytes have changed, and is not linked', async () => {
+    await store.putStream({ digest: large, sizeBytes }, bytes(), signal);
+    const file = openSync(fileOf(large), 'r+');
+    writeSync(file, 'y', 5);
+    closeSync(file);
+    expect(await store.linkTo(large, join(folder, 'other-name'), signal)).toBe(false);
+    expect([await store.sizeOf(large, signal), readdirSync(folder)]).toEqual([undefined, ['sha256']]);
   });
 });

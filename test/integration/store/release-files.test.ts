@@ -23,7 +23,14 @@ afterEach(() => rmSync(base, { recursive: true, force: true }));
 
 function file(name: string, content: string, digestOfContent = content): ReleaseFile {
   const hex = createHash('sha256').update(digestOfContent).digest('hex');
-  return { name, digest: digestFromHex(hex), read: async () => Buffer.from(content) };
+  return {
+    name,
+    digest: digestFromHex(hex),
+    read: async function* () {
+      yield Buffer.from(content);
+    },
+    linkTo: async () => false,
+  };
 }
 
 describe('createReleaseFiles', () => {

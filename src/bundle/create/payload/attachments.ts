@@ -1,13 +1,15 @@
-import { readFile, stat } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Attachment } from '../../../domain/model/bundle.ts';
-import { hexOf } from '../../../domain/model/digest.ts';
-import { digestOf } from '../../../platform/digest.ts';
-import { writeNewFile } from '../../../platform/files/durable-file.ts';
+import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
+import { fillNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { isPlainFileName } from '../../format/schema.ts';
-import { limits } from '../../limits.ts';
 import { sourceError } from '../images/layout-source.ts';
+import { checkBlobSize, type FileSizeRules } from '../layers/blob-sizes.ts';
+import { countBytes, type ProgressListener } from '../output/progress.ts';
 
 /** A file that is to travel with a bundle. `name` is what it will be called on the node. */
 export interface AttachmentRequest {
@@ -16,6 +18,7 @@ export interface AttachmentRequest {
   readonly mediaType: string;
 }
 
+const CHUNK_BYTES = 1024 * 1024;
 const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
 /**
  * RFC 6838, with the top-level types that are registered, so that a path with a colon is seldom
@@ -57,53 +60,88 @@ export function checkAttachmentNames(requests: readonly AttachmentRequest[]): vo
 }
 
 /**
- * Looks whether all files are there and small enough, before anything is copied.
+ * Looks whether all files are there, and whether each fits into a file of the medium, before
+ * anything is copied.
  *
+ * @returns how many bytes they have together.
  * @throws AppError `bundle/source` (`reject`) that names the file.
  */
-export async function checkAttachments(requests: readonly AttachmentRequest[]): Promise<void> {
+export async function checkAttachments(requests: readonly AttachmentRequest[], rules: FileSizeRules): Promise<number> {
+  let sumBytes = 0;
   for (const { path } of requests) {
     try {
       const found = await stat(path);
       if (!found.isFile()) throw bundleError('bundle/source', `attachment ${path} is no file`);
-      checkSize(path, found.size);
+      checkBlobSize(`attachment ${path}`, found.size, rules);
+      sumBytes += found.size;
     } catch (cause) {
       throw sourceError(path, cause);
     }
   }
+  return sumBytes;
+}
+
+/** What {@link writeAttachments} needs beside the files. */
+interface WriteOptions extends FileSizeRules {
+  /** Of all of them together, as {@link checkAttachments} found. */
+  readonly totalBytes: number;
+  readonly onProgress: ProgressListener;
 }
 
 /**
- * Writes files as blobs into the folder `blobs`, each content once.
+ * Streams files as blobs into the folder `blobs`, each content once.
  *
  * @throws AppError `bundle/source` (`reject`); system errors of the target as they are.
  */
 export async function writeAttachments(
   blobs: string,
   requests: readonly AttachmentRequest[],
+  { totalBytes, onProgress, ...rules }: WriteOptions,
   signal: AbortSignal,
 ): Promise<Attachment[]> {
+  const onBytes = countBytes('copy', totalBytes, onProgress);
   const written: Attachment[] = [];
   for (const { path, name, mediaType } of requests) {
-    const bytes = await readFile(path, { signal }).catch((cause: unknown) => {
-      signal.throwIfAborted();
-      throw sourceError(path, cause);
-    });
-    checkSize(path, bytes.length);
-    const digest = digestOf(bytes);
-    const target = join(blobs, hexOf(digest));
-    if (!(await isThere(target))) await writeNewFile(target, bytes);
-    written.push({ name, mediaType, digest, size: bytes.length });
+    const { digest, sizeBytes } = await copyIn(path, blobs, onBytes, signal);
+    // It may have grown since it was looked at.
+    checkBlobSize(`attachment ${path}`, sizeBytes, rules);
+    written.push({ name, mediaType, digest, size: sizeBytes });
   }
   return written;
 }
 
-function checkSize(path: string, sizeBytes: number): void {
-  if (sizeBytes <= limits.attachmentBytes) return;
-  throw bundleError(
-    'bundle/source',
-    `attachment ${path} has ${sizeBytes} bytes, and ${limits.attachmentBytes} are allowed: large files travel better in an image`,
-  );
+/** Its digest is known at the end, so the copy gets its name then. */
+async function copyIn(
+  path: string,
+  blobs: string,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<{ readonly digest: Digest; readonly sizeBytes: number }> {
+  const staged = join(blobs, `.attachment-${randomBytes(4).toString('hex')}`);
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  await fillNewFile(staged, async (target) => {
+    for await (const chunk of readSource(path, signal)) {
+      hash.update(chunk);
+      sizeBytes += chunk.length;
+      await target.writeFile(chunk);
+      onBytes(chunk.length);
+    }
+  });
+  const digest = digestFromHex(hash.digest('hex'));
+  const target = join(blobs, hexOf(digest));
+  if (await isThere(target)) await rm(staged);
+  else await rename(staged, target);
+  return { digest, sizeBytes };
+}
+
+async function* readSource(path: string, signal: AbortSignal): AsyncGenerator<Buffer> {
+  try {
+    yield* createReadStream(path, { highWaterMark: CHUNK_BYTES, signal });
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw sourceError(path, cause);
+  }
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -26,6 +26,7 @@ interface BundleCreateOptions extends ReleaseOptions {
   readonly imagesFile: readonly string[];
   readonly release?: ImageRequest;
   readonly manifests: readonly string[];
+  readonly strict?: true;
   readonly attach: readonly string[];
   readonly key: readonly string[];
   readonly volumeSize?: number;
@@ -71,9 +72,10 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       collect,
       [],
     )
+    .option('--strict', 'make every warning about the bundle an error: then nothing is written')
     .option(
       '--attach <file[:mediatype]>',
-      'a small file that travels with the release, at most 16 MiB (default type application/octet-stream); may be repeated',
+      'a file that travels with the release and is laid on the node, as large as a layer may be (default type application/octet-stream); may be repeated',
       collect,
       [],
     )
@@ -93,6 +95,9 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
 
 async function create(options: BundleCreateOptions, context: CommandContext): Promise<void> {
   const { onProgress, clear } = createProgressPrinter(context);
+  const release = await readReleaseOptions(options, context.signal);
+  const noted = ruleWarnings(release.update ?? {});
+  if (options.strict) refuseWarnings(noted);
   const made = await createBundle(
     {
       out: options.out,
@@ -101,14 +106,15 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       arch: options.arch,
       sequence: options.sequence,
       created: createdAt(context),
-      ...(await readReleaseOptions(options, context.signal)),
+      ...release,
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
       ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
       ...(options.base !== undefined && { base: await findBase(options.base) }),
       ...(options.withoutSignatures && { withoutSignatures: true }),
-      images: [...options.image, ...(await readImagesFiles(options.imagesFile, context))],
+      images: [...options.image, ...(await readImagesFiles(options, context))],
       ...(options.release !== undefined && { release: options.release }),
       manifests: options.manifests,
+      ...(options.strict && { strict: true }),
       attachments: options.attach.map(parseAttachmentRequest),
       keys: await loadKeys(options.key, context.signal),
       ...(!options.json && { onProgress }),
@@ -117,7 +123,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   ).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
-  for (const warning of [...warnings, ...ruleWarnings(payload.update ?? {})]) context.stderr(`warning: ${warning}\n`);
+  for (const warning of [...warnings, ...noted]) context.stderr(`warning: ${warning}\n`);
   if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
   if (options.json) {
     context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
@@ -162,14 +168,26 @@ function createdAt({ env, now }: CommandContext): string {
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
-async function readImagesFiles(paths: readonly string[], context: CommandContext): Promise<ImageRequest[]> {
+async function readImagesFiles(
+  { imagesFile, strict }: BundleCreateOptions,
+  context: CommandContext,
+): Promise<ImageRequest[]> {
   const images: ImageRequest[] = [];
-  for (const path of paths) {
+  for (const path of imagesFile) {
     const listed = await readImagesFile(path, context.signal);
-    if (listed.length === 0) context.stderr(`warning: ${path} lists no image\n`);
+    const empty = listed.length === 0 ? [`${path} lists no image`] : [];
+    if (strict) refuseWarnings(empty);
+    for (const warning of empty) context.stderr(`warning: ${warning}\n`);
     images.push(...listed);
   }
   return images;
+}
+
+/** @throws AppError `bundle/warnings` when there are any */
+function refuseWarnings(warnings: readonly string[]): void {
+  if (warnings.length === 0) return;
+  const message = `warnings are errors with --strict, and no bundle was made: ${warnings.join('; ')}`;
+  throw new AppError({ code: 'bundle/warnings', message, disposition: 'reject' });
 }
 
 /** Reads the private keys at these paths, in order. @throws AppError `bundle/key-file` */

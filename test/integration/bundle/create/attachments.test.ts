@@ -1,9 +1,20 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import { type CreateOptions, createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
+import type { CreateProgress } from '../../../../src/bundle/create/output/progress.ts';
 import { parseAttachmentRequest } from '../../../../src/bundle/create/payload/attachments.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
@@ -23,7 +34,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-function make(attach: readonly string[], out = 'bundle') {
+function make(attach: readonly string[], out = 'bundle', more: Partial<CreateOptions> = {}) {
   return createBundle(
     {
       out: join(root, 'out', out),
@@ -35,6 +46,7 @@ function make(attach: readonly string[], out = 'bundle') {
       images: [parseImageRequest(`quay.example.com/a:1=oci:${join(root, 'layout')}`)],
       attachments: attach.map(parseAttachmentRequest),
       keys: [key.privateKey],
+      ...more,
     },
     signal,
   );
@@ -85,13 +97,11 @@ describe('attachments', () => {
 
   it('keep to the limits', async () => {
     const most = file('most', '');
-    truncateSync(most, limits.attachmentBytes);
-    expect((await make([most], 'most')).payload.attachments?.[0]?.size).toBe(limits.attachmentBytes);
-    truncateSync(most, limits.attachmentBytes + 1);
+    truncateSync(most, limits.blobBytes + 1);
     const tooMany = Array.from({ length: limits.payloadItems + 1 }, (_, at) => file(`f${at}`, ''));
     mkdirSync(join(root, 'files', 'other'));
     for (const [attach, code, why] of [
-      [[most], 'bundle/source', '16777216 are allowed'],
+      [[most], 'bundle/source', `attachment ${join(root, 'files', 'most')} has 4.0 GiB, and FAT holds files of less`],
       [[join(root, 'absent')], 'bundle/source', join(root, 'absent')],
       [[join(root, 'files')], 'bundle/source', 'is no file'],
       [tooMany, 'bundle/option', 'at most 256'],
@@ -103,7 +113,34 @@ describe('attachments', () => {
     ] as const) {
       await expect(make(attach), why).rejects.toMatchObject({ code, message: expect.stringContaining(why) });
     }
-    expect(readdirSync(join(root, 'out'))).toEqual(['most']);
+    expect(existsSync(join(root, 'out'))).toBe(false);
+  });
+
+  it('may be far larger than what is read at once, and are never in memory as a whole', async () => {
+    const large = file('k3s', 'ELF');
+    truncateSync(large, 300 * 1024 * 1024);
+    const before = process.memoryUsage().arrayBuffers;
+    const progress: CreateProgress[] = [];
+    const made = await make([large], 'large', { onProgress: (one) => progress.push(one) });
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 * 1024 * 1024);
+    const [attached] = made.payload.attachments ?? [];
+    expect(attached).toMatchObject({ name: 'k3s', size: 300 * 1024 * 1024 });
+    expect(progress).toContainEqual({ kind: 'copy', doneBytes: attached?.size, totalBytes: attached?.size });
+    const reader = openBundle(made.path);
+    const { blobs, missing } = await judgeBundle(reader, await trustIn([key], root), signal);
+    expect([missing, await verifyBlobs(reader, blobs, signal)]).toEqual([[], []]);
+  });
+
+  it('go whole into a volume that has room for them', async () => {
+    const one = file('one', Buffer.alloc(300_000, 'a'));
+    const two = file('two', Buffer.alloc(300_000, 'b'));
+    const made = await make([one, two], 'spread', { volumeBytes: 400_000 });
+    expect(made.volumes).toBe(2);
+    const sizes = ['1', '2'].map((volume) => {
+      const blobs = join(made.path, volume, 'blobs', 'sha256');
+      return readdirSync(blobs).filter((name) => statSync(join(blobs, name)).size === 300_000).length;
+    });
+    expect(sizes).toEqual([1, 1]);
   });
 });
 

@@ -80,4 +80,30 @@ describe('--manifests', () => {
     expect(made.stderr).toMatch(/^stickpin: .*bad\.yaml:\d+: is no YAML: [^\n]+\n$/);
     expect(readdirSync(root).sort()).toEqual(['layout', 'manifests']);
   });
+
+  it('makes no bundle with --strict when there is a warning, and names each', async () => {
+    const file = put('web.yaml', 'quay.io/x/other:1', 'nginx:1');
+    const made = await create('--strict', '--json');
+    expect(made).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(made.stderr).toMatch(/^stickpin: 2 warnings are errors with --strict, and no bundle was made: /);
+    expect(made.stderr).toContain(`${file}: Pod web, container c0: image quay.io/x/other:1 is not in the bundle; `);
+    expect(made.stderr).toContain('container c1: image nginx:1 is not in the bundle');
+    expect(readdirSync(root).sort()).toEqual(['layout', 'manifests']);
+  });
+
+  it('makes the bundle with --strict when nothing is to be warned of', async () => {
+    put('web.yaml', 'quay.io/x/app:2.6.2-rev1');
+    const made = await create('--strict');
+    expect(made.exitCode, made.stderr).toBe(0);
+    expect(readdirSync(root).sort()).toEqual(['bundle', 'layout', 'manifests']);
+  });
+
+  it('takes an empty list of images for a warning, too', async () => {
+    put('web.yaml', 'quay.io/x/app:2.6.2-rev1');
+    const list = join(root, 'images.txt');
+    writeFileSync(list, '# none\n');
+    const made = await create('--strict', '--images-file', list);
+    expect(made).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(made.stderr).toContain(`with --strict, and no bundle was made: ${list} lists no image\n`);
+  });
 });

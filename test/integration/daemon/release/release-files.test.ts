@@ -7,6 +7,7 @@ import {
   rmdirSync,
   rmSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -112,4 +113,22 @@ it('takes them away from among the kept blobs too when the release is retired, a
   await node.daemon().engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal);
   await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
   await eventually(() => expect([existsSync(folder()), blob(notes), blob(manifest)]).toEqual([false, false, true]));
+});
+
+it('lays a large file without a second copy, and again without the stick', async () => {
+  const path = join(dir, 'k3s');
+  writeFileSync(path, 'ELF');
+  truncateSync(path, 20 * 1024 * 1024);
+  const attachments = [{ path, name: 'k3s', mediaType: 'application/octet-stream' }];
+  const made = await makeSampleBundle({ dir, keys: [node.key], attachments });
+  const digest = made.payload.attachments?.[0]?.digest ?? expect.unreachable();
+  const blob = join(node.base, 'state/blobs/sha256', hexOf(digest));
+  node.plug(made.path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  node.unplug();
+  const laid = join(folder(), 'k3s');
+  await eventually(() => expect(statSync(laid).ino).toBe(statSync(blob).ino));
+  rmSync(folder(), { recursive: true });
+  node.daemon().engine.kick();
+  await eventually(() => expect(statSync(laid).ino).toBe(statSync(blob).ino));
 });

@@ -74,7 +74,7 @@ describe('parsePayload', () => {
     [{ warnings: ['\u001b[2J'] }, 'bundle/payload', 'warnings.0'],
     [{ attachments: [{ ...full.attachments[0], name: '../x' }] }, 'bundle/payload', 'attachments.0.name'],
     [{ attachments: [{ ...full.attachments[0], name: 'n'.repeat(256) }] }, 'bundle/payload', 'attachments.0.name'],
-    [{ attachments: [{ ...full.attachments[0], size: 16 * 2 ** 20 + 1 }] }, 'bundle/payload', 'attachments.0.size'],
+    [{ attachments: [{ ...full.attachments[0], size: 2 ** 53 }] }, 'bundle/payload', 'attachments.0.size'],
     [{ advisories: Array(257).fill(full.advisories[0]) }, 'bundle/payload', 'advisories'],
     [{ annotations: { '\u001b[2J': 'x' } }, 'bundle/payload', 'annotations'],
     [

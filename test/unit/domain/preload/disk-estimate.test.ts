@@ -76,6 +76,12 @@ describe('estimateDisk', () => {
     expect(estimateDisk(need({ images: three, copied })).neededBytes).toBe(used(three).bytes + 50);
   });
 
+  it('counts attachments that are still to be written, unless no layer is', () => {
+    const [all] = [used(images).bytes];
+    expect(estimateDisk(need({ images, attachedBytes: 7_000 })).neededBytes).toBe(all + 7_000);
+    expect(estimateDisk(need({ images: [[]], attachedBytes: 7_000 })).neededBytes).toBe(0);
+  });
+
   it.each(['unpacked', 'compressed'] as const)(
     'counts inodes, where their number is fixed, less the same reserve (%s)',
     (storage) => {

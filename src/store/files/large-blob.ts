@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
+import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+import { fillNewFile } from '../../platform/files/durable-file.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import { blobError, mismatch } from './blob-error.ts';
+
+/**
+ * Up to this size a blob is read whole, and checked each time that it is asked for. A larger one is
+ * an attachment: it is streamed, and checked when it is read from its beginning to its end.
+ */
+export const SMALL_BYTES = 16 * 1024 * 1024;
+
+/**
+ * The size of a file that is too large to be read whole; undefined for any other and for none.
+ */
+export async function largeSizeOf(path: string): Promise<number | undefined> {
+  try {
+    const { size } = await stat(path);
+    return size > SMALL_BYTES ? size : undefined;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw blobError(path, 'read', error);
+  }
+}
+
+/**
+ * Writes a new file of what comes. @throws AppError `store/blob` (`retry`) when it is not what was asked
+ * for; system errors as they are
+ */
+export async function streamInto(
+  staged: string,
+  { digest, sizeBytes }: { readonly digest: Digest; readonly sizeBytes: number },
+  chunks: AsyncIterable<Buffer>,
+): Promise<void> {
+  const hash = createHash('sha256');
+  let leftBytes = sizeBytes;
+  await fillNewFile(staged, async (file) => {
+    for await (const chunk of chunks) {
+      leftBytes -= chunk.length;
+      // More than was signed is wrong however it goes on, and may fill the disk.
+      if (leftBytes < 0) break;
+      hash.update(chunk);
+      await file.writeFile(chunk);
+    }
+  });
+  const actual = digestFromHex(hash.digest('hex'));
+  if (actual !== digest || leftBytes !== 0) throw mismatch(staged, digest, actual);
+}
+
+/**
+ * Looks whether a blob leaves `minFreePercent` of its filesystem free. @throws AppError
+ * `store/no-space`, `store/blob` (`retry`)
+ */
+export async function requireRoom(folder: string, sizeBytes: number, minFreePercent: number): Promise<void> {
+  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+    throw blobError(folder, 'made', error);
+  });
+  const { bavail, blocks, bsize } = await statfs(folder);
+  const reservedBytes = (blocks * bsize * minFreePercent) / 100;
+  if (bavail * bsize - sizeBytes >= reservedBytes) return;
+  const need = `needs ${formatBytes(sizeBytes)}, ${formatBytes(bavail * bsize)} are free of which ${formatBytes(reservedBytes)} are reserved`;
+  throw new AppError({
+    code: 'store/no-space',
+    message: `Not enough space in ${folder} for an attachment: it ${need}. Make room; it goes on by itself`,
+    disposition: 'retry',
+  });
+}
+
+/** Removes what a crash has left half-written. Never throws: what stays goes at the next start. */
+export async function sweepStaged(folder: string, staging: ReadonlySet<string>): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  const left = names.filter((name) => /^\.[0-9a-f]{64}\.[0-9a-f]{8}$/.test(name) && !staging.has(name));
+  for (const name of left) await rm(join(folder, name), { force: true }).catch(() => undefined);
+}
