@@ -3,7 +3,19 @@
  * anything else is an error. A room is a folder with all that is in it, unless folders of it are
  * named too.
  */
-const domain = ['model', 'trust', 'state', 'adoption', 'preload', 'release', 'gates', 'assess', 'decide', 'report'];
+const domain = [
+  'model',
+  'settings',
+  'trust',
+  'state',
+  'adoption',
+  'preload',
+  'release',
+  'gates',
+  'assess',
+  'decide',
+  'report',
+];
 const bundle = ['', 'keys', 'format', 'documents', 'read', 'verify'];
 const engine = ['reporting', 'tasks', 'blobs', 'keepers', 'effects', 'commands', 'loop'];
 const core = ['bundle', 'config', 'domain', 'platform'];

@@ -2,9 +2,9 @@ import { access, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import * as v from 'valibot';
+import { deepFreeze, type Settings, settingsSchema } from '../domain/settings/settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { SettingsFile } from './print-settings.ts';
-import { deepFreeze, type Settings, settingsSchema } from './schema.ts';
 
 /** Where the settings come from, in order; what comes later wins, key by key. */
 export interface SettingsSources {

@@ -1,5 +1,5 @@
-import type { Section } from './settings-table.ts';
-import { settingsTable } from './settings-table.ts';
+import type { Section } from '../domain/settings/settings-table.ts';
+import { settingsTable } from '../domain/settings/settings-table.ts';
 
 /**
  * Settings as they are written in `stickpin.toml`: sections with their keys. Keys without a value

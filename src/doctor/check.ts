@@ -1,6 +1,6 @@
-import type { Settings } from '../config/schema.ts';
 import type { Finding } from '../domain/model/finding.ts';
 import type { Fault } from '../domain/model/reason.ts';
+import type { Settings } from '../domain/settings/settings.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 
 /** One look at the node. It only reads. What it throws becomes a fault that says so. */

@@ -1,10 +1,7 @@
+import { mediaTypes } from '../bundle/format/oci-schema.ts';
+import { readImageDocument } from '../bundle/read/read-image-document.ts';
 import type { Digest } from '../domain/model/digest.ts';
-import { digestOf } from '../platform/digest.ts';
 import type { BlobSource } from '../ports/blobs.ts';
-
-/** Bundle format, limits: a manifest is at most 4 MiB. */
-const MANIFEST_MAX_BYTES = 4 * 1024 * 1024;
-const OCI_MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
 
 /** A manifest as it is sent. */
 export interface ManifestBody {
@@ -14,7 +11,8 @@ export interface ManifestBody {
 
 /**
  * Reads a whole manifest from a source, or undefined when the source has none of acceptable size.
- * The client checks its digest.
+ * The client checks its digest: one with another digest is sent as an image manifest, whatever it
+ * says of itself, and the client refuses it.
  *
  * @throws AppError as {@link BlobSource.read} does.
  */
@@ -23,29 +21,6 @@ export async function readManifest(
   digest: Digest,
   signal: AbortSignal,
 ): Promise<ManifestBody | undefined> {
-  const sizeBytes = await source.sizeOf(digest, signal);
-  if (sizeBytes === undefined || sizeBytes > MANIFEST_MAX_BYTES) return undefined;
-  const chunks: Buffer[] = [];
-  for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
-  const bytes = Buffer.concat(chunks);
-  // What has another digest is nothing that anybody signed: it is not parsed, and the client
-  // refuses it.
-  const isRight = digestOf(bytes) === digest;
-  return { bytes, mediaType: isRight ? mediaTypeOf(bytes) : OCI_MANIFEST };
-}
-
-/**
- * The `mediaType` that a manifest carries; without one, by its shape (OCI image-spec: the property
- * is a SHOULD).
- */
-function mediaTypeOf(bytes: Buffer): string {
-  const index = 'application/vnd.oci.image.index.v1+json';
-  try {
-    const parsed: unknown = JSON.parse(bytes.toString('utf8'));
-    if (typeof parsed !== 'object' || parsed === null) return OCI_MANIFEST;
-    if ('mediaType' in parsed && typeof parsed.mediaType === 'string') return parsed.mediaType;
-    return 'manifests' in parsed ? index : OCI_MANIFEST;
-  } catch {
-    return OCI_MANIFEST;
-  }
+  const read = await readImageDocument(source, digest, signal);
+  return read && { bytes: read.bytes, mediaType: read.document?.mediaType ?? mediaTypes.ociManifest };
 }

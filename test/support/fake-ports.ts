@@ -8,9 +8,10 @@ import type { BootTime, RuntimeContainer } from '../../src/domain/model/runtime-
 import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/model/runtime-image.ts';
 import { isDiskTrouble } from '../../src/domain/preload/disk-trouble.ts';
 import type { StatusReport } from '../../src/domain/report/report.ts';
+import type { Policy } from '../../src/domain/settings/settings.ts';
 import type { TagGiven } from '../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../src/domain/state/pin-ledger.ts';
-import type { Policy, StoredBundle } from '../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../src/domain/state/state.ts';
 import type { Verdict } from '../../src/domain/trust/approval.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/trust/key-rotation.ts';
 import type { RevocationRecord } from '../../src/domain/trust/revocation-record.ts';

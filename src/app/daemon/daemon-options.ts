@@ -1,5 +1,5 @@
-import type { Settings } from '../../config/schema.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { BundleAccess, MediaProvider } from '../../media/provider/media-provider.ts';
 import type { Clock } from '../../platform/clock.ts';

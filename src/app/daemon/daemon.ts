@@ -16,7 +16,6 @@ import { createReleaseFiles } from '../../store/files/release-files.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 import { createDaemonMedia } from './media.ts';
 import { type NodeState, openNodeState } from './node-state.ts';
-import { policyOf } from './policy.ts';
 import { createPublishedFiles, type PublishedFiles } from './published-files.ts';
 import { createDaemonRegistry, listenTarget } from './registry.ts';
 import { runDaemon } from './run-daemon.ts';
@@ -118,7 +117,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     node,
     meter: registry.meter,
     notifier: options.notifier,
-    policy: policyOf(settings),
+    policy: settings,
     setCatalog: registry.setCatalog,
     random: Math.random,
     stallMs: settings.preload.stall,

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { parseContents, parsePayload } from '../../bundle/format/schema.ts';
-import type { Settings } from '../../config/schema.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';

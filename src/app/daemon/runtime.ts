@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Settings } from '../../config/schema.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -58,7 +58,7 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       return createEmbeddedRuntime({
         directory: join(paths.state_dir, 'images'),
         mirror,
-        platform: { os: 'linux', architecture: arch },
+        arch,
         clock,
       });
     case 'auto':

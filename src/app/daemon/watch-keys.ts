@@ -1,4 +1,4 @@
-import type { Settings } from '../../config/schema.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
 import type { Engine } from '../../engine/loop/engine.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';

@@ -1,5 +1,5 @@
 import { loadSettings, type SettingsSources } from '../../config/load-settings.ts';
-import type { Settings } from '../../config/schema.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';

@@ -1,12 +1,12 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
-import { defaultSettings, type Settings } from '../../config/schema.ts';
 import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
 import type { ExaminedCrio, ExaminedRuntime, SystemServices } from '../../doctor/check.ts';
 import { checksOf } from '../../doctor/checks.ts';
 import { runChecks } from '../../doctor/run-checks.ts';
 import { type Finding, findingsOn } from '../../domain/model/finding.ts';
+import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { isClockSynchronized } from '../../host/machine.ts';
 import { loadedUnitProperty } from '../../host/systemd/loaded-unit.ts';

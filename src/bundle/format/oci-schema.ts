@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
-import { parseJson } from './json.ts';
+import { decodeJson, parseJson, validateJson } from './json.ts';
 
 /**
  * Media types of the OCI image-spec 1.1 (media-types.md) and of Docker's schema 2, which runtimes
@@ -50,8 +50,14 @@ const indexEntry = v.object({
   ),
   annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(v.string()) })),
 });
-const index = v.object({ schemaVersion: v.literal(2), manifests: v.array(indexEntry) });
-const manifest = v.object({ schemaVersion: v.literal(2), config: descriptor, layers: v.array(descriptor) });
+const ownMediaType = { mediaType: v.exactOptional(v.string()) };
+const index = v.object({ schemaVersion: v.literal(2), ...ownMediaType, manifests: v.array(indexEntry) });
+const manifest = v.object({
+  schemaVersion: v.literal(2),
+  ...ownMediaType,
+  config: descriptor,
+  layers: v.array(descriptor),
+});
 const config = v.object({
   architecture: v.exactOptional(v.string()),
   os: v.exactOptional(v.string()),
@@ -84,6 +90,37 @@ export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleEr
 /** Parses an image manifest. @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseManifest(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageManifest {
   return parseJson(bytes, manifest, what, code);
+}
+
+/** An image manifest or an index, told apart. `mediaType`: what it is sent as. */
+export type ImageDocument =
+  | (ImageManifest & { readonly kind: 'manifest'; readonly mediaType: string })
+  | (ImageIndex & { readonly kind: 'index'; readonly mediaType: string });
+
+/**
+ * Parses what an image's reference may lead to. What it is follows from `mediaType`, which comes
+ * from a descriptor or with an answer over HTTP; without one from the `mediaType` that it carries
+ * itself; without that from its shape, since image-spec makes the property a SHOULD.
+ *
+ * @throws AppError `code` (`reject`) that names `what` and the member
+ */
+export function parseImageDocument(
+  bytes: Uint8Array,
+  what: string,
+  code: BundleErrorCode,
+  mediaType?: string,
+): ImageDocument {
+  const value = decodeJson(bytes, what, code);
+  const type = mediaType ?? typeOf(value);
+  return indexMediaTypes.has(type)
+    ? { ...validateJson(value, index, what, code), kind: 'index', mediaType: type }
+    : { ...validateJson(value, manifest, what, code), kind: 'manifest', mediaType: type };
+}
+
+function typeOf(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return mediaTypes.ociManifest;
+  if ('mediaType' in value && typeof value.mediaType === 'string') return value.mediaType;
+  return 'manifests' in value ? mediaTypes.ociIndex : mediaTypes.ociManifest;
 }
 
 /** Parses an image config. @throws AppError `code` (`reject`) that names `what` and the member */

@@ -3,8 +3,9 @@ import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { FoundBundle, Medium, MediumId } from '../model/medium.ts';
 import type { Reason } from '../model/reason.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, Policy, Stored } from '../state/state.ts';
+import type { Observed, Stored } from '../state/state.ts';
 import { admit, admitUnapproved } from './admission.ts';
 import { isClaim } from './adoption.ts';
 

@@ -14,9 +14,10 @@ import { missingLayersOf } from '../preload/missing-layers.ts';
 import { diskVerdict } from '../preload/space.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
 import { isRetired } from '../release/recorded-phase.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { BadBlob } from '../state/bad-blob.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
-import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ActivationVerdict, assessActivation } from './assess-activation.ts';
 import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
@@ -129,7 +130,7 @@ function factsOf(
   const { localBlobs } = observed;
   const carriers = carriersOf(bundle, context.found);
   const sources = isTrusted
-    ? supplyImages(bundle, absentImages, { supply, presentLayers, online: context.policy.online })
+    ? supplyImages(bundle, absentImages, { supply, presentLayers, online: context.policy.preload.online })
     : NO_SUPPLY;
   const seen = { bundle, ...images, presentLayers, carriers, failures, localBlobs };
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);

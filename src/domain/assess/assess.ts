@@ -13,8 +13,9 @@ import { type ProtectedRelease, protectedReleases } from '../release/retention.t
 import { neverActivated, streamsInMotion } from '../release/seen-running.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
 import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
 

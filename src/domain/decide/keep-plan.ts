@@ -3,7 +3,8 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
-import type { Observed, Policy } from '../state/state.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Observed } from '../state/state.ts';
 
 /** Which layers lie on the node's own disk. */
 export interface KeepPlan {
@@ -31,7 +32,10 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
   const layers = new Map<Digest, Layer>();
   for (const entry of assessment.bundles) {
     if (entry.phase === 'retired' || entry.withdrawn !== undefined) continue;
-    const kept = policy.keepBlobs ? entry.bundle.contents.layers : awaited(entry, assessment, observed.localBlobs);
+    const kept =
+      policy.retention.blobs === 'kept'
+        ? entry.bundle.contents.layers
+        : awaited(entry, assessment, observed.localBlobs);
     for (const layer of kept) layers.set(layer.digest, layer);
   }
   const offered = layers.size === 0 ? layers : offeredByMedia(observed);

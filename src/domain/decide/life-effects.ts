@@ -1,10 +1,13 @@
 import { assertNever } from '../../platform/app-error.ts';
 import type { LifeVerdict } from '../release/life-verdict.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
-import type { LifecyclePolicy } from '../state/state.ts';
 
 /** What follows from a verdict about a release after its activation. */
-export function lifeEffect(verdict: LifeVerdict, { removeImages }: Pick<LifecyclePolicy, 'removeImages'>): Effect {
+export function lifeEffect(
+  verdict: LifeVerdict,
+  { remove_images: removeImages }: Pick<Policy['lifecycle'], 'remove_images'>,
+): Effect {
   const { bundleId } = verdict;
   switch (verdict.kind) {
     case 'same-images':

@@ -5,8 +5,9 @@ import { missingLayersOf } from '../preload/missing-layers.ts';
 import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
 import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Memory, RunningTask } from '../state/memory.ts';
-import type { Observed, Policy } from '../state/state.ts';
+import type { Observed } from '../state/state.ts';
 import { failedPulls } from './activation.ts';
 
 /** What is to be pulled, by what was observed. */
@@ -14,7 +15,7 @@ export function planPulls(observed: Observed, memory: Memory, assessment: Assess
   const running = runningPulls(memory, assessment);
   const waiting =
     diskFull(memory, observed.now) === undefined ? orderPulls(candidates(observed, memory, assessment)) : [];
-  return fill({ waiting, running, landed: new Set(), parallel: policy.parallelPulls });
+  return fill({ waiting, running, landed: new Set(), parallel: policy.preload.parallel });
 }
 
 /** Whether anything of a bundle may be pulled. */

@@ -1,6 +1,7 @@
+import type { Policy } from '../settings/settings.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { RunningTask, TaskFailure } from '../state/memory.ts';
-import type { Policy, StoredBundle } from '../state/state.ts';
+import type { StoredBundle } from '../state/state.ts';
 
 /** What gates look at: one release in one round, as plain data. */
 export interface GateContext {

@@ -2,8 +2,9 @@ import type { Image, Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { PhaseOf } from '../model/phase.ts';
 import { labelOf, type Reason } from '../model/reason.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
-import type { Observed, Policy, StoredBundle } from '../state/state.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';
 import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
 import { isStorageTrouble } from './disk-trouble.ts';
@@ -43,8 +44,8 @@ export function diskVerdict(
     staging: runtime.staging,
     copied: copiedLayers(images.flat(), observed, policy),
     attachedBytes: attachedBytes(bundle, observed),
-    minFreePercent: policy.minFreePercent,
-    parallel: Math.max(0, policy.parallelPulls - pulling.size),
+    minFreePercent: policy.preload.min_free_percent,
+    parallel: Math.max(0, policy.preload.parallel - pulling.size),
   });
 }
 
@@ -53,7 +54,7 @@ export function diskVerdict(
  * images.
  */
 function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Policy): ReadonlySet<Digest> {
-  if (!policy.keepBlobs || observed.layersBesideImages !== true) return new Set();
+  if (policy.retention.blobs !== 'kept' || observed.layersBesideImages !== true) return new Set();
   return new Set(layers.flatMap(({ digest }) => (observed.localBlobs.has(digest) ? [] : [digest])));
 }
 

@@ -1,6 +1,7 @@
 import type { RuntimeContainer } from '../model/runtime-container.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, Policy, Stored } from '../state/state.ts';
+import type { Observed, Stored } from '../state/state.ts';
 import type { ImageIds } from './evidence.ts';
 
 /** What releases are judged by in a round that looked at containers. */

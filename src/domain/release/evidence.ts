@@ -2,7 +2,8 @@ import type { Image } from '../model/bundle.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeImage } from '../model/runtime-image.ts';
-import type { LifecyclePolicy, StoredBundle } from '../state/state.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { StoredBundle } from '../state/state.ts';
 import { isTwin, keptBundles } from './recorded-phase.ts';
 import type { Witness } from './soak.ts';
 
@@ -95,7 +96,7 @@ export function witnessesOf(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
   { containers, ids }: { readonly containers: readonly RuntimeContainer[]; readonly ids: ImageIds },
-  { require, ignore }: Pick<LifecyclePolicy, 'require' | 'ignore'>,
+  { require, ignore }: Pick<Policy['lifecycle'], 'require' | 'ignore'>,
 ): readonly Witness[] {
   const components = componentsById(bundle, ids);
   const distinguishing = distinguishingIds(bundle, bundles, ids);

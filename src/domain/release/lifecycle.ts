@@ -1,9 +1,10 @@
 import type { BundleId } from '../model/digest.ts';
 import type { RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/soak-record.ts';
-import type { Observed, Policy, Stored, StoredBundle } from '../state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './container-look.ts';
 import { distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
 import type { LifeVerdict } from './life-verdict.ts';

@@ -3,13 +3,14 @@ import type { Digest } from '../model/digest.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeImage } from '../model/runtime-image.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
-import type { LifecyclePolicy, Stored, StoredBundle } from '../state/state.ts';
+import type { Stored, StoredBundle } from '../state/state.ts';
 import { componentsById, type ImageIds, imageIdOf } from './evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 
 /** Whether the settings keep a bundle pinned for good. */
-export function isProtected({ payload }: StoredBundle, { protect }: Pick<LifecyclePolicy, 'protect'>): boolean {
+export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
   return protect.includes(bundleName(payload));
 }
 
@@ -35,7 +36,7 @@ function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle):
  * person has asked for, the base of a delta that is not ready yet, or a protected one. Oldest
  * first.
  */
-export function surplusBundles(bundles: readonly StoredBundle[], policy: LifecyclePolicy): readonly StoredBundle[] {
+export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): readonly StoredBundle[] {
   const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
   return kept.filter((bundle) => {
     const { name, sequence } = bundle.payload;
@@ -61,9 +62,9 @@ export function roomFor(
   next: StoredBundle,
   lacking: Room,
   { bundles, pulledByUs = new Set() }: Stored,
-  policy: LifecyclePolicy,
+  policy: Policy['lifecycle'],
 ): StoredBundle | undefined {
-  if (!policy.makeRoom || !policy.removeImages) return undefined;
+  if (!policy.make_room || !policy.remove_images) return undefined;
   const { name } = next.payload;
   const current = currentRelease(bundles, name);
   const good = lastProven(bundles, name);
@@ -104,7 +105,7 @@ export interface ProtectedRelease {
 /** The releases that the settings keep for good, as far as they are on this node. */
 export function protectedReleases(
   { bundles, pulledByUs = new Set() }: Stored,
-  policy: Pick<LifecyclePolicy, 'protect'>,
+  policy: Pick<Policy['lifecycle'], 'protect'>,
 ): readonly ProtectedRelease[] {
   const kept = keptBundles(bundles);
   return kept

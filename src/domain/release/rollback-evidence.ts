@@ -1,5 +1,6 @@
+import type { Policy } from '../settings/settings.ts';
 import type { Soak } from '../state/soak-record.ts';
-import type { Policy, StoredBundle } from '../state/state.ts';
+import type { StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentNames, componentsById, imageIdOf } from './evidence.ts';
 import type { LifeVerdict } from './life-verdict.ts';
@@ -48,7 +49,7 @@ export function provenWithFallback(bundles: readonly StoredBundle[]): readonly S
 export function isLookDue(
   bundles: readonly StoredBundle[],
   sinceLookMs: number,
-  { soakMs }: Pick<Policy['lifecycle'], 'soakMs'>,
+  { soak: soakMs }: Pick<Policy['lifecycle'], 'soak'>,
 ): boolean {
   const isTime = sinceLookMs >= Math.min(LOOK_MS, soakMs);
   return provenWithFallback(bundles).some(({ soak }) => isTime || soak?.backSinceMs !== undefined);
@@ -99,7 +100,7 @@ function after(
 ): WayBack {
   if (older === undefined) return { soak, verdicts: [], dueInMs: undefined };
   const since = backSinceMs ?? boot.uptimeMs;
-  const dueInMs = since + Math.min(BACK_MS, lifecycle.soakMs) - boot.uptimeMs;
+  const dueInMs = since + Math.min(BACK_MS, lifecycle.soak) - boot.uptimeMs;
   const back = { ...soak, backSinceMs: since };
   if (dueInMs > 0) return { soak: back, verdicts: [], dueInMs };
   return { soak: back, verdicts: [{ kind: 'went-back', bundleId, to: older.bundleId }], dueInMs: undefined };

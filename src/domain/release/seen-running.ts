@@ -72,7 +72,7 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed {
   }
   const soak = soakAfter(bundle.soak, witnesses, boot, NO_ACTIVATION);
   const running = soak.components.filter(({ runs }) => runs.length > 0);
-  const needMs = Math.min(SEEN_MS, look.policy.lifecycle.soakMs);
+  const needMs = Math.min(SEEN_MS, look.policy.lifecycle.soak);
   const dueInMs = running.map(
     ({ runs, disturbedMs = 0 }) =>
       Math.max(disturbedMs, ...runs.map(({ sinceMs }) => sinceMs)) + needMs - boot.uptimeMs,

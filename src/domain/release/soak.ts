@@ -1,4 +1,5 @@
 import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { ComponentSoak, Soak, SoakRun } from '../state/soak-record.ts';
 
 /** A container that speaks for a component. */
@@ -95,13 +96,13 @@ function isRestart(known: ComponentSoak | undefined, container: RuntimeContainer
 }
 
 /**
- * Whether every component that was seen running has run without restart for `soakMs`, and those of
+ * Whether every component that was seen running has run without restart for `soak`, and those of
  * `require` are among them.
  */
 export function judgeSoak(
   soak: Soak | undefined,
   { bootId, uptimeMs }: BootTime,
-  { soakMs, require }: { readonly soakMs: number; readonly require: readonly string[] },
+  { soak: soakMs, require }: Pick<Policy['lifecycle'], 'soak' | 'require'>,
 ): SoakVerdict {
   const all = soak?.bootId === bootId ? soak.components : [];
   const live = all.filter((entry) => entry.runs.length + entry.failed.length > 0);

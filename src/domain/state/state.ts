@@ -4,7 +4,7 @@ import type { Medium, MediumId } from '../model/medium.ts';
 import type { RuleCode } from '../model/rule-code.ts';
 import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
-import type { TrustPolicy, Verdict } from '../trust/approval.ts';
+import type { Verdict } from '../trust/approval.ts';
 import type { KeyRotation, Revocations } from '../trust/key-rotation.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
 import type { BadBlob } from './bad-blob.ts';
@@ -109,36 +109,4 @@ export interface Observed {
    */
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly boot: BootTime;
-}
-
-/** The settings of a release's life after its activation. */
-export interface LifecyclePolicy {
-  /** How long each component must have run without restart before the release counts as proven. */
-  readonly soakMs: number;
-  /** Components that must be among those that run. */
-  readonly require: readonly string[];
-  /** Components that don't count. */
-  readonly ignore: readonly string[];
-  /** Proven releases of a stream that stay pinned, the present one included. At least 1. */
-  readonly keep: number;
-  /** Whether images of retired releases are removed. */
-  readonly removeImages: boolean;
-  /** Whether the fallback is given up early when the next release lacks space. */
-  readonly makeRoom: boolean;
-  /** `name@version` of releases that are never retired. */
-  readonly protect: readonly string[];
-}
-
-/** The settings that decisions depend on. */
-export interface Policy {
-  /** Pulls at once, at least 1. */
-  readonly parallelPulls: number;
-  /** Share of the image filesystem that stays free, in percent. */
-  readonly minFreePercent: number;
-  /** Keep all layers of the kept releases on the node's own disk. */
-  readonly keepBlobs: boolean;
-  /** Pull the images of an envelope without blobs from their own registries. */
-  readonly online: boolean;
-  readonly lifecycle: LifecyclePolicy;
-  readonly trust: TrustPolicy;
 }

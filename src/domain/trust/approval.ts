@@ -1,19 +1,11 @@
 import type { BundleId } from '../model/digest.ts';
+import type { Policy } from '../settings/settings.ts';
 
 /**
  * What lets an unknown bundle in (`trust.require`): signatures of enough trusted keys, the approval
  * of its digest, or both.
  */
-export type TrustRequirement = 'signature' | 'approval' | 'both';
-
-/** The settings that trust depends on. */
-export interface TrustPolicy {
-  readonly require: TrustRequirement;
-  /** How many distinct keys must have signed, at least 1. */
-  readonly threshold: number;
-  /** Digests that the configuration approves (`[trust] approved`). */
-  readonly approved: readonly BundleId[];
-}
+export type TrustRequirement = Policy['trust']['require'];
 
 /**
  * What a person said about a bundle digest, ahead of its stick or afterwards. The latest word
@@ -31,7 +23,7 @@ export interface Verdict {
  * reject`.
  */
 export interface Approvals {
-  readonly policy: TrustPolicy;
+  readonly policy: Pick<Policy['trust'], 'require' | 'threshold' | 'approved'>;
   readonly verdicts: readonly Verdict[];
 }
 

@@ -3,14 +3,16 @@ import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BlobCopy, BlobUnion } from '../../ports/blobs.ts';
 
-/** A blob that is not as it should be: its bytes have another digest, or they can't be read. */
+/** A bad blob: its bytes have another digest, or they can't be read. */
 export type BadBlob = BadCopy & {
   readonly digest: Digest;
-  /** Where the bad copy lies. */
+  /** The medium or store with the bad copy. */
   readonly at: string;
-  /** Its file there. */
+  /** Its file there, if known. */
   readonly file?: string;
-  /** Where another copy lies, which is taken from now on; undefined when there is none. */
+  /**
+   * The medium or store with another copy, which is used from now on. Undefined when there is none.
+   */
   readonly instead: string | undefined;
 };
 
@@ -19,10 +21,13 @@ type BadCopy =
   | { readonly kind: 'unreadable'; readonly why: string };
 
 /**
- * Reads blobs from where they are served until one is found whose bytes have another digest and of
- * which there is no other copy; without one, the first that can't be read and has none; else the
- * first bad one. Used after the runtime refused an image, so that the bad blob can be named. Every
- * bad copy that was read is distrusted, so that the next try takes another one.
+ * Finds the bad blob after the runtime refused an image. Reads the blobs in order, each from the
+ * copy that the registry serves first. Every bad copy that was read is distrusted, so that the next
+ * try uses another one.
+ *
+ * @returns the first damaged blob without another copy; reading stops there. Otherwise by priority:
+ *   the first unreadable one without another copy, the first damaged one, the first unreadable one.
+ *   Undefined when all are good.
  */
 export async function findBadBlob(
   digests: readonly Digest[],
@@ -75,5 +80,5 @@ async function checkCopy(digest: Digest, copy: BlobCopy, signal: AbortSignal): P
   return actual === digest ? undefined : { kind: 'damaged', actual, sizeBytes };
 }
 
-/** Of a medium, and of the node's own disk. */
+/** Read errors of a medium and of the node's own disk. */
 const UNREADABLE: ReadonlySet<string> = new Set(['media/read', 'store/blob']);

@@ -7,7 +7,7 @@ import type { Log } from '../../platform/log.ts';
 import type { BlobUnion, LayerStore } from '../../ports/blobs.ts';
 import { findBadBlob } from './find-damage.ts';
 
-/** What {@link createLayerKeeper} works on. */
+/** The adapters of {@link createLayerKeeper}. */
 export interface LayerKeeperDependencies {
   readonly layers: Pick<LayerStore, 'want' | 'retain' | 'begin' | 'sizeOf'>;
   /** Where blobs are found. */
@@ -16,43 +16,43 @@ export interface LayerKeeperDependencies {
   readonly log: Log;
 }
 
-/** Makes the layers on the node's own disk those of the plan, beside the rounds. */
+/** Copies and removes layers on the node's own disk to match a plan, in parallel to the rounds. */
 export interface LayerKeeper {
   /**
-   * Follows a new plan. While `isIdle` is false nothing is copied: pulls have the medium for
-   * themselves.
+   * Follows a new plan. Nothing is copied while `isIdle` is false, so that pulls don't share the
+   * medium.
    */
   follow(plan: KeepPlan, isIdle: boolean): void;
   /**
-   * Bytes that were left to copy when the layer that is being copied was begun; undefined while
-   * none is.
+   * Bytes that were left to copy when the copy of the current layer began. Undefined while no layer
+   * is copied.
    */
   copyingBytes(): number | undefined;
-  /** Ends what is under way, and waits for its end. */
+  /** Aborts the copy, and waits until it and the removals have ended. */
   stop(): Promise<void>;
 }
 
-/** Pause before a layer that could not be copied is tried again. */
+/** Pause before the copy of a layer is tried again after a failure. */
 const RETRY_MS = 60_000;
 
-/** What a keeper works on, and what it remembers. */
+/** The adapters and the state of a keeper. */
 interface Keeping extends LayerKeeperDependencies {
-  /** Called when a copy ended. */
+  /** Called when a copy has ended. */
   readonly onEnd: () => void;
-  /** When a layer that could not be copied is tried again, by the monotonic clock. */
+  /** When the copy of a layer is tried again after a failure, in monotonic milliseconds. */
   readonly retryAt: Map<Digest, number>;
-  /** Damage that was logged. */
+  /** Messages about damage that were logged. */
   readonly logged: Set<string>;
   /** The layer that is being copied. */
   copy: { readonly digest: Digest; readonly controller: AbortController; readonly ended: Promise<void> } | undefined;
   leftBytes: number;
-  /** Ends when everything that was to be removed is. */
+  /** Resolves when all removals so far have ended. */
   removal: Promise<void>;
 }
 
 /**
- * A keeper without a plan. `onEnd` is called when a copy ended. INVARIANTS: one copy at a time; one
- * removal at a time, in the order of the plans.
+ * Creates a keeper without a plan. `onEnd` is called when a copy has ended. INVARIANTS: one copy at
+ * a time; one removal at a time, in the order of the plans.
  */
 export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => void): LayerKeeper {
   const keeping: Keeping = {
@@ -90,7 +90,7 @@ function follow(keeping: Keeping, plan: KeepPlan, isIdle: boolean): void {
   if (next !== undefined) start(keeping, next);
 }
 
-/** Never throws: what can't be removed stays until the next plan. */
+/** Never throws. Layers that can't be removed stay until the next plan. */
 async function removeUnwanted({ layers, log }: Keeping, wanted: ReadonlySet<Digest>): Promise<void> {
   try {
     const count = await layers.retain(wanted);
@@ -117,7 +117,7 @@ function start(keeping: Keeping, layer: Layer): void {
 
 async function copyLayer(keeping: Keeping, { digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> {
   const { layers, source } = keeping;
-  // A copy that was found bad was reported by who found it, and is trusted again once its medium
+  // A bad copy was already reported by the code that found it. It is trusted again when its medium
   // changes.
   const copies = await source.copiesOf(digest, signal);
   if (!copies.some(({ isTrusted }) => isTrusted)) return postpone(keeping, digest);
@@ -129,7 +129,7 @@ async function copyLayer(keeping: Keeping, { digest, sizeBytes }: Layer, signal:
   try {
     for await (const chunk of source.read(digest, writer.startByte, signal)) await writer.write(chunk);
   } catch (error) {
-    // All bytes came and were wrong: that holds, whatever happened then.
+    // All bytes were read and their digest was wrong. A later error does not change that.
     if (!writer.isDamaged()) throw error;
   } finally {
     await writer.close();
@@ -138,20 +138,20 @@ async function copyLayer(keeping: Keeping, { digest, sizeBytes }: Layer, signal:
   else if ((await layers.sizeOf(digest, signal)) === undefined) postpone(keeping, digest);
 }
 
-/** Finds and distrusts the bad copy, so that the next try takes another one, if there is one. */
+/** Finds and distrusts the bad copy, so that the next try uses another one if there is one. */
 async function nameDamage(keeping: Keeping, digest: Digest, signal: AbortSignal): Promise<void> {
-  const came = `Blob ${digest} came with other bytes than it has`;
+  const came = `Blob ${digest} was read with wrong bytes`;
   try {
     const bad = await findBadBlob([digest], keeping.source, signal);
     if (bad?.instead === undefined) postpone(keeping, digest);
     const what =
       bad === undefined
-        ? `${came}, and is right where it lies; it is copied again`
+        ? `${came}, but its copies have the right ones; it is copied again`
         : `Blob ${digest} could not be kept on this node: it is damaged on ${bad.at}. Copy the bundle to it again`;
     logDamage(keeping, digest, what);
   } catch (error) {
     if (!signal.aborted) throw error;
-    logDamage(keeping, digest, `${came}; pulls need its medium now, and it is copied again later`);
+    logDamage(keeping, digest, `${came}; it is copied again later, since pulls need its medium now`);
   }
 }
 

@@ -11,15 +11,15 @@ import type { Clock } from '../../platform/clock.ts';
 import type { ActivationStore, EventRow, StateReader } from '../../ports/state.ts';
 import { findBundle, refuse } from './find-bundle.ts';
 
-/** What commands on activation act on. */
+/** The adapters of the commands on activation. */
 export interface ActivationContext {
   readonly clock: Clock;
   readonly store: StateReader & ActivationStore;
-  /** That of the last round; undefined before the first. */
+  /** The assessment of the last round. Undefined before the first. */
   readonly assessment: () => Assessment | undefined;
 }
 
-/** Asks for the activation of a release, or for the way back to the one before. */
+/** Request the activation of a release, or the rollback to an earlier one. */
 export const activationCommands = { activate, activateOverride, rollback };
 
 /** Names a bundle by `name@version` or by its digest. */
@@ -28,7 +28,7 @@ interface BundleArgs {
 }
 
 /**
- * Asks for the activation of a bundle. @throws AppError `engine/no-bundle`, `engine/not-ready`,
+ * Requests the activation of a bundle. @throws AppError `engine/no-bundle`, `engine/not-ready`,
  * `engine/activation-held` (`reject`)
  */
 function activate(context: ActivationContext, { bundle }: BundleArgs): void {
@@ -36,14 +36,15 @@ function activate(context: ActivationContext, { bundle }: BundleArgs): void {
 }
 
 /**
- * As {@link activate}, even if rules of the release hold its activation: a person has confirmed it.
+ * As {@link activate}, even if rules of the release hold its activation: the caller has confirmed
+ * it.
  */
 function activateOverride(context: ActivationContext, { bundle }: BundleArgs): void {
   requestActivation(context, bundle, true);
 }
 
 /**
- * Asks for the activation of the fallback of a stream. @param stream empty for the only one
+ * Requests the activation of the fallback of a stream. @param stream empty for the only one
  * @returns its `name@version` @throws AppError `engine/no-fallback` (`reject`)
  */
 function rollback({ clock, store, assessment }: ActivationContext, { stream }: { readonly stream: string }): string {
@@ -68,7 +69,7 @@ function requestActivation({ clock, store, assessment }: ActivationContext, name
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   requireReady(bundle, assessment());
-  // What was confirmed for an earlier request is not confirmed for this one.
+  // A confirmation of an earlier request does not count for this one.
   const { activationOverrides: _, ...unconfirmed } = bundle;
   const { holds } = askRules(unconfirmed, { bundles, now: clock.now() });
   if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
@@ -92,7 +93,7 @@ function onlyStream(bundles: readonly StoredBundle[]): string {
   throw refuse('engine/no-fallback', `several streams are known here; say which: ${streams.join(', ')}`);
 }
 
-/** The last known good release, or the one before it when that is the one that is activated. */
+/** The last known good release other than the activated one. */
 function fallbackOf(bundles: readonly StoredBundle[], name: string, from: StoredBundle | undefined): StoredBundle {
   const others = bundles.filter((bundle) => bundle.bundleId !== from?.bundleId);
   const to = lastProven(others, name);
@@ -107,8 +108,7 @@ function requireReady(bundle: StoredBundle, assessment: Assessment | undefined):
   const entry = assessment?.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
   if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', reasonText(entry.withdrawn));
   const absent = entry?.absentImages.length ?? 0;
-  // A retired release is pinned and pulled again once it is asked for, if there is something to
-  // pull it from.
+  // A retired release is pinned and pulled again on request, if a medium has its blobs.
   if (entry?.phase === 'retired' && entry.pullableImages.length >= absent) return;
   if (entry !== undefined && absent === 0 && entry.unpinnedImages.length === 0) return;
   throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${whyNotReady(entry)}`);

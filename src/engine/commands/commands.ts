@@ -4,18 +4,18 @@ import { type UnpinContext, unpinCommands } from './unpin-commands.ts';
 import { type VerdictContext, verdictCommands } from './verdict-commands.ts';
 
 /**
- * All that a person may ask of the engine, by the names of the D-Bus methods. A family is one file.
- * A new command stands in its family's file, and nothing else in the engine changes.
+ * The commands of the engine, by the names of their D-Bus methods. Each family is one file. A new
+ * command goes into the file of its family; nothing else in the engine changes.
  */
 const COMMANDS = { ...activationCommands, ...unpinCommands, ...preloadCommands, ...verdictCommands };
 
-/** What the commands act on. Each takes its part. */
+/** The adapters of all commands. Each command takes its part. */
 export type CommandContext = ActivationContext & UnpinContext & PreloadContext & VerdictContext;
 
 /**
- * The commands of the engine, each with its arguments by their names, and with an AbortSignal where
- * it does I/O. They only record; the next round does what follows. Each refusal is an AppError
- * `engine/…` (`reject`), and each success has a line in the history.
+ * The commands of the engine. Each takes its arguments by name, and an AbortSignal where it does
+ * I/O. Commands only record; the next round acts on the record. A refusal is an AppError `engine/…`
+ * (`reject`). A success adds a line to the history.
  */
 export type Commands = {
   readonly [Name in CommandName]: (typeof COMMANDS)[Name] extends (context: never, ...rest: infer Rest) => infer Result
@@ -30,7 +30,7 @@ export type CommandName = keyof typeof COMMANDS;
 export const COMMAND_NAMES = Object.keys(COMMANDS) as readonly CommandName[];
 
 /**
- * The commands over a context. @param onDone called after each command, whether it worked or not
+ * Binds the commands to a context. @param onDone called after each command, also after a failed one
  */
 export function bindCommands(context: CommandContext, onDone: () => void): Commands {
   const bound = COMMAND_NAMES.map((name) => {
@@ -40,7 +40,7 @@ export function bindCommands(context: CommandContext, onDone: () => void): Comma
   return Object.fromEntries(bound) as Commands;
 }
 
-/** Calls `onDone` when `work` is over; at once where it is synchronous. */
+/** Calls `onDone` when `work` has ended: at once when it is synchronous. */
 function followed(work: () => unknown, onDone: () => void): unknown {
   let done: unknown;
   try {

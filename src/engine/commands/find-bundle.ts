@@ -3,13 +3,13 @@ import { isRetired } from '../../domain/release/recorded-phase.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
 
-/** A command that is refused, for a reason that the person who gave it can change. */
+/** The refusal of a command, with disposition `reject`. */
 export function refuse(code: string, message: string): AppError {
   return new AppError({ code, message, disposition: 'reject' });
 }
 
 /**
- * The bundle of this `name@version` or digest. @throws AppError `engine/no-bundle`,
+ * Finds a bundle by its `name@version` or digest. @throws AppError `engine/no-bundle`,
  * `engine/ambiguous` (`reject`)
  */
 export function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {

@@ -7,25 +7,25 @@ import { resumePreloads } from '../effects/record-effects.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { refuse } from './find-bundle.ts';
 
-/** What commands on preloads act on. */
+/** The adapters of the commands on preloads. */
 export interface PreloadContext {
   readonly clock: Clock;
   readonly store: StateReader & Pick<PreloadStore, 'cancel'>;
   readonly media: Pick<MediaView, 'list'>;
   readonly tasks: Pick<Tasks, 'running' | 'cancel'>;
-  /** That of the last round; undefined before the first. */
+  /** The assessment of the last round. Undefined before the first. */
   readonly assessment: () => Assessment | undefined;
 }
 
-/** Stops preloads. */
+/** Cancel preloads. */
 export const preloadCommands = { cancel };
 
 /**
- * Stops every preload that is not complete. It stays so, over restarts, until another medium with
- * its bundle is plugged in, or until {@link resumeAll}.
+ * Cancels every preload that is not complete. The cancellation persists over restarts. It ends when
+ * another medium with the bundle is plugged in, or with {@link resumeAll}.
  *
- * INVARIANT: it is recorded before the pulls are aborted. A crash in between starts none of them
- * again.
+ * INVARIANT: the cancellation is recorded before the pulls are aborted. After a crash in between
+ * none of them starts again.
  *
  * @throws AppError `engine/nothing-to-cancel` (`reject`) when there is none
  */
@@ -45,7 +45,7 @@ function cancel({ clock, store, media, tasks, assessment }: PreloadContext): voi
   }
 }
 
-/** Takes back that preloads were cancelled. */
+/** Resumes all cancelled preloads. */
 export function resumeAll({ clock, store }: Pick<PreloadContext, 'clock' | 'store'>): void {
   const all = store.load().bundles.map(({ bundleId }) => bundleId);
   resumePreloads(all, store, clock.now());

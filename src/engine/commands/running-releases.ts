@@ -2,34 +2,35 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { type ContainersSeen, runningReleases } from '../../domain/release/lifecycle.ts';
 import type { StateReader } from '../../ports/state.ts';
 
-/** Which releases run, as far as can be known. */
+/** Which releases run, as far as known. */
 export interface Running {
   readonly releases: ReadonlySet<BundleId>;
   /**
-   * False when the runtime does not answer: then it is what was seen last, which may be nothing.
+   * False when the runtime does not answer. Then `releases` is the last known answer, which may be
+   * empty.
    */
   readonly isSeenNow: boolean;
 }
 
-/** Nobody has looked. */
+/** No container was observed yet. */
 export const NOTHING_SEEN: Running = { releases: new Set(), isSeenNow: false };
 
-/** Tells which releases run, and remembers what was seen last for when nothing can be seen. */
+/** Tells which releases run. Keeps the last observation for when the runtime does not answer. */
 export interface RunningReleases {
-  /** A round has looked at the containers. */
+  /** Stores the observation of a round. */
   saw(seen: ContainersSeen): void;
-  /** Looks at them now. Throws only for an abort. */
+  /** Observes the containers now. Throws only for an abort. */
   look(signal: AbortSignal): Promise<Running>;
 }
 
-/** What {@link createRunningReleases} needs. */
+/** The adapters of {@link createRunningReleases}. */
 export interface RunningReleasesDependencies {
   readonly store: StateReader;
-  /** Images and containers as they are now; undefined when the runtime does not answer. */
+  /** The current images and containers. Undefined when the runtime does not answer. */
   readonly lookNow: (signal: AbortSignal) => Promise<ContainersSeen | undefined>;
 }
 
-/** Nothing was seen yet. */
+/** Creates it without an observation. */
 export function createRunningReleases({ store, lookNow }: RunningReleasesDependencies): RunningReleases {
   let last: ContainersSeen | undefined;
   return {

@@ -3,8 +3,9 @@ import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
 import { ownersOf } from '../../domain/report/events/pin-events.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
-import type { LifecyclePolicy, StoredBundle } from '../../domain/state/state.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { RetirementStore, StateReader } from '../../ports/state.ts';
@@ -13,41 +14,41 @@ import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { findBundle, refuse } from './find-bundle.ts';
 import { NOTHING_SEEN, type Running, type RunningReleases } from './running-releases.ts';
 
-/** What the retirement of a release acts on. */
+/** The adapters of the retirement of a release. */
 export interface RetireContext {
   readonly clock: Clock;
   readonly store: StateReader & RetirementStore;
-  readonly policy: { readonly lifecycle: Pick<LifecyclePolicy, 'protect'> };
+  readonly policy: { readonly lifecycle: Pick<Policy['lifecycle'], 'protect'> };
 }
 
-/** What commands on pins act on. */
+/** The adapters of the commands on pins. */
 export interface UnpinContext extends RetireContext {
   readonly recorder: Pick<EventRecorder, 'tell'>;
   readonly pinKeeper: Pick<PinKeeper, 'giveUp'>;
   readonly running: Pick<RunningReleases, 'look'>;
-  /** That of the last round; undefined before the first. */
+  /** The assessment of the last round. Undefined before the first. */
   readonly assessment: () => Assessment | undefined;
 }
 
 /**
- * Takes pins off. Images stay, unless they are to be removed; the runtime may collect them from
- * then on.
+ * Remove pins. Images stay unless their removal is requested. Without a pin the runtime may
+ * garbage-collect them.
  */
 export const unpinCommands = { unpin, unpinUnclaimed };
 
-/** What is to be unpinned, and how. */
+/** The arguments of `unpin`. */
 export interface UnpinArgs {
   /** `name@version` or the bundle's digest. */
   readonly bundle: string;
-  /** Also remove the images that only this release has. */
+  /** Also remove the images that belong only to this release. */
   readonly removeImages: boolean;
-  /** Even if it is the release that runs, or the last known good one. */
+  /** Unpin even the running release or the last known good one. */
   readonly force: boolean;
 }
 
 /**
- * Takes the pins off a release, after a look at the containers unless it is forced: the last round
- * may have seen them ten minutes ago.
+ * Unpins a release. Observes the containers first unless `force` is given: the last observation may
+ * be ten minutes old.
  *
  * @throws AppError as {@link retireByHand}; whatever aborted the signal
  */
@@ -56,7 +57,7 @@ async function unpin(context: UnpinContext, args: UnpinArgs, signal: AbortSignal
 }
 
 /**
- * Retires a release for a person. Nothing happens to one that is retired already.
+ * Retires a release on request. Does nothing when it is retired already.
  *
  * @param running which releases run
  * @throws AppError `engine/no-bundle`, `engine/protected`, or `engine/running` without `force`
@@ -85,7 +86,7 @@ export function retireByHand(
 }
 
 /**
- * Gives up every pin that belongs to no known release, as the last round saw them.
+ * Gives up every pin that belongs to no known release, as observed by the last round.
  *
  * @returns what was done, in a sentence
  * @throws AppError `engine/no-unclaimed` (`reject`), `engine/running` (`reject`) without `force`;

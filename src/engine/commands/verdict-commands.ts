@@ -1,44 +1,43 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
-import type { Policy } from '../../domain/state/state.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import { type Approvals, isApproved } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { StateReader, VerdictStore } from '../../ports/state.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { refuse } from './find-bundle.ts';
 
-/** What verdicts act on. */
+/** The adapters of the commands on verdicts. */
 export interface VerdictContext {
   readonly clock: Clock;
   readonly store: StateReader & VerdictStore;
   readonly recorder: Pick<EventRecorder, 'row' | 'log'>;
   readonly policy: Pick<Policy, 'trust'>;
-  /** That of the last round; undefined before the first. */
+  /** The assessment of the last round. Undefined before the first. */
   readonly assessment: () => Assessment | undefined;
 }
 
 /**
- * What people decide about bundles, before a medium has them or afterwards. The latest verdict
- * counts.
+ * Approve or reject a bundle, before or after its medium is plugged in. The latest verdict counts.
  */
 export const verdictCommands = { approve, reject };
 
-/** Names a bundle by its digest, or by `name@version` where one is known. */
+/** Names a bundle by its digest, or by `name@version` if it is known. */
 interface VerdictArgs {
   readonly bundle: string;
 }
 
 interface Target {
   readonly bundleId: BundleId;
-  /** Undefined for a digest that nothing here has. */
+  /** Undefined when no known bundle has this digest. */
   readonly bundle: VerifiedBundle | undefined;
 }
 
 /**
  * Approves a bundle.
  *
- * @returns what that does, in a sentence
+ * @returns a sentence that states the effect
  * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) when `bundle` is no digest and
  *   names nothing, or several bundles
  */
@@ -58,8 +57,8 @@ function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string
 }
 
 /**
- * As {@link approve}, to reject it. One that was adopted before is not loaded further and not
- * activated; what is pinned stays.
+ * Rejects a bundle; arguments and errors as {@link approve}. A rejected bundle that was adopted
+ * before is not loaded further and not activated. Its pins stay.
  */
 function reject(context: VerdictContext, { bundle: name }: VerdictArgs): string {
   const { store, assessment } = context;
@@ -113,7 +112,7 @@ function targetOf(name: string, adopted: readonly VerifiedBundle[], assessment: 
   );
 }
 
-/** Bundles that are not adopted and whose signature is good, so that their name may be believed. */
+/** Bundles that are not adopted but have a valid signature, so that their names can be trusted. */
 function seenIn(assessment: Assessment | undefined): readonly VerifiedBundle[] {
   return [
     ...(assessment?.awaiting ?? []).flatMap(({ bundle }) => bundle ?? []),

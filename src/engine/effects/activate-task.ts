@@ -10,16 +10,16 @@ import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { isRuntimeAway, probeMirror } from './mirror-probe.ts';
 
-/** What an activation needs. */
+/** The adapters of an activation. */
 export interface ActivationDependencies {
   readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'removeTag'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests'>;
 }
 
 /**
- * Gives a release all of its tags, as {@link giveTags}.
+ * Makes all tags of a release name its images, with {@link giveTags}.
  *
- * @returns how many tags it has.
+ * @returns the number of its tags
  */
 export async function activateBundle(
   bundle: StoredBundle,
@@ -32,17 +32,16 @@ export async function activateBundle(
 }
 
 /**
- * Gives tags to the images of a release: each tag that does not name its image yet is pulled from
- * our registry and compared with what the runtime says. The first that came out wrong is taken away
- * again and ends the activation.
+ * Makes tags name the images of a release. Each tag that does not name its image yet is pulled from
+ * our registry, then compared with what the runtime lists. The first wrong tag is removed again and
+ * ends the activation.
  *
- * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has come to our
- * registry for its repository. Another registry, asked for a tag, may give another image.
+ * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has asked our
+ * registry for its repository. Another registry may have another image under the same tag.
  *
- * @returns the tags that did not name their images before.
- * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not come to our registry
- *   yet; `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; what the pulls
- *   throw.
+ * @returns the tags that did not name their images before
+ * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not ask our registry yet;
+ *   `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; errors of the pulls
  */
 export async function giveTags(
   goals: readonly TagGoal[],
@@ -76,8 +75,8 @@ async function observed(runtime: ActivationDependencies['runtime'], signal: Abor
 }
 
 /**
- * What a person has to do about a storage that takes no writes; undefined for any other error.
- * `path`: where the images lie.
+ * The error with advice for a storage that can't be written. Undefined for any other error. @param
+ * path the folder of the images
  */
 function storageError(error: unknown, path: string | undefined): AppError | undefined {
   if (!(error instanceof AppError) || !isStorageTrouble(error)) return undefined;
@@ -90,30 +89,30 @@ function storageError(error: unknown, path: string | undefined): AppError | unde
 }
 
 /**
- * A runtime whose disk takes no writes may fail before it has come to our registry: that tells
- * nothing of its mirrors.
+ * A runtime whose disk can't be written may fail before it asks our registry. Such a failure says
+ * nothing about its mirrors.
  */
 function isStorageFailure(failure: unknown): boolean {
   return failure instanceof AppError && isStorageTrouble(failure);
 }
 
-/**
- * Images are the same to a runtime when they have the same configuration, whatever manifest they
- * came by.
- */
+/** A runtime identifies an image by its configuration, so two manifests may name the same image. */
 function isSameImage(tagged: RuntimeImage | undefined, own: RuntimeImage | undefined): boolean {
   return tagged !== undefined && tagged.imageId === own?.imageId;
 }
 
 /**
- * One image of each repository: of several repositories a runtime that has not reloaded yet may
- * have the mirror of one only.
+ * One image of each repository. A runtime that has not reloaded yet may have the mirrors of some
+ * repositories only.
  */
 function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
   return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
 }
 
-/** Nothing is pulled by it: the runtime has the image. */
+/**
+ * Throws unless the runtime asks our registry for `repository`. Downloads no layer, because the
+ * runtime has the image.
+ */
 async function provenMirror(
   [repository, digest]: readonly [string, Digest],
   deps: ActivationDependencies,
@@ -151,8 +150,7 @@ async function giveTag(
 }
 
 /**
- * Another manifest of the same configuration makes no other image, but the runtime lists a digest
- * that the image did not have before.
+ * Another manifest with the same configuration gives the same image, but adds a digest to its list.
  */
 function hasForeignManifest(after: RuntimeImage | undefined, before: RuntimeImage | undefined): boolean {
   if (after === undefined || before === undefined) return false;

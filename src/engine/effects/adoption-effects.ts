@@ -2,8 +2,8 @@ import { parsePublicKey } from '../../bundle/keys/keys.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import type { Kept } from '../../domain/state/memory.ts';
-import type { Policy } from '../../domain/state/state.ts';
 import { type KeyRotation, NO_ROTATION, rotatesKeys } from '../../domain/trust/key-rotation.ts';
 import type { AdoptionStore } from '../../ports/state.ts';
 import { adoptedEvent, rotationEvents } from '../reporting/adoption-events.ts';
@@ -12,23 +12,23 @@ import type { Executors } from './executor.ts';
 import { type DocumentKeeping, keepDocuments } from './keep-documents.ts';
 import { beside, type MediaWork } from './media-effects.ts';
 
-/** How far the documents are kept of each bundle that is to be adopted. */
+/** Progress of keeping the documents, for each bundle that will be adopted. */
 export type KeptDocuments = Map<BundleId, Kept>;
 
-/** What {@link adoptionExecutors} acts on. */
+/** The adapters of {@link adoptionExecutors}. */
 export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
   readonly store: Pick<AdoptionStore, 'adopt'>;
   readonly policy: Pick<Policy, 'trust'>;
   readonly recorder: EventRecorder;
-  /** Filled while documents are kept, for the next decision. */
+  /** Updated while documents are being kept. The next decision reads it. */
   readonly keeping: KeptDocuments;
 }
 
 /**
  * Adopts bundles.
  *
- * INVARIANT: `keep-documents` comes first, as decided by `decide()`. A bundle in the database has
- * its documents on the node's own disk, as far as any medium had them.
+ * INVARIANT: `decide()` puts `keep-documents` first. So each bundle in the database has its
+ * documents on the node's own disk, as far as a medium had them.
  */
 export function adoptionExecutors(deps: AdoptionEffectDependencies): Executors<'keep-documents' | 'adopt-bundle'> {
   return {
@@ -54,7 +54,7 @@ async function keepForAdoption(
   }
 }
 
-/** Records the bundle together with the keys that it brings, in one transaction. */
+/** Records the bundle and the keys that it adds or revokes, in one transaction. */
 function adopt(deps: AdoptionEffectDependencies, bundleId: BundleId, assessment: Assessment): void {
   const adoption = adoptionOf(bundleId, assessment);
   if (adoption === undefined) return;
@@ -72,14 +72,14 @@ function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
 }
 
 /**
- * The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`); none when too
- * few trusted keys signed it.
+ * The keys that the adoption of `bundle` adds or revokes (docs/bundle-format.md, `trust`). None
+ * when too few trusted keys signed it.
  */
 function rotationOf(bundle: VerifiedBundle, threshold: number): KeyRotation {
   if (!rotatesKeys(bundle, threshold)) return NO_ROTATION;
   const { bundleId, payload } = bundle;
   return {
-    // That each key can be parsed was checked with the payload.
+    // parsePublicKey can't fail here: each key was checked with the payload.
     keys: (payload.trust?.keys ?? []).map((pem) => ({
       keyId: parsePublicKey(pem, 'of trust.keys').keyId,
       pem,

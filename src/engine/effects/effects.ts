@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
-import type { Policy } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobUnion, DocumentStore } from '../../ports/blobs.ts';
@@ -25,7 +25,7 @@ import { recordExecutors } from './record-effects.ts';
 import { createTagEffects, type TagEffects } from './tag-effects.ts';
 import { startTask, taskExecutors } from './task-effects.ts';
 
-/** What all executors together act on. Each family takes its part. */
+/** The adapters of all executors. Each family takes its part. */
 export interface EffectDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -33,13 +33,13 @@ export interface EffectDependencies {
   readonly runtime: RuntimePort;
   readonly containers: ContainersPort;
   readonly store: StateStore;
-  /** Where manifests and configs of adopted bundles are kept. */
+  /** The store of manifests and configs of adopted bundles. */
   readonly documents: DocumentStore;
-  /** Where blobs are found: media and local stores together. */
+  /** All sources of blobs: media and local stores. */
   readonly source: BlobUnion;
   readonly meter: TransferMeter;
   /**
-   * How long nothing of a pull may move before it is broken off, in milliseconds: `preload.stall`.
+   * How long a pull may make no progress before it is aborted, in milliseconds (`preload.stall`).
    */
   readonly stallMs: number;
   readonly tasks: Tasks;
@@ -48,14 +48,14 @@ export interface EffectDependencies {
   readonly policy: Policy;
   readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
-  /** Called whenever it is seen that an effect goes on, for the watchdog. */
+  /** Called when an effect makes progress, for the watchdog. */
   readonly alive: () => void;
 }
 
-/** The executor of each effect, and what the executors remember for the next decision. */
+/** The executor of each effect, and the state that the next decision reads. */
 export interface Effects {
   readonly executors: Executors;
-  /** The executor of `start`, which is synchronous: the task is listed when it returns. */
+  /** Executes `start`. Synchronous: the task is listed when it returns. */
   readonly start: (task: RunningTask, assessment: Assessment) => void;
   readonly keeping: KeptDocuments;
   readonly pinRequests: PinRequests;
@@ -63,8 +63,8 @@ export interface Effects {
 }
 
 /**
- * The executors over the given adapters. A family of effects is one file; a kind without an
- * executor is an error of the compiler.
+ * Builds the executors. Each family of effects is one file. A kind without an executor is a compile
+ * error.
  */
 export function createEffects(deps: EffectDependencies): Effects {
   const keeping: KeptDocuments = new Map();

@@ -8,9 +8,9 @@ import type { StateReader } from '../../ports/state.ts';
 export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
 /**
- * Does one effect. Doing it twice gives the same result.
+ * Executes one effect. Executing it twice has the same result.
  *
- * @throws AppError of the adapter that did it; whatever aborted `signal`
+ * @throws AppError of the adapter; whatever aborted `signal`
  */
 type Executor<Kind extends Effect['kind']> = (
   effect: EffectOf<Kind>,
@@ -18,25 +18,24 @@ type Executor<Kind extends Effect['kind']> = (
   signal: AbortSignal,
 ) => void | Promise<void>;
 
-/** One executor for each of these kinds of effect; default all kinds. */
+/** One executor for each of these kinds of effect. Default all kinds. */
 export type Executors<Kinds extends Effect['kind'] = Effect['kind']> = {
   readonly [Kind in Kinds]: Executor<Kind>;
 };
 
-/** Does the effect with the executor of its kind. @throws as that executor */
+/** Executes an effect with the executor of its kind. @throws as that executor */
 export async function execute(
   executors: Executors,
   effect: Effect,
   assessment: Assessment,
   signal: AbortSignal,
 ): Promise<void> {
-  // Each executor takes the effects of the kind that it is listed under, which TypeScript can't
-  // follow here.
+  // TypeScript can't infer that an executor takes the effects of the kind that is its key.
   const executor = executors[effect.kind] as Executor<Effect['kind']>;
   await executor(effect, assessment, signal);
 }
 
-/** The stored bundle of this id; undefined when it is not adopted. */
+/** The stored bundle with this id. Undefined when it is not adopted. */
 export function storedBundle(store: StateReader, bundleId: BundleId): StoredBundle | undefined {
   return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
 }

@@ -6,25 +6,25 @@ import { AppError } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/in-order.ts';
 import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
 
-/** Where documents come from, and where they are kept. */
+/** The source and the store of documents. */
 export interface DocumentKeeping {
   /** Manifests, configs and attachments of adopted bundles. */
   readonly documents: Pick<DocumentStore, 'sizeOf' | 'put' | 'putStream'>;
-  /** All places that have blobs. */
+  /** All sources of blobs. */
   readonly source: Pick<BlobSource, 'read'>;
 }
 
 /**
- * Documents written at once. Each is synced to the disk; one of libuv's four threads stays free for
- * other work.
+ * Number of documents that are written in parallel. Each write syncs the disk and holds one of
+ * libuv's four threads; one thread stays free for other work.
  */
 const DOCUMENTS_AT_ONCE = 3;
 
 /**
- * Keeps manifests, configs and attachments of a bundle on a medium, as far as that medium has them.
- * What is kept already is not written again.
+ * Copies manifests, configs and attachments of a bundle from its medium to the store, as far as the
+ * medium has them. Documents that the store has are not written again.
  *
- * @param onKept called at the begin and after each document
+ * @param onKept called at the start and after each document
  * @throws AppError of the medium or the store; whatever aborted `signal`
  */
 export async function keepDocuments(
@@ -44,15 +44,15 @@ export async function keepDocuments(
   for (const attachment of attachments) await keepAttachment(attachment, deps, signal).then(count);
 }
 
-/** The bundle without its attachments, which are not kept for a retired release. */
+/** The same bundle without attachments. Those of a retired release are not kept. */
 export function withoutAttachments(found: Adoption['found']): Adoption['found'] {
   const { attachments: _gone, ...payload } = found.bundle.payload;
   return { ...found, bundle: { ...found.bundle, payload } };
 }
 
 /**
- * Only the size of an attachment was checked so far. A damaged one is reported when its files are
- * installed.
+ * Ignores a digest that does not match: only the size of an attachment was checked before. The
+ * damage is reported when the files are installed.
  */
 async function keepAttachment({ digest, size }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
   const { documents, source } = deps;

@@ -21,17 +21,17 @@ import {
 } from '../reporting/life-events.ts';
 import { type EffectOf, type Executors, storedBundle } from './executor.ts';
 
-/** What {@link lifeExecutors} acts on. */
+/** The adapters of {@link lifeExecutors}. */
 export interface LifeEffectDependencies {
   readonly clock: Clock;
   readonly store: StateReader & ActivationStore & MilestoneStore & RetirementStore;
   readonly recorder: EventRecorder;
   readonly containers: Pick<ContainersPort, 'removeContainer' | 'removeImage'>;
-  /** Called before each image that is removed, for the watchdog. */
+  /** Called before the removal of each image, for the watchdog. */
   readonly alive: () => void;
 }
 
-/** The effects on releases after their activation. */
+/** Effects on releases after their activation. */
 type LifeEffectKind =
   | 'record-soak'
   | 'record-active'
@@ -42,9 +42,7 @@ type LifeEffectKind =
   | 'retire'
   | 'remove-images';
 
-/**
- * Records what became of releases after their activation, and removes what is not needed any more.
- */
+/** Record the phases of releases after their activation, retire releases and remove images. */
 export function lifeExecutors(deps: LifeEffectDependencies): Executors<LifeEffectKind> {
   return {
     'record-soak': ({ bundleId, soak }) => onBundle(deps, bundleId, () => deps.store.setSoak(bundleId, soak)),
@@ -63,7 +61,7 @@ export function lifeExecutors(deps: LifeEffectDependencies): Executors<LifeEffec
   };
 }
 
-/** Does nothing for a bundle that is not known. */
+/** Does nothing when the bundle is not stored. */
 function onBundle<T>(
   { store }: LifeEffectDependencies,
   bundleId: BundleId,
@@ -73,7 +71,7 @@ function onBundle<T>(
   return bundle === undefined ? undefined : work(bundle);
 }
 
-/** Records an event with a time that is later than all times recorded before, then logs it. */
+/** Records an event with a time later than all recorded times, then logs it. */
 function record(
   { store, recorder, clock }: LifeEffectDependencies,
   event: Event,
@@ -107,8 +105,8 @@ function requestActivation(deps: LifeEffectDependencies, bundle: StoredBundle, c
 }
 
 /**
- * INVARIANT: `activeAt` is recorded last. With it nothing is left to take over, so what comes
- * before it is done again after a crash.
+ * INVARIANT: `activeAt` is recorded last, because it marks the take-over as complete. After a crash
+ * before it, all steps are executed again.
  */
 function takeOver(
   deps: LifeEffectDependencies,
@@ -137,8 +135,8 @@ function retire(deps: LifeEffectDependencies, bundle: StoredBundle, retirement: 
 }
 
 /**
- * Goes on after a failure, so that one image in use does not keep the others. @throws the first
- * failure
+ * Continues after a failure, so that one image in use does not prevent the removal of the others.
+ * @throws the first failure
  */
 async function removeImages(
   { containers, recorder, alive }: LifeEffectDependencies,

@@ -8,19 +8,19 @@ import type { MediaJobs } from '../tasks/media-jobs.ts';
 import type { EffectOf, Executors } from './executor.ts';
 import { type DocumentKeeping, keepDocuments, withoutAttachments } from './keep-documents.ts';
 
-/** What runs work beside the rounds, one job for each medium. */
+/** Runs jobs in parallel to the rounds, one for each medium. */
 export interface MediaWork {
   readonly mediaJobs: Pick<MediaJobs, 'start'>;
   readonly recorder: Pick<EventRecorder, 'tellFailure'>;
 }
 
-/** What {@link mediaExecutors} acts on. */
+/** The adapters of {@link mediaExecutors}. */
 export interface MediaEffectDependencies extends MediaWork, DocumentKeeping {
   readonly media: Pick<MediaView, 'list'> & MediaControl;
   readonly store: StateReader;
 }
 
-/** Mounts and reads media. */
+/** Mount and read media. */
 export function mediaExecutors(deps: MediaEffectDependencies): Executors<'mount-medium' | 'read-medium'> {
   const { media } = deps;
   return {
@@ -34,7 +34,7 @@ export function mediaExecutors(deps: MediaEffectDependencies): Executors<'mount-
   };
 }
 
-/** Starts `work` beside the rounds. A failure is recorded as one of `effect`. */
+/** Starts `work` in parallel to the rounds. A failure is recorded as a failure of `effect`. */
 export function beside(
   { mediaJobs, recorder }: MediaWork,
   effect: EffectOf<'mount-medium' | 'read-medium' | 'keep-documents'>,
@@ -45,8 +45,8 @@ export function beside(
 }
 
 /**
- * Keeps documents of adopted bundles that the medium has and the store lacks: they were on another
- * volume when the bundle was adopted, or were lost since.
+ * Keeps documents of adopted bundles that the medium has and the store lacks. At the adoption they
+ * were on another volume, or they were lost later.
  *
  * @throws AppError of the medium or the store
  */

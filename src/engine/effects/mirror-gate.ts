@@ -5,51 +5,56 @@ import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { isRuntimeAway, type MirrorProbeDependencies, probeMirror } from './mirror-probe.ts';
 
-/** What the gate needs. */
+/** The adapters of the gate. */
 export interface MirrorGateDependencies extends MirrorProbeDependencies {
   readonly clock: Clock;
 }
 
-/** Whether a pull may begin: the runtime comes to our registry, or it was waited for in vain. */
-export type GateEnd = 'open' | 'waited-in-vain';
+/** Why a pull may begin: the mirror is in use, or the wait for it timed out. */
+export type GateEnd = 'open' | 'timed-out';
 
-/** Holds pulls back until the runtime has taken up the mirrors that were written for them. */
+/** Delays pulls until the runtime uses the mirrors that were written for them. */
 export interface MirrorGate {
-  /** The mirrors are these from now on. What was taken up of them before stays so. */
+  /** Sets the repositories with mirrors. Those that are known to be in use stay known. */
   written(repositories: readonly string[]): void;
   /**
-   * Waits until mirrors that hold this repository's were taken up. It is said but once for each
-   * change of mirrors that this was in vain: who asks after that is let through.
+   * Waits until the runtime uses the mirror of `repository`. After a time-out all mirrors of now
+   * count as in use, so that each change of mirrors is waited for, and reported, only once.
    *
-   * @param mirrors as they are rendered now
-   * @throws whatever aborted `signal`.
+   * @param mirrors the mirrors as rendered now
+   * @throws whatever aborted `signal`
    */
   pass(repository: string, mirrors: RenderedMirrors, signal: AbortSignal): Promise<GateEnd>;
 }
 
-/** How long mirrors may take to be taken up. CRI-O needs less than a second, unless it is busy. */
+/**
+ * How long the runtime may take until it uses new mirrors. CRI-O needs less than a second unless it
+ * is busy.
+ */
 const TAKE_UP_MS = 10_000;
 /**
- * One probe takes no longer: a runtime that has no mirror yet asks the image's own registry, which
+ * The longest time for one probe. A runtime without the mirror asks the image's own registry, which
  * may answer late or never.
  */
 const PROBE_MS = 2_000;
 /**
- * Pause after the first probe that was not seen; doubled each time up to {@link PAUSE_MAX_MS}. A
- * runtime at rest is there after a few.
+ * Pause after the first probe that did not reach our registry. Doubled each time, up to {@link
+ * PAUSE_MAX_MS}. An idle runtime needs a few probes.
  */
 const PAUSE_MS = 20;
 const PAUSE_MAX_MS = 320;
-/** How often it is looked whether our registry was asked, so that no probe goes on after that. */
+/**
+ * How often the meter is read during a probe, so that the probe ends soon after our registry was
+ * asked.
+ */
 const LOOK_MS = 50;
 
 /**
- * A gate that has let nothing through yet.
+ * Creates a gate for which no mirror is known to be in use.
  *
- * All mirrors are written in one file and taken up together, so that one of them is proof for all;
- * only one that was not in force before is. It is probed with a digest that no registry has: until
- * the mirror is in force that gives nothing, and afterwards it is seen at our registry alone, which
- * answers 404.
+ * All mirrors are in one file and take effect together. So one mirror that was not in effect before
+ * proves all of them. The probe pulls a digest that no registry has. Before the mirror is in
+ * effect, that pull fails elsewhere; afterwards our registry sees the request and answers 404.
  */
 export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
   let known: ReadonlySet<string> = new Set();
@@ -63,7 +68,7 @@ export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
       if (takeEffect === 'at-once') return 'open';
       keep(repositories);
       while (probing !== undefined && !known.has(repository)) {
-        // Who probes may be cancelled; then it is another one's turn.
+        // The pull that probes may be cancelled. Then one of the waiting pulls probes.
         const over = probing.catch(() => undefined);
         await untilAborted(over, signal);
       }
@@ -72,7 +77,7 @@ export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
       probing = taking;
       try {
         const end = await taking;
-        // What was written meanwhile is not proven by this.
+        // Mirrors that were written meanwhile are not proven by this probe.
         if (end !== 'away') known = new Set([...known, ...repositories]);
         return end === 'away' ? 'open' : end;
       } finally {
@@ -83,8 +88,8 @@ export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
 }
 
 /**
- * Probes until the mirror is in force, or for as long as that may take. A runtime that is away is
- * not waited for: the pull will say so.
+ * Probes until the mirror is in effect, or until the time-out. Returns at once when the runtime is
+ * unreachable: the pull will report that.
  */
 async function takeUp(
   repository: string,
@@ -94,13 +99,13 @@ async function takeUp(
   const { clock } = deps;
   const endsAt = clock.monotonic() + TAKE_UP_MS;
   for (let count = 1; clock.monotonic() < endsAt; count += 1) {
-    // Each has a digest of its own: a runtime may answer two pulls of one name together.
+    // Each probe has another digest, because a runtime may merge two pulls of the same name.
     const seen = await isSeen(repository, probeDigest(`${repository} ${clock.now()} ${count}`), deps, signal);
     if (seen === 'seen') return 'open';
     if (seen === 'away') return 'away';
     await clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** (count - 1)), signal);
   }
-  return 'waited-in-vain';
+  return 'timed-out';
 }
 
 async function isSeen(
@@ -117,7 +122,7 @@ async function isSeen(
     let end: Awaited<typeof probe> | 'under way' = 'under way';
     for (let waitedMs = 0; end === 'under way' && waitedMs < PROBE_MS; waitedMs += LOOK_MS) {
       const look = deps.clock.sleep(LOOK_MS, own.signal).then(() => 'under way' as const);
-      look.catch(() => undefined); // the probe may end first
+      look.catch(() => undefined); // aborted when the probe ends first
       end = await Promise.race([probe, look]);
       if (deps.meter.manifestRequests(repository, digest) > 0) return 'seen';
     }

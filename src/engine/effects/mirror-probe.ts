@@ -3,23 +3,25 @@ import { AppError } from '../../platform/app-error.ts';
 import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 
-/** What a probe needs. */
+/** The adapters of a probe. */
 export interface MirrorProbeDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests'>;
 }
 
-/** How a probe ended: whether our registry was asked, and how the pull failed if it did. */
+/**
+ * The result of a probe: whether our registry was asked, and the error of the pull if it failed.
+ */
 export interface ProbeEnd {
   readonly isAsked: boolean;
   readonly failure: unknown;
 }
 
 /**
- * Has the runtime pull something by digest, to see whether it comes to our registry for this
- * repository. It asks for the manifest even of what it has (docs/runtime-facts.md, fact 17), and a
- * digest names the right image wherever it comes from. That our registry was asked is all that
- * counts: what it does not have comes from elsewhere, or from nowhere.
+ * Lets the runtime pull a digest, to find out whether it asks our registry for this repository. A
+ * runtime requests the manifest even of an image that it has (docs/runtime-facts.md, fact 17). A
+ * digest is safe, because it names the same image in every registry. Only the request to our
+ * registry counts, not the result of the pull.
  *
  * @throws whatever aborted `signal`.
  */
@@ -41,7 +43,7 @@ export async function probeMirror(
   return { isAsked, failure };
 }
 
-/** Whether a probe failed because nothing answered it, or the runtime is being stopped. */
+/** Whether a probe failed because the runtime is unreachable or being stopped. */
 export function isRuntimeAway({ failure }: ProbeEnd): boolean {
   return failure instanceof AppError && ['runtime/unreachable', 'runtime/stopping'].includes(failure.code);
 }

@@ -4,18 +4,18 @@ import type { MirrorsPort, PinsPort } from '../../ports/runtime.ts';
 import type { EffectOf, Executors } from './executor.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 
-/** What was asked of the runtime in terms of pins since the daemon started. */
+/** The pins that were requested from the runtime since the daemon started. */
 export interface PinRequests {
-  /** The last request; undefined before the first. */
+  /** The last request. Undefined before the first. */
   last: PinsRequested | undefined;
   /**
-   * References whose pins were asked for in vain. `true` once the image was pulled for it, which is
-   * tried once.
+   * References whose pins the runtime does not enforce. `true` after the image was pulled again for
+   * that reason, which is tried once.
    */
-  readonly inVain: Map<string, boolean>;
+  readonly unenforced: Map<string, boolean>;
 }
 
-/** What {@link pinExecutors} acts on. */
+/** The adapters of {@link pinExecutors}. */
 export interface PinEffectDependencies {
   readonly clock: Clock;
   readonly runtime: PinsPort & MirrorsPort;
@@ -23,21 +23,20 @@ export interface PinEffectDependencies {
   readonly mirrorGate: Pick<MirrorGate, 'written'>;
 }
 
-/** So many requests in a row for the same pins count as in vain. */
-const ATTEMPTS_IN_VAIN = 2;
+/** After this many requests in a row with the same missing pins, these count as unenforced. */
+const UNENFORCED_ATTEMPTS = 2;
 
-/** Nothing was asked for yet. */
+/** Before the first request. */
 export function createPinRequests(): PinRequests {
-  return { last: undefined, inVain: new Map() };
+  return { last: undefined, unenforced: new Map() };
 }
 
-/** Writes the pins and mirrors of the runtime. */
+/** Write the pins and mirrors of the runtime. */
 export function pinExecutors(deps: PinEffectDependencies): Executors<'apply-pins' | 'apply-mirrors'> {
   return {
     'apply-pins': (effect, _assessment, signal) => applyPins(deps, effect, signal),
     'apply-mirrors': ({ repositories }, _assessment, signal) => {
-      // INVARIANT: the gate hears of it first. No pull may pass by what the old mirrors have
-      // proved.
+      // INVARIANT: the gate is told first. A proof for the old mirrors must not let a pull through.
       deps.mirrorGate.written(repositories);
       const mirrors = repositories.map((repository) => ({ repository }));
       return deps.runtime.applyMirrors(mirrors, signal);
@@ -51,21 +50,22 @@ async function applyPins(
   signal: AbortSignal,
 ): Promise<void> {
   await runtime.applyPins(references, { force }, signal);
-  const { last, inVain } = pinRequests;
+  const { last, unenforced } = pinRequests;
   const isSame = last?.unpinned === unpinned && unpinned !== '';
   const attempts = isSame ? (last?.attempts ?? 0) + 1 : 1;
   pinRequests.last = { references, unpinned, attempts, at: clock.now() };
-  if (attempts < ATTEMPTS_IN_VAIN) return;
-  for (const reference of unpinned.split('\n')) if (!inVain.has(reference)) inVain.set(reference, false);
+  if (attempts < UNENFORCED_ATTEMPTS) return;
+  for (const reference of unpinned.split('\n')) if (!unenforced.has(reference)) unenforced.set(reference, false);
 }
 
-/** References whose pins were asked for in vain and that were not pulled since. */
-export function unenforcedPins({ inVain }: PinRequests): readonly string[] {
-  return [...inVain].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference]));
+/** References whose pins the runtime does not enforce and that were not pulled again since. */
+export function unenforcedPins({ unenforced }: PinRequests): readonly string[] {
+  return [...unenforced].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference]));
 }
 
 /**
- * All pins hold: a pin that is lost from now on is asked for at once, without the pauses of before.
+ * Call when all pins are enforced. A pin that is lost later is requested at once, without the
+ * earlier pauses.
  */
 export function notePinsHeld(requests: PinRequests): void {
   if (requests.last !== undefined) requests.last = { ...requests.last, unpinned: '', attempts: 0 };

@@ -16,13 +16,13 @@ import {
   pulledEvent,
   pullFailedEvent,
 } from '../reporting/pull-messages.ts';
-import { type FailureLedger, isSettlingTold } from '../tasks/failures.ts';
+import { type FailureLedger, isSettlingReported } from '../tasks/failures.ts';
 import type { TaskEnd } from '../tasks/tasks.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 import type { PinRequests } from './pin-effects.ts';
 import { type PullDependencies, type PullEnd, type PullFault, pullImage } from './pull-task.ts';
 
-/** What pulls act on, and what they remember. */
+/** The adapters and the state of pulls. */
 export interface PullEffects extends Omit<PullDependencies, 'online'> {
   readonly clock: Clock;
   readonly log: Log;
@@ -30,15 +30,15 @@ export interface PullEffects extends Omit<PullDependencies, 'online'> {
   readonly recorder: Pick<EventRecorder, 'tell'>;
   readonly failures: FailureLedger;
   readonly mirrorGate: Pick<MirrorGate, 'pass'>;
-  readonly pinRequests: Pick<PinRequests, 'inVain'>;
-  /** Bundles of which an image was reported that came from elsewhere. */
+  readonly pinRequests: Pick<PinRequests, 'unenforced'>;
+  /** Bundles for which a warning was already given that an image came from another source. */
   readonly reportedElsewhere: Set<BundleId>;
 }
 
 /** The task that pulls one image. */
 export type PullTask = Extract<RunningTask, { readonly kind: 'pull' }>;
 
-/** One pull, with what its events are about. */
+/** One pull, with the fields of its events. */
 interface Pull {
   readonly task: PullTask;
   readonly image: Image;
@@ -47,12 +47,12 @@ interface Pull {
 }
 
 /**
- * Pulls one image, and records how that ended.
+ * Pulls one image, and records the result.
  *
- * INVARIANT: that we bring the image is on the disk before the runtime is asked for it. After a
- * crash it is ours to remove.
+ * INVARIANT: the mark that stickpin pulls this image is on the disk before the pull starts. So
+ * stickpin may remove the image also after a crash.
  *
- * @throws AppError `store/…` when that can't be settled; whatever aborted `signal`
+ * @throws AppError `store/…` when the mark can't be written; whatever aborted `signal`
  */
 export async function runPull(
   effects: PullEffects,
@@ -88,14 +88,14 @@ function recordEnd(effects: PullEffects, pull: Pull, end: PullEnd): TaskEnd {
 }
 
 /**
- * A pull is over only when the runtime lists the image: a round forgets this failure then. Without
- * it, an image that is never listed would be pulled again and again without a pause.
+ * Notes a failure `engine/not-listed`; the next round removes it when the runtime lists the image.
+ * Without it an image that is never listed would be pulled again and again without a pause.
  */
 function recordPulled(effects: PullEffects, { task, image, bundle, about }: Pull, isElsewhere: boolean): TaskEnd {
   const { failures, recorder, pinRequests, clock } = effects;
   const { reference } = image;
   const before = failures.last(task);
-  if (pinRequests.inVain.has(reference)) pinRequests.inVain.set(reference, true);
+  if (pinRequests.unenforced.has(reference)) pinRequests.unenforced.set(reference, true);
   const message = `${reference} was pulled, but the runtime does not list it`;
   failures.note(task, { code: 'engine/not-listed', message }, 'backoff', clock.now());
   if (before?.reason.code === 'engine/not-listed') return 'ended';
@@ -108,8 +108,8 @@ function recordPulled(effects: PullEffects, { task, image, bundle, about }: Pull
 }
 
 /**
- * The image is the right one, but the stick was not read. One warning for each bundle: the cause is
- * the same for all its images.
+ * One warning for each bundle, since the cause is the same for all its images. The image is right,
+ * but it was not read from the stick.
  */
 function elsewhereLevel({ reportedElsewhere }: PullEffects, { bundleId }: StoredBundle): 'info' | 'warn' {
   const level = reportedElsewhere.has(bundleId) ? 'info' : 'warn';
@@ -129,23 +129,23 @@ function recordFailure(effects: PullEffects, { task, image, about }: Pull, fault
 }
 
 /**
- * Of several failures that are the same only the first is reported. That they go on is shown with
- * the bundle.
+ * Only the first of several equal failures is reported. The status of the bundle shows that they
+ * continue.
  */
 function isWorthReporting(
   { reason, retry }: PullFault,
   { attempts }: Pick<TaskFailure, 'attempts'>,
   before: TaskFailure | undefined,
 ): boolean {
-  // Refusals of a policy are reported together, see refusals.ts.
+  // refusals.ts reports the refusals of a policy together.
   if (reason.code === 'runtime/policy') return false;
-  if (retry === 'settling') return isSettlingTold(attempts);
+  if (retry === 'settling') return isSettlingReported(attempts);
   return before?.reason.message !== reason.message;
 }
 
 /**
- * A pull that begins before the runtime has its mirrors does not read the stick where another
- * registry answers.
+ * Waits for the mirrors. A pull that begins before the runtime uses them may get the image from
+ * another registry instead of the stick.
  */
 async function passGate(
   { mirrorGate, recorder }: PullEffects,
@@ -155,12 +155,11 @@ async function passGate(
   signal: AbortSignal,
 ): Promise<void> {
   const end = await mirrorGate.pass(repositoryOf(reference), mirrors, signal);
-  if (end === 'waited-in-vain') recorder.tell(mirrorsUnusedEvent(about));
+  if (end === 'timed-out') recorder.tell(mirrorsUnusedEvent(about));
 }
 
 /**
- * An image for which this can't be recorded counts as not ours and is never removed. That costs
- * space, and nothing else.
+ * Never throws. An image without this record is never removed by stickpin, which costs only space.
  */
 function notePulledByUs({ store, log }: PullEffects, reference: string, isPulledByUs: boolean): void {
   try {

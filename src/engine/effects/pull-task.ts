@@ -13,22 +13,22 @@ import { documentsOf } from '../blobs/image-documents.ts';
 import type { RetryPolicy } from '../tasks/failures.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
 
-/** What a pull needs. */
+/** The adapters of a pull. */
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes' | 'unknownRequests' | 'damaged'>;
   readonly stalls: StallWatch;
-  /** Where the registry finds blobs. */
+  /** The sources of blobs of the registry. */
   readonly source: Omit<BlobUnion, 'onChange'>;
-  /** The image comes from its own registry, and its blobs are not at hand. */
+  /** The image is pulled from its own registry, because no medium has its blobs. Default false. */
   readonly online?: boolean;
 }
 
-/** Why a pull failed, and how soon it may be tried again. */
+/** Why a pull failed, and when it may be tried again. */
 export interface PullFault {
   readonly reason: Fault;
   readonly retry: RetryPolicy;
-  /** The blob that is to blame, if one is. */
+  /** The blob that caused the failure, if known. */
   readonly blob?: FailedBlob;
 }
 
@@ -37,17 +37,18 @@ export type PullEnd =
   | {
       readonly kind: 'pulled';
       /**
-       * It was to come from our registry, which was never asked for its manifest: another source of
-       * the runtime gave it.
+       * Our registry was not asked for the manifest although it should have been: the image came
+       * from another source of the runtime.
        */
       readonly isElsewhere: boolean;
     }
-  /** The runtime is being stopped; nothing is wrong with the image. */
+  /** The runtime is being stopped. The image is not the cause. */
   | { readonly kind: 'interrupted' }
   | ({ readonly kind: 'failed' } & PullFault);
 
 /**
- * Has the runtime pull one image by digest from our registry, or from its own where that is wanted.
+ * Lets the runtime pull one image by digest: from our registry, or from the image's own one if
+ * `online` is set.
  *
  * @throws whatever aborted `signal`.
  */
@@ -69,7 +70,8 @@ export async function pullImage(
       isAsked: () => requests() !== asked,
     };
     const pull = (inner: AbortSignal) => deps.runtime.pull(image.reference, inner);
-    // What comes from elsewhere does not pass by our registry: how it moves is not seen here.
+    // Our registry does not see the transfer of an image from its own registry, so stalls can't be
+    // detected.
     await (deps.online === true ? pull(signal) : deps.stalls.guard(watched, signal, pull));
     return { kind: 'pulled', isElsewhere: deps.online !== true && requests() === asked };
   } catch (error) {
@@ -85,9 +87,9 @@ export async function pullImage(
 interface Failed {
   readonly image: Image;
   readonly bundle: StoredBundle;
-  /** The runtime never came to our mirror. */
+  /** Whether the runtime never asked our registry for the manifest. */
   readonly isUnused: boolean;
-  /** What it asked our registry for meanwhile, by digest, and was not given. */
+  /** The last digest that it requested meanwhile and that our registry does not offer. */
   readonly notOffered: Digest | undefined;
 }
 
@@ -146,8 +148,8 @@ function onlineMessage({ reference }: Image, what: string, error: unknown): stri
 }
 
 /**
- * Names the blob that is damaged or lacking, if that is the cause. What is above others is looked
- * at first: without a manifest the medium is gone.
+ * Names the damaged or missing blob, if that is the cause. Manifest and layers are checked first:
+ * when one of them is absent, the medium is gone.
  */
 async function blobFault(
   { image, bundle }: Failed,
@@ -169,14 +171,15 @@ async function blobFault(
     const damaged = deps.meter.damaged();
     const suspects = [...documents, ...layers.filter((digest) => sent.has(digest))];
     const seen = suspects.filter((digest) => damaged.has(digest));
-    // What was seen to be damaged goes first: if nothing else has it, nothing else need be read.
+    // Blobs that the meter saw damaged come first: when one has no other copy, the others need not
+    // be read.
     const bad = await findBadBlob([...new Set([...seen, ...suspects])], deps.source, signal);
     const [unsteady] = seen;
     return bad === undefined ? unsteady && unsteadyFault(unsteady, bundle, image) : badBlobFault(bad, bundle, image);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof AppError && error.code === 'media/gone') return gone;
-    return undefined; // a source that can't be read has told so to the registry, whose error the runtime hands on
+    return undefined; // the runtime's own error has the reason: the registry sent it when it could not read the source
   }
 }
 
@@ -196,7 +199,8 @@ function lackingFault(digest: Digest, what: string): PullFault {
 }
 
 /**
- * What is to come from media: what a delta leaves to its base is on none, and the runtime has it.
+ * The layers that media must have. Layers in the base of a delta are on no medium; the runtime has
+ * them.
  */
 function layersOf(image: Image, { contents }: StoredBundle): readonly Digest[] {
   return image.layers
@@ -204,14 +208,20 @@ function layersOf(image: Image, { contents }: StoredBundle): readonly Digest[] {
     .flatMap((layer) => (layer === undefined || layer.inBase ? [] : [layer.digest]));
 }
 
-/** All that the bundle says the image needs is there, and still the runtime wanted more. */
+/**
+ * The runtime asked for a blob that is not in the bundle, although all blobs of the image are
+ * available.
+ */
 function notInBundle(digest: Digest | undefined, what: string): PullFault | undefined {
   if (digest === undefined) return undefined;
   const message = `the runtime asked for ${digest} to pull ${what}, and that is not in the bundle; make the bundle again for this node's platform`;
   return { reason: { code: 'bundle/not-in-bundle', message }, retry: 'backoff' };
 }
 
-/** The bytes changed between two readings: the copy may be good, and the medium is not. */
+/**
+ * Two reads of the same blob gave different bytes: the copy may be good, but the medium is
+ * unreliable.
+ */
 function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
   const message = `Blob ${digest} of ${name} was read with other bytes than it has, and with the right ones when it was read again: the medium or its port is unreliable. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
@@ -220,8 +230,8 @@ function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): Pull
 }
 
 /**
- * With another copy at hand the image is tried again from there at once; without, a person is to
- * bring one.
+ * With another copy the image is tried again from there at once. Without one, somebody must plug in
+ * a good copy.
  */
 function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);

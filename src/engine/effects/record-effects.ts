@@ -9,7 +9,7 @@ import { signersEvent } from '../reporting/adoption-events.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { type EffectOf, type Executors, storedBundle } from './executor.ts';
 
-/** What {@link recordExecutors} acts on. */
+/** The adapters of {@link recordExecutors}. */
 export interface RecordEffectDependencies {
   readonly clock: Clock;
   readonly store: StateReader &
@@ -19,7 +19,7 @@ export interface RecordEffectDependencies {
   readonly recorder: Pick<EventRecorder, 'row' | 'log'>;
 }
 
-/** Records what was found out about bundles until they are ready. */
+/** Record signers, bad blobs, readiness and resumed preloads of bundles. */
 export function recordExecutors(
   deps: RecordEffectDependencies,
 ): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload'> {
@@ -53,10 +53,7 @@ function readyEvent({ bundleId, payload, contents }: StoredBundle): Event {
   return { kind: 'bundleReady', level: 'info', bundleId, message };
 }
 
-/**
- * Takes back that these preloads were cancelled, with one line of history. Bundles that were not
- * cancelled stay as they are.
- */
+/** Resumes the cancelled preloads among these bundles, with one line in the history. */
 export function resumePreloads(
   bundleIds: readonly BundleId[],
   store: StateReader & Pick<PreloadStore, 'cancel'>,

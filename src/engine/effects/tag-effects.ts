@@ -14,13 +14,13 @@ import { formatCount } from '../../platform/sizes.ts';
 import type { MilestoneStore, StateReader, TagStore } from '../../ports/state.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
-import { type FailureLedger, isSettlingTold, type RetryPolicy, retryOf } from '../tasks/failures.ts';
+import { type FailureLedger, isSettlingReported, type RetryPolicy, retryOf } from '../tasks/failures.ts';
 import { type ActivationDependencies, activateBundle, giveTags } from './activate-task.ts';
 
 /** A task that moves tags. */
 type TagTask = Exclude<RunningTask, { readonly kind: 'pull' }>;
 
-/** What tasks that move tags act on. */
+/** The adapters of tasks that move tags. */
 export interface TagEffectDependencies extends ActivationDependencies {
   readonly clock: Clock;
   readonly store: StateReader & Pick<MilestoneStore, 'mark'> & TagStore;
@@ -30,23 +30,23 @@ export interface TagEffectDependencies extends ActivationDependencies {
   readonly floorKeeper: Pick<FloorKeeper, 'raise'>;
 }
 
-/** Those, with what is remembered of tags that were given to their images again. */
+/** The adapters, and the memory of restored tags. */
 export interface TagEffects extends TagEffectDependencies {
   given: readonly TagGiven[];
-  /** The store does not have `given` yet. */
+  /** Whether `given` must still be written to the store. */
   isUnsaved: boolean;
-  /** That it could not be stored was logged. */
+  /** Whether the failure to write it was logged. */
   isFailureLogged: boolean;
-  /** Contested tags that were reported. */
+  /** Contested tags that were already reported. */
   readonly reported: Set<string>;
 }
 
-/** The same failure is reported the first time, and then each so-many-th. */
+/** The same failure is reported the first time, and then every this many times. */
 const REPORTED_EVERY = 5;
-/** The same, while a disk takes no writes: it is tried every 10 s. */
+/** The same while a disk can't be written. It is tried every 10 s. */
 const SPACE_REPORTED_EVERY = 30;
 
-/** Goes on with the tags that the store knows as given again. */
+/** Starts with the restored tags from the store. */
 export function createTagEffects(deps: TagEffectDependencies): TagEffects {
   return { ...deps, given: deps.store.tagsGiven(), isUnsaved: false, isFailureLogged: false, reported: new Set() };
 }
@@ -66,13 +66,13 @@ export async function runTagTask(
     else await restore(effects, task, bundle, assessment, signal);
   } catch (error) {
     signal.throwIfAborted();
-    // Interrupted, not failed: it begins anew when the runtime runs.
+    // Interrupted, not failed: the task starts again when the runtime runs.
     if (error instanceof AppError && error.code === 'runtime/stopping') return;
     recordFailure(effects, task, bundle, error);
   }
 }
 
-/** Reports tags that are contested from now on, each once, and forgets what has settled. */
+/** Reports each newly contested tag once, and forgets tags that have settled. */
 export function followTags(effects: TagEffects, assessment: Assessment): void {
   const { reported, recorder, clock } = effects;
   const { settled, contested } = assessment.tags;
@@ -83,8 +83,8 @@ export function followTags(effects: TagEffects, assessment: Assessment): void {
 }
 
 /**
- * INVARIANT: the floor is raised before the activation is recorded. Otherwise a database that is
- * lost or set back would be the only place that knows the sequence.
+ * INVARIANT: the floor is raised before the activation is recorded. Otherwise only the database
+ * would have the sequence, and it may be lost or restored from an old copy.
  */
 async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
   const { store, recorder, failures, floorKeeper, clock } = effects;
@@ -121,7 +121,7 @@ async function restore(
   recorder.tell({ kind: 'tagsRestored', level: 'warn', bundleId: bundle.bundleId, message });
 }
 
-/** What can't be stored is remembered while the daemon runs, and stored as soon as that works. */
+/** Keeps the list in memory while it can't be written, and writes it as soon as that works. */
 function keep(effects: TagEffects, next: readonly TagGiven[]): void {
   effects.isUnsaved ||= next.length !== effects.given.length;
   effects.given = next;
@@ -149,7 +149,7 @@ function recordFailure(effects: TagEffects, task: TagTask, bundle: StoredBundle,
 }
 
 function isReported(retry: RetryPolicy, attempts: number): boolean {
-  if (retry === 'settling') return isSettlingTold(attempts);
+  if (retry === 'settling') return isSettlingReported(attempts);
   return attempts <= 1 || attempts % (retry === 'space' ? SPACE_REPORTED_EVERY : REPORTED_EVERY) === 0;
 }
 

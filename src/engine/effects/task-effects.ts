@@ -11,7 +11,7 @@ import { type Executors, storedBundle } from './executor.ts';
 import { type PullEffects, runPull } from './pull-effects.ts';
 import { runTagTask, type TagEffects } from './tag-effects.ts';
 
-/** What {@link taskExecutors} acts on. */
+/** The adapters of {@link taskExecutors}. */
 export interface TaskEffectDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -23,10 +23,10 @@ export interface TaskEffectDependencies {
 }
 
 /**
- * Starts long effects beside the rounds, and cancels them.
+ * Start and cancel long effects, which run in parallel to the rounds.
  *
- * INVARIANT: a task is listed at once, so that it can be cancelled. It settles what was recorded
- * before it does anything.
+ * INVARIANT: a task is listed at once, so that it can be cancelled. Before its first action it
+ * waits until all records are on the disk.
  */
 export function taskExecutors(deps: TaskEffectDependencies): Executors<'start' | 'cancel'> {
   return {

@@ -8,19 +8,19 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import type { ConditionStore } from '../../ports/state.ts';
 
-/** The conditions of every adopted release, by bundle. */
+/** The conditions of each adopted release. */
 export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 
-/** Judges conditions and keeps since when each has its status. */
+/** Evaluates conditions, and stores since when each has its status. */
 export interface ConditionKeeper {
   /**
-   * Of one round. Writes only when a status changed, all of a round in one transaction. Never
-   * throws.
+   * Evaluates the conditions of one round. Writes only when a status changed, in one transaction.
+   * Never throws.
    */
   follow(observed: Observed, memory: Memory, assessment: Assessment): Conditions;
 }
 
-/** A keeper that goes on with the stored times. */
+/** Creates a keeper that continues with the stored times. */
 export function createConditionKeeper({
   store,
   log,
@@ -29,20 +29,20 @@ export function createConditionKeeper({
   readonly log: Log;
 }): ConditionKeeper {
   /**
-   * What could not be stored yet: without it, a disk that takes no writes would move the times each
-   * round.
+   * Times that could not be stored yet. Without this map they would change every round while the
+   * disk can't be written.
    */
   const unsaved = new Map<BundleId, ConditionMarks>();
-  let isTold = false;
+  let isLogged = false;
   const save = (): void => {
     if (unsaved.size === 0) return;
     try {
       store.setConditions(unsaved);
       unsaved.clear();
-      isTold = false;
+      isLogged = false;
     } catch (error) {
-      if (!isTold) log.warn({ err: error }, `When conditions changed could not be kept: ${reasonOf(error)}`);
-      isTold = true;
+      if (!isLogged) log.warn({ err: error }, `When conditions changed could not be kept: ${reasonOf(error)}`);
+      isLogged = true;
     }
   };
   return {

@@ -4,36 +4,36 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import type { FloorStore, StateReader } from '../../ports/state.ts';
 
-/** What {@link createFloorKeeper} works on. */
+/** The adapters of {@link createFloorKeeper}. */
 export interface FloorKeeperDependencies {
   readonly floors: FloorStore;
   readonly store: StateReader;
   readonly log: Log;
 }
 
-/** Keeps the floors beside the bundles that they come from. */
+/** Keeps the floors outside the database, so that they survive its loss. */
 export interface FloorKeeper {
   /**
-   * As they are now: what is remembered and what follows from the bundles, the higher value of
-   * each.
+   * The current floors: for each stream the higher of the stored value and the value from its
+   * bundles.
    */
   floors(): Floors;
   /**
-   * Remembers what follows from the bundles. `isForgotten`: the runtime has pins of ours though
-   * nothing else remembers anything, so that floors are lost too. A failure is logged once and
-   * tried again in the next round; only an abort throws.
+   * Stores the floors that follow from the bundles. A failure is logged once and tried again in the
+   * next round; only an abort throws. @param isForgotten there is no pin ledger although the
+   * runtime has pins of stickpin; if there are no floors either, they count as lost
    */
   follow(isForgotten: boolean, signal: AbortSignal): Promise<void>;
   /**
-   * Raises the floor of a stream, durably. Takes no signal: tags have moved, which is to be
-   * recorded whatever comes. @throws AppError `store/write`, `store/no-space`, `store/read-only`
-   * (`retry`)
+   * Raises the floor of a stream, durably. Takes no signal: the tags have already moved, and that
+   * must be recorded. @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`)
    */
   raise(stream: string, sequence: number): Promise<void>;
 }
 
 /**
- * A keeper that goes on with what is stored. INVARIANT: one change at a time; a floor never sinks.
+ * Creates a keeper that continues with the stored floors. INVARIANT: one change at a time; a floor
+ * never decreases.
  */
 export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDependencies): FloorKeeper {
   let floors = kept.load();
@@ -53,7 +53,7 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
 
   const exclusively = (work: () => Promise<void>): Promise<void> => {
     const result = last.then(work);
-    last = result.catch(() => undefined); // whoever asked for it hears of its error
+    last = result.catch(() => undefined); // the caller handles its error
     return result;
   };
 

@@ -4,35 +4,35 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import type { PinLedgerStore, StateReader } from '../../ports/state.ts';
 
-/** What {@link createPinKeeper} works on. */
+/** The adapters of {@link createPinKeeper}. */
 export interface PinKeeperDependencies {
   readonly pinLedger: PinLedgerStore;
   readonly store: StateReader;
   readonly log: Log;
 }
 
-/** Remembers beside the database which pins there are and which release each belongs to. */
+/** Keeps a ledger outside the database: which pins exist, and to which release each belongs. */
 export interface PinKeeper {
-  /** As it is remembered now; undefined before anything was. */
+  /** The current ledger. Undefined before the first one is stored. */
   ledger(): PinLedger | undefined;
   /**
-   * Remembers what a round concluded from the ledger `from`; nothing if the ledger has changed
-   * since. A failure to write is logged once and tried again with the next round; it stands in the
-   * way of nothing. Only an abort throws.
+   * Stores the conclusions that a round made from the ledger `from`. Does nothing if the ledger has
+   * changed since. A failed write is logged once and tried again in the next round. Only an abort
+   * throws.
    */
   follow(pins: PinAssessment, from: PinLedger | undefined, signal: AbortSignal): Promise<void>;
   /**
-   * Gives up these unclaimed pins: the next round takes them off the runtime.
+   * Gives up these unclaimed pins. The next round removes them from the runtime.
    *
-   * @throws AppError `store/write`, `store/no-space` (`retry`), or what aborted `signal` before its
-   *   turn; nothing is given up then.
+   * @throws AppError `store/write`, `store/no-space` (`retry`), or whatever aborted `signal` before
+   *   its turn. Then no pin is given up.
    */
   giveUp(references: readonly string[], signal: AbortSignal): Promise<void>;
 }
 
 /**
- * A keeper that goes on with what is stored. INVARIANT: one change at a time, each from the ledger
- * that the one before has left.
+ * Creates a keeper that continues with the stored ledger. INVARIANT: one change at a time; each
+ * starts from the result of the change before it.
  */
 export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies): PinKeeper {
   let ledger = pinLedger.load();
@@ -44,7 +44,7 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
       signal.throwIfAborted();
       return work();
     });
-    last = result.catch(() => undefined); // whoever asked for it hears of its error
+    last = result.catch(() => undefined); // the caller handles its error
     return result;
   };
 

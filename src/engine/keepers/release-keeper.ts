@@ -10,11 +10,11 @@ import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { documentsOf } from '../blobs/image-documents.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 
-/** What {@link createReleaseKeeper} needs. */
+/** The adapters of {@link createReleaseKeeper}. */
 export interface ReleaseKeeperDependencies {
   readonly releaseFiles: ReleaseFiles;
   readonly source: BlobSource;
-  /** Where attachments are kept, among manifests and configs. */
+  /** The store of attachments, manifests and configs. */
   readonly documents: DocumentStore;
   readonly recorder: EventRecorder;
   readonly clock: Pick<Clock, 'monotonic'>;
@@ -40,7 +40,8 @@ const LARGE_PAUSE_MAX_MS = 600_000;
 const GONE_PAUSE_MS = 1_000;
 
 /**
- * Installs the attached files of releases and removes them, in the end from the kept documents too.
+ * Installs the attached files of releases, and removes them when a release is retired, also from
+ * the kept documents.
  */
 export interface ReleaseKeeper {
   /**
@@ -54,11 +55,11 @@ export interface ReleaseKeeper {
   stop(): Promise<void>;
 }
 
-/** What a keeper works on, and what it remembers. */
+/** The adapters and the state of a keeper. */
 interface Keeping extends ReleaseKeeperDependencies {
-  /** The failure that was reported last; empty when there was none since. */
+  /** The failure that was last reported. Empty after a round without one. */
   reported: string;
-  /** Attachments that are documents of images as well, and stay. */
+  /** Attachments that are also documents of images and therefore stay. */
   readonly shared: Set<Digest>;
   laid: ReadonlyMap<string, BundleId>;
   /** Large files that are being laid; undefined when none are. */
@@ -76,12 +77,11 @@ interface LargeFailure {
 }
 
 /**
- * Does one step. A failure of it is remembered under `what`, and the next step is done all the
- * same.
+ * Executes one step. A failure is stored with the prefix `what`; it does not stop the next step.
  */
 type Attempt = (what: string, work: () => Promise<void>) => Promise<void>;
 
-/** A keeper that has reported nothing yet. */
+/** Creates a keeper. */
 export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKeeper {
   const keeping: Keeping = {
     ...deps,
@@ -125,8 +125,8 @@ async function follow(keeping: Keeping, assessment: Assessment, signal: AbortSig
 }
 
 /**
- * INVARIANT: what is not wanted goes before folders are moved, and these before new ones are made.
- * A folder may take the name of another.
+ * INVARIANT: unwanted folders are removed first, then folders are moved, then new ones are made. A
+ * new folder may have the name of an old one.
  */
 async function followFolders(
   keeping: Keeping,
@@ -224,9 +224,9 @@ async function install(
 }
 
 /**
- * Removes attachments of retired releases from the kept documents. Only the manifests tell which of
- * them are configs of images as well. They are read only when something is to be removed, which
- * happens once a release.
+ * Removes attachments of retired releases from the kept documents. An attachment may also be the
+ * config of an image; only the manifests tell. They are read only when there is something to
+ * remove, once for each release.
  */
 async function dropSpare(keeping: Keeping, assessment: Assessment, signal: AbortSignal): Promise<void> {
   const { documents, shared, alive } = keeping;

@@ -9,12 +9,12 @@ import { alive, kick, type Loop } from './loop.ts';
 import { underWayMs } from './pace.ts';
 
 /**
- * Does effects. One that fails is reported, and the rest is done: no effect of a decision leans on
- * another.
+ * Executes effects. A failed effect is reported and the others are still executed: no effect of a
+ * decision depends on another.
  *
- * INVARIANTS: effects are done one after the other, in their order. Each begins when all that was
- * recorded before is on the disk, since none may outlive a record that it leans on. A task waits
- * for that by itself: it has to be listed at once, so that it can be cancelled.
+ * INVARIANTS: effects are executed one after another, in their order. Each begins when all earlier
+ * records are on the disk: after a power cut there must be no effect whose record is lost. A task
+ * waits for the records itself, because it must be listed at once so that it can be cancelled.
  *
  * @returns why the first one failed; undefined when none did
  * @throws whatever aborted `signal`
@@ -43,7 +43,9 @@ export async function act(
   return first;
 }
 
-/** A task has ended: after a pull that worked others may follow without a round. */
+/**
+ * Call when a task has ended. After a successful pull, the next pulls may start without a round.
+ */
 export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
   if (task.kind === 'pull' && end === 'pulled') {
     loop.state.landed.add(task.reference);
@@ -52,8 +54,8 @@ export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
 }
 
 /**
- * Starts what follows pulls that worked, without a round. A round comes soon, to look at what they
- * did.
+ * Starts the pulls that follow successful ones, without a round. A round is scheduled soon to
+ * observe their results.
  */
 export function goOn(loop: Loop, { starts, needsRound }: Next): void {
   const { snapshot, lastRound } = loop.state;

@@ -11,12 +11,12 @@ import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
 import { followTags } from '../effects/tag-effects.ts';
 import type { Loop } from './loop.ts';
 
-/** What is remembered before a look; the rest of the memory is taken after it. */
+/** The memory that is read before an observation. The rest is read after it. */
 type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'>;
 
 /**
- * What is remembered before the node is looked at. A task that ends during the look still counts as
- * running: the look may have come too early to see what it did.
+ * The memory before an observation. A task that ends during the observation still counts as
+ * running: the observation may have been too early to see its result.
  */
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
   const { deps, tasks, effects, state } = loop;
@@ -36,10 +36,9 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
 }
 
 /**
- * Assesses what was seen. What the look has made obsolete is forgotten first.
+ * Assesses an observation. Failures that the observation has made obsolete are forgotten first.
  *
- * INVARIANT: nothing is awaited here, so that what is being kept is at least as new as the media
- * that were seen to be busy.
+ * INVARIANT: nothing is awaited here. `keeping` must be at least as new as the list of busy media.
  */
 export function conclude(loop: Loop, observed: Observed, before: Remembered): Snapshot {
   const { deps, failures, layerKeeper, effects, state } = loop;
@@ -59,18 +58,18 @@ export function conclude(loop: Loop, observed: Observed, before: Remembered): Sn
   return snapshot;
 }
 
-/** What the runtime shows changes what is remembered of pins, tags and transfers. */
+/** Updates the memory of pins, tags and transfers from what the runtime lists. */
 function followRuntime({ deps, effects, state }: Loop, { assessment }: Snapshot): void {
   if (assessment.bundles.every((entry) => entry.unpinnedImages.length === 0)) notePinsHeld(effects.pinRequests);
   followTags(effects.tags, assessment);
-  // What was sent of a layer that the runtime has lost since says nothing about the next preload.
+  // Bytes sent for a layer that the runtime has lost since must not count in the next preload.
   for (const digest of state.presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
   state.presentLayers = assessment.presentLayers;
 }
 
 /**
- * The catalog of the registry. It changes only with the bundles, their phases and the tags in work,
- * and a large one costs more than all else in a round.
+ * The catalog of the registry. It is built again only when bundles, phases or the tags being moved
+ * change: a large catalog costs more than the rest of a round.
  */
 export function catalogFor({ state }: Loop, { memory, assessment }: Snapshot): Catalog {
   const tags = tagsInWork(memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
@@ -92,7 +91,7 @@ function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
   return after.media.some((medium) => medium.state.kind === 'read' && !known.has(medium.state));
 }
 
-/** Pulls that failed, whose image is there all the same. */
+/** Failed pulls whose image the runtime lists nevertheless. */
 function listedAmong({ observed: { runtime }, memory: { failures } }: Snapshot): readonly RunningTask[] {
   if (failures.length === 0 || runtime.kind !== 'reachable') return [];
   const listed = new Set(runtime.images.flatMap((image) => image.repoDigests));

@@ -18,7 +18,7 @@ import { alive, type EngineDependencies, kick, type Loop, type LoopState } from 
 import { lookAtContainers } from './observe.ts';
 import { createPace } from './pace.ts';
 
-/** The parts of an engine that has not seen anything yet. */
+/** Builds the parts of an engine, before its first round. */
 export function createLoop(deps: EngineDependencies): Loop {
   const { clock, store } = deps;
   const state = initialState(deps);

@@ -7,9 +7,9 @@ import { createLoop } from './create-loop.ts';
 import { type EngineDependencies, kick } from './loop.ts';
 import { run } from './run.ts';
 
-/** The daemon's heart: observes, decides, acts and records until it is told to stop. */
+/** The engine of the daemon: observes, decides, acts and records until it is stopped. */
 export interface Engine extends Commands {
-  /** Runs until `signal` aborts; then cancels what runs and returns. To be called once. */
+  /** Runs until `signal` aborts, then cancels all tasks and returns. Call it once. */
   run(signal: AbortSignal): Promise<void>;
   /** Asks for a round now. */
   kick(): void;
@@ -19,22 +19,23 @@ export interface Engine extends Commands {
    */
   idleMs(): number;
   /**
-   * The state of the node as of the last round, with what is under way now; undefined before the
-   * first round.
+   * The state of the node as of the last round, with the current tasks. Undefined before the first
+   * round.
    */
   report(): StatusReport | undefined;
   /**
-   * The newest `limit` events of a bundle, named `name@version` or by its digest, oldest first; of
-   * all when it is undefined. @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`)
+   * The newest `limit` events of a bundle (`name@version` or digest), oldest first. Events of all
+   * bundles when `bundle` is undefined. @throws AppError `engine/no-bundle`, `engine/ambiguous`
+   * (`reject`)
    */
   history(bundle: string | undefined, limit: number): readonly EventRow[];
-  /** As `Durability.settled`: what a command has recorded outlives a power cut from then on. */
+  /** Resolves when everything that was recorded is on the disk. See `Durability.settled`. */
   settled(): Promise<void>;
-  /** Takes back that preloads were cancelled, and asks for a round now. */
+  /** Resumes cancelled preloads, and asks for a round now. */
   resume(): void;
 }
 
-/** An engine that has not seen anything yet. */
+/** Creates an engine, before its first round. */
 export function createEngine(deps: EngineDependencies): Engine {
   const loop = createLoop(deps);
   const { clock, store } = deps;

@@ -26,30 +26,30 @@ import type { Tasks } from '../tasks/tasks.ts';
 import type { Wake } from '../tasks/wake.ts';
 import type { Pace } from './pace.ts';
 
-/** What the engine is wired to. */
+/** The adapters and settings of the engine. */
 export interface EngineDependencies
   extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'failures' | 'recorder' | 'alive' | 'floorKeeper'> {
   /** Where layers are kept. */
   readonly layers: LayerStore;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
-  /** What was found wrong with our own state at the start. Default nothing. */
+  /** Problems of the stored state that were found at the start. Default none. */
   readonly stateProblems?: readonly Fault[];
   readonly trust: TrustPort;
   readonly node: NodePort;
   readonly releaseFiles: ReleaseFiles;
   readonly notifier: ServiceNotifier;
-  /** 0 to 1, as Math.random: spreads tries. */
+  /** 0 to 1, as Math.random. Spreads retries over time. */
   readonly random: () => number;
   /** Tells the registry what it may serve. */
   readonly setCatalog: (catalog: Catalog, withheld: ReadonlySet<Digest>) => void;
   /** Called with every new report. */
   readonly onStatus: (report: StatusReport) => void;
-  /** Called when an effect was done; a long one has been started then. */
+  /** Called after each effect. For a long effect: after its start. */
   readonly afterEffect?: ((effect: Effect) => void) | undefined;
 }
 
-/** The parts of the engine, and what one round leaves to the next. */
+/** The parts of the engine, and the state that one round passes to the next. */
 export interface Loop {
   readonly deps: EngineDependencies;
   readonly wake: Wake;
@@ -71,43 +71,40 @@ export interface Loop {
   readonly state: LoopState;
 }
 
-/** What changes from round to round. Times are monotonic milliseconds. */
+/** State that changes from round to round. Times are monotonic milliseconds. */
 export interface LoopState {
-  /** What the last round saw and concluded; undefined before the first. */
+  /** Observation and conclusions of the last round. Undefined before the first. */
   snapshot: Snapshot | undefined;
   conditions: Conditions;
-  /** Why the last round could not do all that it wanted. */
+  /** Why an effect of the last round failed. Undefined when none did. */
   obstacle: Fault | undefined;
-  /** When the last round began, and how long it took to look and to decide. */
+  /** When the last round began, and how long it took to observe and to decide. */
   lastRound: { readonly at: number; readonly lookMs: number };
-  /** When containers were seen last. */
+  /** When containers were last observed. */
   lastLookAt: number;
-  /** When it was last seen that the engine goes on, for the watchdog. */
+  /** When the engine last made progress, for the watchdog. */
   lastSignAt: number;
-  /** Aborts when the engine is to stop. */
+  /** Aborts when the engine must stop. */
   stopping: AbortSignal;
-  /** The catalog that the registry has, and what it was made from. */
+  /** The catalog that was given to the registry, and its inputs. */
   offered: { readonly from: readonly unknown[]; readonly catalog: Catalog } | undefined;
   presentLayers: ReadonlySet<Digest>;
-  /** All media that were plugged in at the start have been read. */
+  /** Whether all media that were plugged in at the start have been read. */
   areMediaKnown: boolean;
-  /**
-   * References that were pulled since the last round looked at the runtime, so that it did not see
-   * them.
-   */
+  /** References that were pulled after the last observation of the runtime. */
   readonly landed: Set<string>;
 }
 
 /**
- * Asks for a round now. Pulls that would follow without a round wait for it: what asks may be a
- * reason against them.
+ * Asks for a round now. Pulls that would start without a round wait for it, because the cause of
+ * the request may be a reason not to pull.
  */
 export function kick({ queue, wake }: Pick<Loop, 'queue' | 'wake'>): void {
   queue.stop();
   wake.kick();
 }
 
-/** The engine goes on, for the watchdog. */
+/** Records progress of the engine, for the watchdog. */
 export function alive({ deps, state }: Pick<Loop, 'deps' | 'state'>): void {
   state.lastSignAt = deps.clock.monotonic();
 }

@@ -14,7 +14,7 @@ import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { MediaJobs } from '../tasks/media-jobs.ts';
 
-/** What a round looks at. */
+/** The adapters that a round observes. */
 export interface ObserveDependencies {
   readonly clock: Clock;
   readonly media: MediaView;
@@ -33,8 +33,8 @@ const RUNTIME_DEADLINE_MS = 15_000;
 const CLOCK_DEADLINE_MS = 2_000;
 
 /**
- * One observation. A part that can't be observed is itself an observation ("runtime unreachable"),
- * never a hang and never an error; only an abort of `signal` throws.
+ * Makes one observation. A part that can't be observed is reported as such, for example
+ * `unreachable`. It never blocks and never throws; only an abort of `signal` throws.
  */
 export async function observe(
   deps: ObserveDependencies,
@@ -72,8 +72,8 @@ function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
 }
 
 /**
- * Images and containers as they are now; undefined when the runtime does not answer. Only an abort
- * of `signal` throws.
+ * The current images and containers. Undefined when the runtime does not answer. Only an abort of
+ * `signal` throws.
  */
 export async function lookAtContainers(
   { runtime, containers }: Pick<ObserveDependencies, 'runtime' | 'containers'>,
@@ -92,7 +92,10 @@ async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promis
   }
 }
 
-/** Not known is not none: what hangs on containers then waits. */
+/**
+ * Undefined when they are not known, which differs from an empty list: decisions that depend on
+ * containers then wait.
+ */
 async function observeContainers(
   port: ContainersPort,
   signal: AbortSignal,
@@ -105,7 +108,7 @@ async function observeContainers(
   }
 }
 
-/** A disk of our own that can't be read has nothing; the media may. */
+/** A local store that can't be read counts as empty, because the media may have its blobs. */
 async function observeLocalBlobs(
   { documents, layers }: Pick<ObserveDependencies, 'documents' | 'layers'>,
   signal: AbortSignal,

@@ -2,63 +2,63 @@ import type { Decision } from '../../domain/decide/decision.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 
 /**
- * Pause after a round that failed or that wanted the very same as the one before; doubled each time
- * up to {@link REPEAT_MAX_MS}.
+ * Pause after a round that failed or wanted exactly the same effects as the round before. Doubled
+ * each time, up to {@link REPEAT_MAX_MS}.
  */
 const REPEAT_MS = 1_000;
 const REPEAT_MAX_MS = 30_000;
 
-/** A round so often while pulls follow each other. */
+/** The shortest time between rounds while pulls start one after another. */
 const UNDER_WAY_MS = 1_000;
 /**
- * To look and to decide takes no more than this part of the time, if it can be had: with many
- * images, on a slow runtime, that may be a good part of a second.
+ * Observing and deciding should take at most this share of the time while pulls run. With many
+ * images or a slow runtime one observation may take several hundred milliseconds.
  */
 const LOOK_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 
 /**
- * How long after the begin of a round whose look took `lookMs` the next one begins while pulls
- * follow each other, in milliseconds.
+ * Time from the begin of a round to the begin of the next one while pulls start one after another,
+ * in milliseconds. @param lookMs how long the round took to observe and to decide
  */
 export function underWayMs(lookMs: number): number {
   return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, lookMs / LOOK_SHARE));
 }
 
-/** What runs beside the rounds, and asks for one when it has ended. */
+/** Effects that run in parallel to the rounds and ask for a round when they end. */
 const ASK_AT_END: ReadonlySet<Effect['kind']> = new Set(['mount-medium', 'read-medium', 'keep-documents']);
 
-/** How long to wait for the next round. */
+/** How long to wait before the next round. */
 export interface Pause {
   /**
-   * Even if somebody wants a round: what fails may signal a change each time, and would keep the
-   * processor busy.
+   * Waited even when a round is requested. Something that fails may signal a change each time, and
+   * would keep the processor busy.
    */
   readonly atLeastMs: number;
-  /** After that, unless somebody wants a round. */
+  /** Waited after that, unless a round is requested. */
   readonly atMostMs: number;
 }
 
-/** What is known when a round is over. */
+/** The result of a round. */
 export interface RoundEnd {
   /** Whether an effect failed. */
   readonly failed: boolean;
   /**
-   * Whether tasks ran already: what was started beside them changes nothing that a round would
-   * tell, and its end asks for a round.
+   * Whether tasks ran before this round. One more task changes nothing that a round would report,
+   * and its end asks for a round.
    */
   readonly wasRunning: boolean;
-  /** The longest time without a round when nothing is to be done, in milliseconds. */
+  /** The longest time without a round when there is nothing to do, in milliseconds. */
   readonly latestMs: number;
   readonly now: number;
 }
 
-/** How long to wait after a round that decided this and ended so. */
+/** Returns the pause after a round with this decision and this result. */
 export type Pace = (decision: Decision, end: RoundEnd) => Pause;
 
 /**
- * The pace of the rounds: on at once after effects that worked, a growing pause after what failed
- * or did not help, and otherwise until something is due.
+ * Decides the pauses between rounds: none after successful effects, a growing pause after effects
+ * that failed or changed nothing, otherwise until the next due time.
  */
 export function createPace(): Pace {
   let lastWanted = '';

@@ -14,31 +14,30 @@ import { alive, type Loop } from './loop.ts';
 import { observe } from './observe.ts';
 import type { Pause } from './pace.ts';
 
-/** A round at least this often, whether anything was signalled or not. */
+/** The longest time between rounds, even without a signal. */
 const ROUND_MS = 30_000;
 /**
- * A round at least this often while the runtime does not answer, or the state can't be written:
- * nothing signals that this is over.
+ * The same while the runtime does not answer or the state can't be written: nothing signals the end
+ * of that.
  */
 const AWAY_MS = 5_000;
 
 /**
- * One round: look, conclude, decide, and act.
+ * Makes one round: observe, conclude, decide and act.
  *
  * INVARIANTS, in this order:
- * 1. From the begin of the look until the decision no pull follows another: what is seen may be a
- *    reason against it.
- * 2. The registry knows its catalog before an effect can make the runtime ask for it.
- * 3. What was recorded is on the disk before anything is removed or done.
- * 4. Layers, the pin ledger, the floors and attached files are brought in line before the effects,
- *    so
- *    that the ledger knows of each pin before the runtime gets it.
- * 5. The status is published before the effects, which may take long.
- * 6. Pulls follow each other again when all effects were done without a failure.
+ * 1. From the begin of the observation until the decision no pull starts after another one. The
+ *    observation may show a reason not to pull.
+ * 2. The registry gets its catalog before an effect can make the runtime ask for an image of it.
+ * 3. All records are on the disk before anything is removed or changed.
+ * 4. Layers, the pin ledger, the floors and attached files are updated before the effects. So the
+ *    ledger has each pin before the runtime gets it.
+ * 5. The status is published before the effects, because these may take long.
+ * 6. Pulls may start one after another again when no effect failed.
  *
  * @returns how long to wait for the next round
- * @throws AppError `store/…` when a record can't be kept and the reason was not known before; whatever
- * aborted `signal`
+ * @throws AppError `store/…` when a record can't be written and this was not known before; whatever
+ *   aborted `signal`
  */
 export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   const { deps, state, queue } = loop;
@@ -72,7 +71,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   });
 }
 
-/** Looks at the node and concludes. What is new is reported, and the registry gets its catalog. */
+/** Observes the node and concludes. Reports changes, and gives the registry its catalog. */
 async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSignal): Promise<Snapshot> {
   const { deps, state, recorder } = loop;
   const landedBefore = [...state.landed];
@@ -105,7 +104,7 @@ function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation)
   });
 }
 
-/** Brings in line what lies on the node's own disk. This removes files. */
+/** Updates what stickpin keeps on the node's own disk. This removes files. */
 async function keepInLine(
   loop: Loop,
   { memory, assessment }: Snapshot,

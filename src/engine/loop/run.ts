@@ -8,10 +8,11 @@ import { round } from './round.ts';
 const BROKEN_PAUSE_MS = 5_000;
 
 /**
- * Makes rounds until `signal` aborts; then cancels what runs, and returns when all of it has ended.
+ * Makes rounds until `signal` aborts. Then cancels all tasks, and returns when all of them have
+ * ended.
  *
- * INVARIANT: one round at a time. The rounds, and the tasks that they start, are all that changes
- * the runtime, the media and the files; commands only record.
+ * INVARIANT: one round at a time. Only rounds, and the tasks that they start, change the runtime,
+ * the media and the files. Commands only record.
  */
 export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   const { deps, state, wake } = loop;
@@ -39,7 +40,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * A round must never end the daemon: what it throws is a bug or a full disk. It is reported, and
+ * An error of a round must never end the daemon: it is a bug or a full disk. It is reported, and
  * the next round tries again.
  */
 async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {

@@ -5,7 +5,7 @@ import { whyHeld } from '../../domain/report/hold-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
 
-/** Containers of an activated release were seen running for the first time. */
+/** Containers of an activated release run for the first time. */
 export function activeEvent({ bundleId, payload }: StoredBundle): Event {
   const message = `${bundleTitle(payload)} is active: containers run from its images`;
   return { kind: 'bundleActive', level: 'info', bundleId, message };
@@ -17,7 +17,7 @@ export function provenEvent({ bundleId, payload }: StoredBundle): Event {
   return { kind: 'bundleProven', level: 'info', bundleId, message };
 }
 
-/** The release before runs again. @param toTitle that release */
+/** An earlier release runs again. @param toTitle that release */
 export function rolledBackEvent({ bundleId, payload }: StoredBundle, toTitle: string): Event {
   const name = bundleName(payload);
   const message = `${bundleTitle(payload)} was rolled back: ${toTitle} runs again, and gets its tags back. It is not activated again by itself; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
@@ -25,8 +25,8 @@ export function rolledBackEvent({ bundleId, payload }: StoredBundle, toTitle: st
 }
 
 /**
- * A release runs that was not activated here. Rules of it don't hold its activation: who started it
- * has decided, and with its tags elsewhere the next pod would start the other release.
+ * A release runs that was not activated here. Its rules don't hold its activation: somebody has
+ * started it, and if its tags named another release, the next pod would start that one.
  */
 export function seenRunningEvent(
   bundle: StoredBundle,
@@ -51,7 +51,7 @@ export function takesOverEvent({ bundleId, payload }: StoredBundle, old: StoredB
 /** How a release was retired. */
 export interface Retirement {
   readonly removeImages: boolean;
-  /** Follows "is retired"; empty for none. */
+  /** Text after "is retired". Empty for none. */
   readonly why: string;
   /** Default `bundleRetired`. */
   readonly kind?: 'bundleRetired' | 'roomMade';
@@ -65,7 +65,7 @@ export function retiredEvent({ bundleId, payload }: StoredBundle, retirement: Re
   return { kind, level: 'info', bundleId, message };
 }
 
-/** So many images of a retired release were removed. */
+/** Images of a retired release were removed. */
 export function imagesRemovedEvent({ bundleId, payload }: StoredBundle, count: number): Event {
   const message = `Removed ${formatCount(count, 'image')} that only ${bundleTitle(payload)} had`;
   return { kind: 'imagesRemoved', level: 'info', bundleId, message };

@@ -1,27 +1,24 @@
 /** Weight of the newest second in the smoothed rate. */
 const NEWEST_WEIGHT = 0.2;
-/**
- * A rate is told after this much time in which something was transferred, and not before this many
- * bytes were.
- */
+/** A rate is given only after this many seconds with a transfer, and only after this many bytes. */
 const MIN_MOVING_S = 3;
 const MIN_BYTES = 1024 * 1024;
 
-/** A rate in bytes a second, smoothed over some ten seconds of transfer. */
+/** A rate in bytes per second, smoothed over about ten seconds of transfer. */
 export interface RateGauge {
   /**
-   * Takes a reading of an ever growing counter at a monotonic time in milliseconds. `isOpen`: a
-   * transfer is under way. Time without one, as while the runtime unpacks what it got, does not
-   * count.
+   * Takes a reading of a counter that only grows. Time without a transfer does not count, for
+   * example while the runtime unpacks. @param atMs monotonic milliseconds @param isOpen whether a
+   * transfer is open
    */
   sample(totalBytes: number, atMs: number, isOpen: boolean): void;
-  /** Undefined until there is enough to judge by: some seconds of transfer, and some bytes. */
+  /** Undefined until there were some seconds of transfer and some bytes. */
   bytesPerSecond(): number | undefined;
-  /** Forgets everything: what follows is another transfer. */
+  /** Forgets all readings, before another transfer. */
   reset(): void;
 }
 
-/** A gauge without a reading. */
+/** Creates a gauge without a reading. */
 export function createRateGauge(): RateGauge {
   let last: { totalBytes: number; atMs: number } | undefined;
   let seen = NOTHING_SEEN;
@@ -46,8 +43,8 @@ export function createRateGauge(): RateGauge {
 }
 
 /**
- * `rate` is a sum of weighted rates, and `weight` that of their weights: so the first readings
- * count no more than those that follow.
+ * `rate` is the sum of the weighted rates and `weight` the sum of their weights. So the first
+ * reading does not dominate.
  */
 const NOTHING_SEEN = { bytes: 0, seconds: 0, rate: 0, weight: 0 };
 

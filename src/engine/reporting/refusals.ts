@@ -5,31 +5,31 @@ import { refusalReason, refusalsOf } from '../../domain/preload/refusal.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 
-/** Tells of images that the node's policy.json refuses. */
+/** Reports images that the node's policy.json refuses. */
 export interface Refusals {
-  /** What is to be told after this round. */
+  /** The events to report after this round. */
   eventsOf(snapshot: Snapshot): Event[];
 }
 
 /**
- * A policy refuses images by the hundred, and does so again at each try. The first one of a bundle
- * is told at once, and when all were tried there is one more line with their number; from then on
- * only another number is news.
+ * Groups refusals, because a policy may refuse hundreds of images, again at each try. The first
+ * refusal of a bundle is reported at once. When all images were tried, one more event has their
+ * number. After that only another number is reported.
  */
 export function createRefusals(): Refusals {
-  const told = new Map<BundleId, number>();
+  const reported = new Map<BundleId, number>();
   return {
     eventsOf: ({ observed, memory, assessment }) =>
       assessment.bundles.flatMap(({ bundle, pullableImages }): Event[] => {
         const { bundleId } = bundle;
         const refused = refusalsOf(bundle, memory.failures);
-        const before = told.get(bundleId) ?? 0;
+        const before = reported.get(bundleId) ?? 0;
         const waiting = failedPulls(memory, observed.now);
         const isUnderWay =
           memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
           pullableImages.some(({ reference }) => !waiting.has(reference));
         if (refused.length === before || (before > 0 && isUnderWay)) return [];
-        told.set(bundleId, refused.length);
+        reported.set(bundleId, refused.length);
         const reason = refusalReason(bundle, refused);
         return reason === undefined
           ? []

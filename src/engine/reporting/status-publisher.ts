@@ -11,7 +11,7 @@ import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { createTransferGauge, measureProgress, type TransferGauge } from './transfer-progress.ts';
 
-/** What {@link createStatusPublisher} reports, and to whom. */
+/** What {@link createStatusPublisher} reads and notifies. */
 export interface StatusDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -19,11 +19,11 @@ export interface StatusDependencies {
   readonly notifier: Pick<ServiceNotifier, 'status'>;
   readonly onStatus: (report: StatusReport) => void;
   readonly media: Pick<MediaView, 'list'>;
-  /** What is under way now. */
+  /** The tasks and copies that run now. */
   readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping'>;
-  /** References of images that were pulled since the last round looked at the runtime. */
+  /** References that were pulled after the last observation of the runtime. */
   readonly landed: () => readonly string[];
-  /** What the last round saw and concluded; undefined before the first. */
+  /** Observation and conclusions of the last round. Undefined before the first. */
   readonly seen: () => Seen | undefined;
 }
 
@@ -31,36 +31,30 @@ interface Seen extends Snapshot {
   readonly conditions: ReadonlyMap<BundleId, readonly Condition[]>;
 }
 
-/** Reports the state of the node to everyone who listens. */
+/** Reports the state of the node to systemd and to D-Bus clients. */
 export interface StatusPublisher {
-  /**
-   * The state as of the last round, with what is under way now; undefined before the first round.
-   */
+  /** The state as of the last round, with the current tasks. Undefined before the first round. */
   report(): StatusReport | undefined;
-  /**
-   * Publishes the report. Never throws, since it is also called by a timer: a failure is logged.
-   */
+  /** Publishes the report. Logs a failure and never throws, because a timer calls it too. */
   publish(): void;
-  /**
-   * Publishes once a second while something is under way, until the returned function is called.
-   */
+  /** Publishes once a second while a task or copy runs, until the returned function is called. */
   tick(): () => void;
-  /** Logs trouble of the daemon itself, the same message once a minute. */
+  /** Logs an error of the daemon itself, the same message at most once a minute. */
   logTrouble(message: string, error: unknown): void;
 }
 
-/** What a publisher works on, and what it remembers. */
+/** The adapters and the state of a publisher. */
 interface Publishing extends StatusDependencies {
   readonly gauge: TransferGauge;
   lastTrouble: { readonly message: string; readonly at: number };
 }
 
-/** Pause between two reports while something is under way. */
+/** Pause between two reports while a task or copy runs. */
 const STATUS_MS = 1_000;
-/** The same trouble is logged at most so often. */
+/** Shortest time between two log lines with the same message. */
 const TROUBLE_MS = 60_000;
 
-/** A publisher that has published nothing yet. */
+/** Creates a publisher. */
 export function createStatusPublisher(deps: StatusDependencies): StatusPublisher {
   const publishing: Publishing = {
     ...deps,
@@ -82,7 +76,7 @@ function report({ seen, media, underWay, gauge, landed }: Publishing): StatusRep
   const plugged = new Set(media.list().map(({ mediumId }) => mediumId));
   const now = underWay();
   const snapshot: Snapshot = {
-    // A stick may be unplugged during a round.
+    // A stick may have been unplugged since the round.
     observed: { ...observed, media: observed.media.filter(({ mediumId }) => plugged.has(mediumId)) },
     memory: { ...memory, ...now },
     assessment,
@@ -97,7 +91,7 @@ function publish(publishing: Publishing): void {
     publishing.notifier.status(current.status);
     publishing.onStatus(current);
   } catch (error) {
-    logTrouble(publishing, `The status could not be told: ${reasonOf(error)}`, error);
+    logTrouble(publishing, `The status could not be published: ${reasonOf(error)}`, error);
   }
 }
 

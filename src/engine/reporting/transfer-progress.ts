@@ -7,34 +7,31 @@ import type { Clock } from '../../platform/clock.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { createRateGauge, type RateGauge } from './rate.ts';
 
-/**
- * What is measured of transfers from one look at them to the next. Times are monotonic
- * milliseconds.
- */
+/** The state of the progress measurement between two calls. Times are monotonic milliseconds. */
 export interface TransferGauge {
   readonly clock: Clock;
   readonly meter: TransferMeter;
   readonly rate: RateGauge;
-  /** Since when a transfer has waited for its medium; undefined while none does. */
+  /** Since when a transfer has waited for its medium. Undefined while none waits. */
   waitingSince: number | undefined;
-  /** When bytes moved last, and how many had been sent by then. */
+  /** When bytes were last sent, and the number of bytes sent until then. */
   movedAt: number;
   movedBytes: number;
 }
 
-/** A runtime that pulls and has taken no byte for so long unpacks what it has. */
+/** A runtime that pulls and has read no byte for this long counts as unpacking. */
 const QUIET_MS = 2_000;
-/** A read error comes some seconds before the news that its stick was unplugged. */
+/** A read error comes some seconds before the signal that the stick was unplugged. */
 const WAITED_MS = 5_000;
 
-/** Nothing was measured yet. */
+/** Creates a gauge without a measurement. */
 export function createTransferGauge(clock: Clock, meter: TransferMeter): TransferGauge {
   return { clock, meter, rate: createRateGauge(), waitingSince: undefined, movedAt: clock.monotonic(), movedBytes: 0 };
 }
 
 /**
- * How far the transfers are now. To be asked about once a second while something runs: the rate is
- * measured between two calls.
+ * The current progress. Call it about once a second while a task runs, because the rate is measured
+ * between two calls.
  */
 export function measureProgress(
   gauge: TransferGauge,
@@ -48,7 +45,7 @@ export function measureProgress(
   const flow = meter.flow(entry?.bundle.contents.layers.map(({ digest }) => digest) ?? []);
   const isOpen = flow.open > flow.awaitingMedium;
   rate.sample(meter.totalBytes(), now, isOpen);
-  // Between two pulls nothing runs for a moment; the rate of the preload stays.
+  // Between two pulls no task runs for a moment. The rate of the preload is kept then.
   if (entry === undefined) rate.reset();
   const { doneBytes, totalBytes } =
     entry === undefined ? { doneBytes: 0, totalBytes: 0 } : bytesDone(entry, assessment, meter.sentBytes());
@@ -67,7 +64,9 @@ export function measureProgress(
   };
 }
 
-/** Transfers that wait for their medium, once they have done so for a while. */
+/**
+ * The number of transfers that wait for their medium, once they have waited for {@link WAITED_MS}.
+ */
 function waitingTransfers(gauge: TransferGauge, now: number): number {
   const waiting = gauge.meter.waiting();
   gauge.waitingSince = waiting === 0 ? undefined : (gauge.waitingSince ?? now);

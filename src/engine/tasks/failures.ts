@@ -3,75 +3,75 @@ import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import type { FailedBlob } from '../../domain/state/bad-blob.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 
-/** How soon a failed task may be tried again. */
+/** When a failed task may be tried again. */
 export type RetryPolicy =
   /**
-   * 1 s doubling to 10 s, each up to a quarter shorter by chance, five times, then every five
+   * Five tries after 1 s doubling to 10 s, each randomly up to a quarter shorter. Then every five
    * minutes.
    */
   | 'backoff'
   /**
-   * The runtime has not yet taken up its configuration: every 300 ms, thirty tries, then as
+   * The runtime does not use its new configuration yet: thirty tries every 300 ms, then as
    * `backoff`.
    */
   | 'settling'
   /**
-   * After half a second, ten tries, then every ten seconds: what is lacking is observed, so that
-   * the task is not started before it is there.
+   * Ten tries every half second, then every ten seconds. The missing part is observed, and the task
+   * does not start before it is available.
    */
   | 'observed'
   /**
-   * As `backoff`, and then every ten seconds: a disk is full or read-only, nothing tells when that
-   * is over, and a try costs next to nothing.
+   * As `backoff`, then every ten seconds. A disk is full or read-only: nothing signals the end of
+   * that, and a try is cheap.
    */
   | 'space'
   /**
-   * Every five minutes from the first time: only a person can mend it, and nothing tells when that
-   * was done.
+   * Every five minutes from the first time. Only a person can repair the cause, and nothing signals
+   * that.
    */
   | 'person'
-  /** Not before the media change. */
+  /** Only after the media change. */
   | 'media';
 
 const BACKOFF_TRIES = 5;
 /**
- * Largest part by which a pause of `backoff` is shorter, so that pulls that failed together are not
- * tried together for ever.
+ * Largest random part by which a pause of `backoff` is shorter. It separates retries of pulls that
+ * failed at the same time.
  */
 const JITTER = 0.25;
-/** Quick tries while the runtime takes up its configuration. */
+/** Number of quick tries while the runtime does not use its new configuration. */
 const SETTLING_TRIES = 30;
 const LATER_MS = 5 * 60_000;
 const SPACE_LATER_MS = 10_000;
-/** Long enough that a fault which comes at once can't keep the processor busy. */
+/** Long enough that an immediate failure can't keep the processor busy. */
 const OBSERVED_MS = 500;
 const OBSERVED_TRIES = 10;
 const OBSERVED_LATER_MS = 10_000;
 
-/** How often a runtime that has not yet taken up its mirrors is tried before that is told. */
-const SETTLING_UNTOLD = 10;
+/** The number of tries after which unused mirrors are reported. */
+const SETTLING_REPORTED = 10;
 
 /**
- * Whether a failure while the runtime takes up its configuration is told: once when it takes long,
- * and once when the quick tries are used up.
+ * Whether a `settling` failure is reported: once after {@link SETTLING_REPORTED} tries, and once
+ * when the quick tries are used up.
  */
-export function isSettlingTold(attempts: number): boolean {
-  return attempts === SETTLING_UNTOLD || attempts === SETTLING_TRIES + 1;
+export function isSettlingReported(attempts: number): boolean {
+  return attempts === SETTLING_REPORTED || attempts === SETTLING_TRIES + 1;
 }
 
-/** How soon what failed for `reason` is tried again, where nothing else is known. */
+/** The default retry policy for a failure with this reason. */
 export function retryOf(reason: Fault): RetryPolicy {
   return isAnyDiskTrouble(reason) ? 'space' : 'backoff';
 }
 
-/** Remembers how tasks failed, in memory: a restart tries everything anew. */
+/** Keeps the failures of tasks in memory only: after a restart everything is tried again. */
 export interface FailureLedger {
   list(): readonly TaskFailure[];
   note(task: RunningTask, reason: Fault, retry: RetryPolicy, now: number, blob?: FailedBlob): TaskFailure;
   succeeded(task: RunningTask): void;
-  /** How the task failed last, if it did. */
+  /** The last failure of the task, if any. */
   last(task: RunningTask): TaskFailure | undefined;
-  /** The media changed: everything may be tried again. */
+  /** Call when the media change: everything may be tried again. */
   forgetAll(): void;
 }
 
@@ -83,7 +83,7 @@ export function createFailureLedger(random: () => number): FailureLedger {
     list: () => [...failures.values()],
     note: (task, reason, retry, now, blob) => {
       const key = keyOf(task);
-      // What failed otherwise after the runtime had settled has not been tried before.
+      // The first failure of another kind after `settling` counts as the first try.
       const isNew = retry !== 'settling' && settling.has(key);
       const attempts = isNew ? 1 : (failures.get(key)?.attempts ?? 0) + 1;
       const waitMs = waitOf(retry, attempts, random);
@@ -107,7 +107,7 @@ export function createFailureLedger(random: () => number): FailureLedger {
   };
 }
 
-/** One key for each task, also for the table of running ones. */
+/** The key of a task, here and in the table of running tasks. */
 export function keyOf(task: RunningTask): string {
   return task.kind === 'pull' ? `pull ${task.bundleId} ${task.reference}` : `${task.kind} ${task.bundleId}`;
 }
@@ -134,7 +134,7 @@ function backoffMs(tries: number, random: () => number): number {
   return Math.round(Math.min(10_000, 1_000 * 2 ** (tries - 1)) * (1 - JITTER * random()));
 }
 
-/** Whether the quick tries are used up, or there are none. */
+/** Whether no quick try is left. */
 function isExhausted(retry: RetryPolicy, attempts: number): boolean {
   if (retry === 'observed') return false;
   if (retry === 'settling') return attempts > SETTLING_TRIES + BACKOFF_TRIES;

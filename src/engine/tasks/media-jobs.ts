@@ -4,36 +4,36 @@ import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import type { Clock } from '../../platform/clock.ts';
 
 /**
- * Pause before a medium is looked at again after that failed; doubled each time up to {@link
+ * Pause before a medium is read again after a failure. Doubled each time, up to {@link
  * PAUSE_MAX_MS}.
  */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
 /**
- * The longest pause while our own disk takes no writes, so that a medium is gone on with soon after
- * there is room.
+ * The longest pause while the node's own disk can't be written, so that work on a medium continues
+ * soon after there is space.
  */
 const DISK_PAUSE_MAX_MS = 5_000;
 
 /**
- * Mounts and reads media beside the loop, so that a stick that is slow or bad holds up nothing
- * else. One job a medium.
+ * Mounts and reads media in parallel to the loop, so that a slow or bad stick delays nothing else.
+ * One job for each medium.
  */
 export interface MediaJobs {
-  /** Media that are being mounted or read, or that wait after that failed. */
+  /** Media that are being mounted or read, or that wait after a failure. */
   busy(): ReadonlySet<MediumId>;
-  /** Why the last job of a medium that is still waited for failed, if one did. */
+  /** Why a job failed whose medium waits for another try. Undefined when none does. */
   obstacle(): Fault | undefined;
   /**
-   * Starts `work` unless the medium is busy. `onFail` tells what it threw, and gives the reason.
-   * Its end kicks the loop.
+   * Starts `work` unless the medium is busy. `onFail` reports the error and returns its reason.
+   * `onEnd` is called at the end.
    */
   start(mediumId: MediumId, work: (signal: AbortSignal) => Promise<void>, onFail: (error: unknown) => Fault): void;
-  /** Aborts all and waits for their ends. */
+  /** Aborts all jobs and waits until they have ended. */
   stop(): Promise<void>;
 }
 
-/** No job runs yet. `onEnd` is called after each end, and after each failure. */
+/** Creates the table of jobs. `onEnd` is called after each end, and after each failure. */
 export function createMediaJobs(clock: Clock, onEnd: () => void): MediaJobs {
   const ending = new AbortController();
   const jobs = new Map<MediumId, Promise<void>>();
@@ -61,7 +61,7 @@ export function createMediaJobs(clock: Clock, onEnd: () => void): MediaJobs {
 
   return {
     busy: () => new Set(jobs.keys()),
-    // Of a medium that left nothing is waited for.
+    // A failure of a medium that was unplugged no longer counts.
     obstacle: () => [...faults].find(([mediumId]) => jobs.has(mediumId))?.[1].reason,
     start: (mediumId, work, onFail) => {
       if (jobs.has(mediumId) || ending.signal.aborted) return;

@@ -1,28 +1,27 @@
 import { afterPull, type PullQueue } from '../../domain/preload/pull-queue.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 
-/** What comes after a pull that worked. */
+/** The next step after a successful pull. */
 export interface Next {
   readonly starts: readonly RunningTask[];
-  /** Only a round can tell how to go on. */
+  /** Only a round can decide the next step. */
   readonly needsRound: boolean;
 }
 
 /**
- * The pulls that follow each other between two rounds. A round takes long when a release has a
- * thousand images, and pulls may be short.
+ * The pulls that start one after another between two rounds. A round takes long for a release with
+ * a thousand images, and pulls may be short.
  */
 export interface RunningQueue {
-  /** A round begins to look: nothing follows until it has decided. */
+  /** Call when a round begins to observe. No pull starts until it has decided. */
   begin(): void;
   /**
-   * Something asks for a round, and it may be a reason against more pulls: nothing follows, neither
-   * now nor after the round that is under way.
+   * Call when a round is requested. The cause may be a reason not to pull: no pull starts now or
+   * after the current round.
    */
   stop(): void;
   /**
-   * Takes what a round has decided may follow, and tells what does after the pulls that ended
-   * meanwhile.
+   * Takes the queue that a round decided. Returns what starts after the pulls that ended meanwhile.
    */
   decided(pullQueue: PullQueue | undefined): Next;
   after(reference: string): Next;
@@ -31,12 +30,11 @@ export interface RunningQueue {
 const LATER: Next = { starts: [], needsRound: false };
 const ROUND: Next = { starts: [], needsRound: true };
 
-/** Nothing follows before the first round. */
+/** Creates an empty queue: no pull starts before the first round. */
 export function createRunningQueue(): RunningQueue {
   let pullQueue: PullQueue | undefined;
   /**
-   * Pulls that ended since a round began to look; undefined between rounds, and when it will not
-   * decide what follows.
+   * Pulls that ended since a round began to observe. Undefined between rounds, and after `stop()`.
    */
   let ended: string[] | undefined;
 

@@ -4,19 +4,19 @@ import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { BlobFlow, TransferMeter } from '../../ports/transfers.ts';
 
-/** What a stall watch needs. */
+/** The adapters of a stall watch. */
 export interface StallDependencies {
   readonly clock: Clock;
   readonly meter: Pick<TransferMeter, 'flow'>;
-  /** How long nothing may move. */
+  /** How long a pull may make no progress, in milliseconds. */
   readonly stallMs: number;
 }
 
-/** What one pull is known by. */
+/** The pull that is watched. */
 export interface WatchedPull {
   readonly what: string;
   readonly layers: readonly Digest[];
-  /** Whether the runtime has come for its manifest since the pull began. */
+  /** Whether the runtime has requested its manifest since the pull began. */
   readonly isAsked: () => boolean;
 }
 
@@ -25,7 +25,7 @@ export interface StallWatch {
   /**
    * Runs `work` and aborts its signal when it stalls.
    *
-   * @throws AppError `engine/stalled` (`retry`) when it did; what `work` throws otherwise.
+   * @throws AppError `engine/stalled` (`retry`) when it stalls; otherwise the error of `work`
    */
   guard(pull: WatchedPull, signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
 }
@@ -39,21 +39,22 @@ interface Watched {
 const TICK_MS = 1_000;
 
 /**
- * Notices pulls that have stalled. There is no limit to how long a pull takes; what is counted is
- * the time without a byte, while
+ * Detects stalled pulls. The duration of a pull has no limit. Only the time without a byte is
+ * counted, while
  *
- * - the registry has a transfer open for it and its medium, which is there, gives nothing; or
- * - the runtime takes nothing of an open transfer, or has asked for nothing yet, and no other pull
- *   is being stored: a runtime that unpacks one image to a slow disk may keep the others waiting.
+ * - the registry has an open transfer for it and its medium, which is plugged in, delivers nothing;
+ *   or
+ * - the runtime reads nothing from an open transfer, or has requested nothing yet, and no other
+ *   pull is being stored. A runtime that unpacks one image to a slow disk may let the others wait.
  *
- * Not counted is the time in which a transfer waits for its medium to come back, and that in which
- * the runtime has got all that it asked for: it unpacks then, as long as that takes. Every byte and
- * every new request start the count anew.
+ * The time in which a transfer waits for an unplugged medium is not counted. Neither is the time
+ * after the runtime got all that it requested, because it unpacks then. Every byte and every new
+ * request reset the count.
  */
 export function createStallWatch({ clock, meter, stallMs }: StallDependencies): StallWatch {
   const all = new Set<Watched>();
 
-  /** Why the time that passes counts, or undefined when it does not. */
+  /** Why the passing time counts. Undefined when it does not. */
   function causeFor(watched: Watched): string | undefined {
     const { open, awaitingMedium, awaitingRuntime } = watched.flow;
     if (open > awaitingMedium + awaitingRuntime) return 'the medium gives nothing';
@@ -88,7 +89,7 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
       all.add(watched);
       const watching = watch(watched, over.signal).then(
         (cause) => stalled.abort(stallError(pull.what, cause, stallMs)),
-        () => undefined, // the pull is over
+        () => undefined, // the pull has ended
       );
       try {
         await withEither([signal, stalled.signal], work);
@@ -105,7 +106,7 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
   };
 }
 
-/** The runtime has got all that it asked for: what lasts now is its own work. */
+/** Whether the runtime got all that it requested and now unpacks. */
 function isStored({ flow, isAsked }: Watched): boolean {
   return isAsked && flow.open === 0;
 }

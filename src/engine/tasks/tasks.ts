@@ -1,21 +1,26 @@
 import type { RunningTask } from '../../domain/state/memory.ts';
 import { keyOf } from './failures.ts';
 
-/** How a task ended: with an image that the runtime has pulled, or in any other way. */
+/** How a task ended: with a pulled image, or in any other way. */
 export type TaskEnd = 'pulled' | 'ended';
 
-/** The long effects that run beside the loop, each under its own AbortController. */
+/** Long effects that run in parallel to the loop, each with its own AbortController. */
 export interface Tasks {
   running(): readonly RunningTask[];
-  /** Starts `work` unless the same task runs already. `work` must not throw; its end is told. */
+  /**
+   * Starts `work` unless the same task runs already. `onEnd` is called at the end. An error of
+   * `work` is ignored.
+   */
   start(task: RunningTask, work: (signal: AbortSignal) => Promise<TaskEnd>): void;
-  /** Aborts the task, if it runs; its end is told. */
+  /** Aborts the task if it runs. `onEnd` is called at the end. */
   cancel(task: RunningTask): void;
-  /** Aborts all and waits for their ends. */
+  /** Aborts all tasks and waits until they have ended. */
   cancelAll(): Promise<void>;
 }
 
-/** No task runs yet. `onEnd` is called after each end, when the task is off the list. */
+/**
+ * Creates the table of tasks. `onEnd` is called after each end, when the task is no longer listed.
+ */
 export function createTasks(onEnd: (task: RunningTask, end: TaskEnd) => void): Tasks {
   const table = new Map<string, { task: RunningTask; controller: AbortController; ended: Promise<void> }>();
   return {

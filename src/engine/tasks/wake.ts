@@ -1,23 +1,23 @@
 import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 
-/** Lets one loop sleep until somebody wants it. */
+/** Lets one loop sleep until it is woken. */
 export interface Wake {
-  /** Ends the present wait, or the next one at once. */
+  /** Ends the current wait, or the next one at once. */
   kick(): void;
-  /** Ends the present wait, or the next one, when the clock's monotonic time reaches `at`. */
+  /** Ends the current or next wait when the monotonic clock reaches `at`. */
   kickAt(at: number): void;
-  /** Resolves after a kick or after `ms`; also, without a throw, when `signal` aborts. */
+  /** Resolves after a kick, after `ms`, or when `signal` aborts. Never throws. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** A wake without a kick pending. */
+/** Creates one without a pending kick. */
 export function createWake(clock: Clock): Wake {
   let isPending = false;
   let dueAt = Number.POSITIVE_INFINITY;
   let interrupt: AbortController | undefined;
 
-  /** Until something else than the time ends it. */
+  /** Sleeps until `ms` have passed, `kick`, `kickAt` or an abort. */
   async function sleep(ms: number, signal: AbortSignal): Promise<void> {
     const own = new AbortController();
     interrupt = own;

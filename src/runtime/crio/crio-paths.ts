@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { defaultSettings, type Settings } from '../../config/schema.ts';
+import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import type { SignatureLookupPaths } from './signature-lookup.ts';
 
 /** Every path that the CRI-O adapter reads or writes. */

@@ -1,12 +1,12 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import type { Reference } from '../../domain/model/reference.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { pullError } from '../cri/runtime-error.ts';
 import type { HttpSource } from './http-source.ts';
-import type { Descriptor } from './manifest.ts';
 import { openPartialBlob, type PartialBlob } from './partial-blob.ts';
 
 /**

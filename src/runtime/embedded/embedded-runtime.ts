@@ -1,4 +1,11 @@
 import { mkdir } from 'node:fs/promises';
+import {
+  type Descriptor,
+  entryForPlatform,
+  type ImageDocument,
+  type ImageIndex,
+  parseImageDocument,
+} from '../../bundle/format/oci-schema.ts';
 import { type Digest, shortDigest } from '../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -14,14 +21,14 @@ import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { type BlobFetch, createBlobFetch } from './blob-fetch.ts';
 import { createHttpSource, type HttpSource } from './http-source.ts';
 import { createImageLayout, type ImageLayout } from './image-layout.ts';
-import { type Descriptor, type ParsedManifest, type Platform, parseManifest, selectPlatform } from './manifest.ts';
 
 /** What the embedded runtime is made of. */
 export interface EmbeddedRuntimeOptions {
   /** Where the OCI image layout is kept; made when missing. One runtime at a time. */
   readonly directory: string;
   readonly mirror: MirrorAddress;
-  readonly platform: Platform;
+  /** GOARCH of the images that are wanted out of an index, all for Linux. */
+  readonly arch: string;
   readonly clock: Clock;
   /** Layers of one image at once, default 3 as in containerd. */
   readonly parallelLayers?: number;
@@ -38,7 +45,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
   const pull: PullContext = {
     source,
     blobs: createBlobFetch(directory, source, clock),
-    platform: options.platform,
+    arch: options.arch,
     parallelLayers: options.parallelLayers ?? 3,
   };
   const layout = createImageLayout(directory);
@@ -92,7 +99,7 @@ async function observeLayout(layout: ImageLayout, directory: string) {
 interface PullContext {
   readonly source: HttpSource;
   readonly blobs: BlobFetch;
-  readonly platform: Platform;
+  readonly arch: string;
   readonly parallelLayers: number;
 }
 
@@ -114,17 +121,20 @@ async function pullImage(context: PullContext, reference: Reference, signal: Abo
 
 interface FetchedManifest {
   readonly descriptor: Descriptor;
-  readonly parsed: ParsedManifest;
+  readonly parsed: ImageDocument;
 }
 
 function fetchFromIndex(
   context: PullContext,
   reference: Reference,
-  index: ParsedManifest & { kind: 'index' },
+  index: ImageIndex,
   signal: AbortSignal,
 ): Promise<FetchedManifest> {
-  const { digest } = selectPlatform(index, context.platform, reference.repository);
-  return fetchManifest(context, reference, digest, signal);
+  const entry = entryForPlatform(index, context.arch);
+  if (entry === undefined) {
+    throw pullError('runtime/not-found', `${reference.repository} has no image for linux/${context.arch}`);
+  }
+  return fetchManifest(context, reference, entry.digest, signal);
 }
 
 async function fetchManifest(
@@ -141,7 +151,16 @@ async function fetchManifest(
       `Manifest ${wanted} of ${reference.repository} has the digest ${shortDigest(digest)}`,
     );
   }
-  const parsed = parseManifest(mediaType, bytes, `${reference.repository}@${digest}`);
+  const parsed = parseFetched(mediaType, bytes, `${reference.repository}@${digest}`);
   await writeDurably({ path: blobs.pathOf(digest) }, bytes);
   return { descriptor: { mediaType, digest, size: bytes.length }, parsed };
+}
+
+/** @throws AppError `runtime/pull-failed` */
+function parseFetched(mediaType: string, bytes: Buffer, what: string): ImageDocument {
+  try {
+    return parseImageDocument(bytes, what, 'bundle/inconsistent', mediaType);
+  } catch (error) {
+    throw pullError('runtime/pull-failed', `No image manifest was sent: ${reasonOf(error)}`, error);
+  }
 }

@@ -1,13 +1,11 @@
 import { Agent, get, type IncomingMessage } from 'node:http';
+import { manifestMediaTypes } from '../../bundle/format/oci-schema.ts';
+import { limits } from '../../bundle/limits.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
 import type { Reference } from '../../domain/model/reference.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { pullError } from '../cri/runtime-error.ts';
-import { MANIFEST_TYPES } from './manifest.ts';
-
-/** Largest manifest, in bytes (the bundle format's limit). */
-const MANIFEST_LIMIT_BYTES = 4 * 1024 * 1024;
 
 /** A manifest or index as the registry sent it; its digest is not checked yet. */
 interface RawManifest {
@@ -46,7 +44,7 @@ export function createHttpSource(baseUrl: string): HttpSource {
     close: () => agent.destroy(),
     manifest: async (reference, tagOrDigest, signal) => {
       const address = url(reference, `manifests/${tagOrDigest}`);
-      const response = await open(address, { accept: MANIFEST_TYPES.join(', ') }, signal);
+      const response = await open(address, { accept: [...manifestMediaTypes].join(', ') }, signal);
       refuseStatus(response, address, [200]);
       const bytes = Buffer.concat(await collect(response, address, signal));
       return { mediaType: mediaTypeOf(response), bytes };
@@ -80,7 +78,7 @@ async function collect(response: IncomingMessage, address: string, signal: Abort
   let sizeBytes = 0;
   for await (const chunk of converted(response, address, signal)) {
     sizeBytes += chunk.length;
-    if (sizeBytes > MANIFEST_LIMIT_BYTES)
+    if (sizeBytes > limits.manifestBytes)
       throw pullError('runtime/digest-mismatch', `${address} is larger than a manifest may be`);
     chunks.push(chunk);
   }

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import type { RuntimeImage } from '../../domain/model/runtime-image.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import { configError } from '../cri/runtime-error.ts';
-import type { Descriptor } from './manifest.ts';
 
 /** Name of an entry of `index.json`, after image-spec's annotations.md. */
 const NAME = 'org.opencontainers.image.ref.name';

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import { digestFromHex, shortDigest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { pullError, writeError } from '../cri/runtime-error.ts';
-import type { Descriptor } from './manifest.ts';
 
 /** A blob under way: the bytes so far in a file, and their running hash. */
 export interface PartialBlob {

@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
 import { MIGRATIONS } from './migrations.ts';
+import { fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
 
 /**
  * Opens the state database: WAL, `synchronous=NORMAL` (what survives a power cut: see
@@ -21,7 +22,9 @@ export function openDatabase(path: string): Database.Database {
     database.pragma('journal_mode = WAL');
     database.pragma('synchronous = NORMAL');
     database.pragma('foreign_keys = ON');
+    registerRowSum(database);
     migrate(database, path);
+    keepRowSums(database);
     return database;
   } catch (error) {
     database?.close();
@@ -46,10 +49,10 @@ function migrate(database: Database.Database, path: string): void {
       disposition: 'fatal',
     });
   }
-  MIGRATIONS.slice(version).forEach((step, index) => {
-    database.transaction(() => {
-      database.exec(step);
-      database.pragma(`user_version = ${version + index + 1}`);
-    })();
-  });
+  if (version === MIGRATIONS.length) return;
+  database.transaction(() => {
+    for (const step of MIGRATIONS.slice(version)) database.exec(step);
+    fillRowSums(database);
+    database.pragma(`user_version = ${MIGRATIONS.length}`);
+  })();
 }

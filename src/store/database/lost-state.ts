@@ -18,6 +18,7 @@ import { damagedName } from '../files/damaged-name.ts';
 import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
 import { isDamage } from './damage.ts';
 import { MIGRATIONS } from './migrations.ts';
+import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
 import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
 import { walDamage } from './wal-damage.ts';
 
@@ -93,7 +94,11 @@ function damageOf(path: string, revive: BundleReviver): string | undefined {
     if (version > MIGRATIONS.length) {
       return `it has schema ${version} and this stickpin knows ${MIGRATIONS.length}. If a newer stickpin wrote it, install that one again and put the file back`;
     }
-    if (version === MIGRATIONS.length) loadBundles(database, revive);
+    if (version < MIGRATIONS.length) return undefined;
+    registerRowSum(database);
+    const table = tableWithWrongSum(database);
+    if (table !== undefined) return `a row of its table ${table} is not as it was written (wrong checksum)`;
+    loadBundles(database, revive);
     return undefined;
   } catch (error) {
     if (!isDamage(error)) throw cannotOpen(path, error);

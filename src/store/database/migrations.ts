@@ -84,4 +84,15 @@ export const MIGRATIONS: readonly string[] = [
      id INTEGER PRIMARY KEY CHECK (id = 1),
      document TEXT NOT NULL
    ) STRICT;`,
+  // Checksums of rows, see row-sums.ts. NULL: the row is from before.
+  `ALTER TABLE bundle ADD COLUMN documents_sum TEXT;
+   ALTER TABLE bundle ADD COLUMN sum TEXT;
+   ALTER TABLE brought_image ADD COLUMN sum TEXT;
+   ALTER TABLE cancellation ADD COLUMN sum TEXT;
+   ALTER TABLE verdict ADD COLUMN sum TEXT;
+   ALTER TABLE rotated_key ADD COLUMN sum TEXT;
+   ALTER TABLE revoked_key ADD COLUMN sum TEXT;
+   ALTER TABLE revocation_record ADD COLUMN sum TEXT;
+   ALTER TABLE floor_record ADD COLUMN sum TEXT;
+   ALTER TABLE origin ADD COLUMN sum TEXT;`,
 ];

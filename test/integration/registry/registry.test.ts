@@ -23,7 +23,12 @@ const hashOf = (bytes: Buffer): Digest => digestFromHex(createHash('sha256').upd
 
 const blob = randomBytes(300_000);
 const manifest = Buffer.from(
-  JSON.stringify({ schemaVersion: 2, mediaType: 'application/vnd.docker.distribution.manifest.v2+json', layers: [] }),
+  JSON.stringify({
+    schemaVersion: 2,
+    mediaType: 'application/vnd.docker.distribution.manifest.v2+json',
+    config: { mediaType: 'application/vnd.docker.container.image.v1+json', digest: hashOf(blob), size: blob.length },
+    layers: [],
+  }),
 );
 const bareIndex = Buffer.from(JSON.stringify({ schemaVersion: 2, manifests: [] }));
 

@@ -22,7 +22,7 @@ function start(): RuntimeAdapter {
   return createEmbeddedRuntime({
     directory,
     mirror: { authority: registry.host, token: TOKEN },
-    platform: { os: 'linux', architecture: 'amd64' },
+    arch: 'amd64',
     clock: systemClock,
   });
 }

@@ -6,10 +6,11 @@ import type { MediumId, MediumState } from '../../../src/domain/model/medium.ts'
 import { RULE_CODES, type RuleCode } from '../../../src/domain/model/rule-code.ts';
 import { needsContainers, runningReleases } from '../../../src/domain/release/lifecycle.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../../src/domain/release/tags.ts';
+import type { Policy } from '../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
 import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../src/domain/state/memory.ts';
 import { stampAfter } from '../../../src/domain/state/stamp.ts';
-import type { Observed, Policy, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
 import { activationCommands } from '../../../src/engine/commands/activation-commands.ts';
 import { retireByHand, type UnpinArgs } from '../../../src/engine/commands/unpin-commands.ts';
 import type { EventRow, StateStore } from '../../../src/ports/state.ts';

@@ -6,10 +6,11 @@ import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../../s
 import { hexOf } from '../../../src/domain/model/digest.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/runtime-image.ts';
+import { defaultSettings, type Policy } from '../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
 import type { Memory, RunningTask } from '../../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../../src/domain/state/pin-ledger.ts';
-import type { Observed, Policy, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
 import { NO_ROTATION } from '../../../src/domain/trust/key-rotation.ts';
 import type { TrustInForce } from '../../../src/domain/trust/trust-in-force.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
@@ -226,22 +227,8 @@ export const TRUST: TrustInForce = {
   revocationsUnreadable: false,
 };
 
-export const POLICY: Policy = {
-  parallelPulls: 2,
-  minFreePercent: 15,
-  keepBlobs: false,
-  online: true,
-  lifecycle: {
-    soakMs: 600_000,
-    require: [],
-    ignore: [],
-    keep: 2,
-    removeImages: true,
-    makeRoom: true,
-    protect: [],
-  },
-  trust: { require: 'signature', threshold: 1, approved: [] },
-};
+/** The settings of a node on which nothing is configured. */
+export const POLICY: Policy = defaultSettings;
 
 /** The stored state of a node that adopted these bundles; of the rest nothing is stored. */
 export function storedState(bundles: readonly StoredBundle[], over: Partial<Stored> = {}): Stored {

@@ -60,7 +60,7 @@ describe('loadSettings', () => {
       paths: { state_dir: '/var/lib/stickpin', run_dir: '/run/stickpin' },
     });
     expect(() => Object.assign(settings.media, { detect: false })).toThrow(TypeError);
-    expect(() => settings.registry.allow_uids.push(1000)).toThrow(TypeError);
+    expect(() => Object.assign(settings.registry.allow_uids, { 1: 1000 })).toThrow(TypeError);
   });
 
   it('lets later sources win, key by key, and files in a folder in the order of their names', async () => {

@@ -7,7 +7,7 @@ import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import { loadSettings, readSettings } from '../../../src/config/load-settings.ts';
 import { printSettings, type SettingsFile, writtenSettings } from '../../../src/config/print-settings.ts';
-import { type Settings, settingsSchema } from '../../../src/config/schema.ts';
+import { type Settings, settingsSchema } from '../../../src/domain/settings/settings.ts';
 
 const settingsOf = (table: object): Settings => v.parse(settingsSchema, table);
 const printed = (file: SettingsFile): string => printSettings(writtenSettings(file));

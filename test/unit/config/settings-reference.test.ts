@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { defaultSettings } from '../../../src/config/schema.ts';
 import { settingsReference } from '../../../src/config/settings-reference.ts';
-import { type Section, settingsTable } from '../../../src/config/settings-table.ts';
+import { defaultSettings } from '../../../src/domain/settings/settings.ts';
+import { type Section, settingsTable } from '../../../src/domain/settings/settings-table.ts';
 
 describe('docs/settings.md', () => {
   it("is what 'npm run docs' writes", () => {
@@ -37,6 +37,6 @@ describe('docs/settings.md', () => {
 describe('the default settings', () => {
   it('can not be changed', () => {
     expect(() => Object.assign(defaultSettings.preload, { parallel: 3 })).toThrow(TypeError);
-    expect(() => defaultSettings.registry.allow_uids.push(1000)).toThrow(TypeError);
+    expect(() => Object.assign(defaultSettings.registry.allow_uids, { 1: 1000 })).toThrow(TypeError);
   });
 });

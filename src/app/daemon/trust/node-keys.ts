@@ -1,6 +1,6 @@
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import { loadTrustedKeys, type TrustedKeys, withRotation } from '../../../bundle/keys/trust.ts';
-import type { Settings } from '../../../config/schema.ts';
+import type { Settings } from '../../../domain/settings/settings.ts';
 import type { KeyRotation } from '../../../domain/trust/key-rotation.ts';
 import {
   type RevocationRecord,

@@ -1,6 +1,6 @@
 import { revocationRecordPath } from '../../../bundle/keys/revocation-record.ts';
 import type { Trust } from '../../../bundle/keys/trust.ts';
-import type { Settings } from '../../../config/schema.ts';
+import type { Settings } from '../../../domain/settings/settings.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
 import type { RevocationStore, StateReader } from '../../../ports/state.ts';

@@ -9,7 +9,13 @@ import { parseImagesFile } from '../../../../src/bundle/create/images/images-fil
 import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
 import { checkContents } from '../../../../src/bundle/format/check-contents.ts';
 import { formatEnvelope, parseEnvelope } from '../../../../src/bundle/format/dsse.ts';
-import { mediaTypes, parseConfig, parseIndex, parseManifest } from '../../../../src/bundle/format/oci-schema.ts';
+import {
+  mediaTypes,
+  parseConfig,
+  parseImageDocument,
+  parseIndex,
+  parseManifest,
+} from '../../../../src/bundle/format/oci-schema.ts';
 import { parseContents, parsePayload } from '../../../../src/bundle/format/schema.ts';
 import { parsePaxRecords, parseTarHeader } from '../../../../src/bundle/format/tar-header.ts';
 import { readTarMembers } from '../../../../src/bundle/format/tar-members.ts';
@@ -162,7 +168,7 @@ describe('nothing but AppError comes of', () => {
   it('damaged indexes, manifests and configs', async () => {
     const inputs = fc.oneof(...Object.values(documents).map((document) => damaged(document)));
     await fuzz('OCI documents', 2500, inputs, (bytes) => {
-      for (const parse of [parseIndex, parseManifest, parseConfig]) {
+      for (const parse of [parseIndex, parseManifest, parseImageDocument, parseConfig]) {
         attempt(() => parse(bytes, 'it', 'bundle/inconsistent'));
       }
     });

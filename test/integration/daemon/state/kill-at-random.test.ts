@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Settings } from '../../../../src/config/schema.ts';
+import type { Settings } from '../../../../src/domain/settings/settings.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../../support/bus/datagram-receiver.ts';

@@ -1,5 +1,5 @@
-import type { Settings } from '../../../../src/config/schema.ts';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
+import type { Settings } from '../../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { RunningTask } from '../../../../src/domain/state/memory.ts';
 

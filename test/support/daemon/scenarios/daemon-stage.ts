@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { repositoryOf } from '../../../../src/domain/model/reference.ts';
 import type { RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
-import type { LifecyclePolicy } from '../../../../src/domain/state/state.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import type { SampleBundle, SampleKey } from '../../bundles/sample-bundle.ts';
@@ -11,7 +10,6 @@ import { connectCri } from '../../crio-double/cri/cri-client.ts';
 import { fixtureContainers } from '../../crio-double/cri/fixture-containers.ts';
 import { eventually } from '../../eventually.ts';
 import { createCrioNode } from '../crio-node.ts';
-import type { SettingsOverrides } from '../daemon-harness.ts';
 import { createShiftedClock } from '../shifted-clock.ts';
 import { nameOf, refusalOf } from './releases.ts';
 import { smallDisk } from './room.ts';
@@ -57,7 +55,7 @@ export async function createDaemonStage(
     },
   });
   const node = await createCrioNode(
-    { lifecycle: settingsOf(lifecycle) },
+    { lifecycle },
     {},
     {
       keys: [key],
@@ -218,19 +216,6 @@ export async function createDaemonStage(
       return refusalOf(() => happen(event));
     },
     dispose: () => node.dispose(),
-  };
-}
-
-/** As the configuration writes them. */
-function settingsOf(policy: Partial<LifecyclePolicy>): NonNullable<SettingsOverrides['lifecycle']> {
-  const { require = [], ignore = [], protect = [], keep = 2, removeImages = true, makeRoom = true } = policy;
-  return {
-    require: [...require],
-    ignore: [...ignore],
-    protect: [...protect],
-    keep,
-    remove_images: removeImages,
-    make_room: makeRoom,
   };
 }
 

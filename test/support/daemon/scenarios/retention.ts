@@ -20,7 +20,7 @@ export const RETENTION: readonly Scenario[] = [
   },
   {
     name: 'what was passed over is retired, and where lifecycle.remove_images is false its images stay',
-    lifecycle: { removeImages: false },
+    lifecycle: { remove_images: false },
     traits: { B: { schedule: 'manual' } },
     rows: [
       ...A_PROVEN,
@@ -121,7 +121,7 @@ export const RETENTION: readonly Scenario[] = [
   {
     name: 'nor the fallback where lifecycle.make_room is false',
     room: ['A', 'B'],
-    lifecycle: { makeRoom: false },
+    lifecycle: { make_room: false },
     rows: [
       ...B_PROVEN,
       { event: plug('C'), effects: adoption('C', 'A+B+C'), phases: 'A superseded, B proven, C held (space)' },

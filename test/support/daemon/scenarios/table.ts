@@ -1,5 +1,5 @@
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
-import type { LifecyclePolicy } from '../../../../src/domain/state/state.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
 
 /** A release of the tables: A is `ocp 4.13.1` of sequence 1, B the next. */
 export type Letter = 'A' | 'B' | 'C' | 'D';
@@ -88,7 +88,7 @@ export interface Traits {
  */
 export interface Scenario {
   readonly name: string;
-  readonly lifecycle?: Partial<LifecyclePolicy>;
+  readonly lifecycle?: Partial<Policy['lifecycle']>;
   readonly traits?: Partial<Record<Letter, Traits>>;
   /**
    * The disk has room for the images of these releases together, and half a release more. Default:

@@ -3,7 +3,7 @@ import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.t
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
 import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
-import type { Policy } from '../../../../src/domain/state/state.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import {
   allListed,
   found,

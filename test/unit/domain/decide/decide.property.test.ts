@@ -120,7 +120,7 @@ function createNode() {
     expect(decide(seen, seen, assessment, POLICY).effects).toEqual(effects);
     const starts = effects.flatMap((effect) => (effect.kind === 'start' ? [effect.task] : []));
     const pulls = [...seen.running, ...starts].filter((task) => task.kind === 'pull');
-    expect(pulls.length).toBeLessThanOrEqual(POLICY.parallelPulls);
+    expect(pulls.length).toBeLessThanOrEqual(POLICY.preload.parallel);
     for (const task of starts) {
       if (task.kind !== 'pull') continue;
       expect(images.has(task.reference)).toBe(false);

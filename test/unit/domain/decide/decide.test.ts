@@ -229,7 +229,8 @@ describe('decide: what is there is left alone', () => {
       pinsRequested: pinned({ references: pinsOf(wide) }),
       runtime: reachable({ renderedMirrors: ['a', 'b', 'c', 'd'].map((name) => `quay.example.com/ocp/${name}`) }),
     });
-    const start = (parallelPulls: number) => effects(observed, [stored(wide)], { ...POLICY, parallelPulls });
+    const start = (parallel: number) =>
+      effects(observed, [stored(wide)], { ...POLICY, preload: { ...POLICY.preload, parallel } });
     expect(start(1)).toEqual(['pull a']);
     expect(start(3)).toEqual(['pull a', 'pull b', 'pull c']);
     expect(effects({ ...observed, running: [pullOf(wide, 'd')] }, [stored(wide)])).toEqual(['pull a']);

@@ -8,8 +8,8 @@ const { bundleId: other } = verified({ version: '4.13.8', sequence: 8 });
 describe('what follows from a verdict about a release', () => {
   it('retires a spare one, with its images where the settings say so', () => {
     const spare = { kind: 'spare', bundleId } as const;
-    expect(lifeEffect(spare, { removeImages: false })).toEqual({ kind: 'retire', bundleId, removeImages: false });
-    expect(lifeEffect({ ...spare, roomFor: other }, { removeImages: true })).toEqual({
+    expect(lifeEffect(spare, { remove_images: false })).toEqual({ kind: 'retire', bundleId, removeImages: false });
+    expect(lifeEffect({ ...spare, roomFor: other }, { remove_images: true })).toEqual({
       kind: 'retire',
       bundleId,
       removeImages: true,
@@ -20,6 +20,6 @@ describe('what follows from a verdict about a release', () => {
   it.each([true, false])('retires the twin that is taken over, unless it is protected: %s', (isTwinProtected) => {
     const verdict = { kind: 'same-images', bundleId, twin: other, isTwinProtected } as const;
     const effect = { kind: 'take-over', bundleId, from: other, retireFrom: !isTwinProtected };
-    expect(lifeEffect(verdict, { removeImages: true })).toEqual(effect);
+    expect(lifeEffect(verdict, { remove_images: true })).toEqual(effect);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
 import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
-import type { Policy } from '../../../../src/domain/state/state.ts';
 import {
   found,
   GIB,
@@ -77,7 +77,7 @@ describe('held (space)', () => {
   });
 
   it('counts what it keeps itself on the same filesystem, but for what is kept already', () => {
-    const policy = { keepBlobs: true };
+    const policy: Partial<Policy> = { retention: { blobs: 'kept' } };
     const at = (roomMiB: number, over: Parameters<typeof observation>[0] = {}) =>
       seen({ filesystem: disk(roomMiB) }, { layersBesideImages: true, ...over }, policy).first;
     expect(at(105)?.phase).toBe('preloading');
@@ -118,9 +118,12 @@ describe('held (space)', () => {
 
   it('counts neither what is being pulled nor what that stages: it lacks from what is free', () => {
     const running = [pullOf(bundle, 'etcd')];
-    const staged = (parallelPulls: number) =>
-      seen({ filesystem: disk(1_000), staging: 'with-images' }, { running }, { parallelPulls }).first?.disk
-        ?.neededBytes;
+    const staged = (parallel: number) =>
+      seen(
+        { filesystem: disk(1_000), staging: 'with-images' },
+        { running },
+        { preload: { ...POLICY.preload, parallel } },
+      ).first?.disk?.neededBytes;
     const [api] = bundle.contents.images.filter(({ reference }) => reference.includes('/api@'));
     const layers = api?.layers.flatMap((at) => bundle.contents.layers[at] ?? []) ?? [];
     const etcd = bundle.contents.images.find(({ reference }) => reference.includes('/etcd@'));

@@ -55,7 +55,7 @@ describe('supply', () => {
   });
 
   it('asks no registry when that is forbidden, or when the bundle only lacks blobs', () => {
-    const policy = { ...POLICY, online: false };
+    const policy = { ...POLICY, preload: { ...POLICY.preload, online: false } };
     const forbidden = judge(observation({ media: [medium('drop', [envelope])] }), [stored(bundle)], policy);
     expect(forbidden.first).toMatchObject({ hold: 'media', reason: { code: 'engine/offline' } });
     const lacking = found(bundle, absent('base', 'etcd', 'api'));

@@ -12,8 +12,9 @@ import {
   lastProven,
 } from '../../../../src/domain/release/recorded-phase.ts';
 import { isProtected } from '../../../../src/domain/release/retention.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
-import type { Policy, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { createModelMachine } from '../../../support/daemon/model-machine.ts';
 import { createModelNode, type ModelCommands } from '../../../support/daemon/model-node.ts';
@@ -321,7 +322,7 @@ describe('the life of releases, over any story', () => {
         fc.array(happening, { minLength: 8, maxLength: 20, size: 'max' }),
         fc.record({ keep: fc.integer({ min: 1, max: 3 }), protect: fc.constantFrom([], ['ocp@4.13.1']) }),
         (story, settings) => {
-          const node = createNode({ ...POLICY.lifecycle, soakMs: SOAK_MS, ...settings });
+          const node = createNode({ ...POLICY.lifecycle, soak: SOAK_MS, ...settings });
           node.settle();
           for (const [, happen] of story) {
             happen(node);

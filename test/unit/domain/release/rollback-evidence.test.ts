@@ -145,7 +145,7 @@ describe('the way back beside a release that runs without activation', () => {
 
 describe('isLookDue', () => {
   const due = (sinceLookMs: number, bundles = [fallback, proven()], soakMs = 60 * MINUTE_MS) =>
-    isLookDue(bundles, sinceLookMs, { soakMs });
+    isLookDue(bundles, sinceLookMs, { soak: soakMs });
 
   it('is so once in ten minutes, or in the soak time if that is shorter, and in each round on the way back', () => {
     expect([9, 10].map((minutes) => due(minutes * MINUTE_MS))).toEqual([false, true]);

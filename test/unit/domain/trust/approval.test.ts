@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import { statusLine } from '../../../../src/domain/report/status-line.ts';
-import type { Policy, Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
+import type { Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
 import type { TrustRequirement, Verdict } from '../../../../src/domain/trust/approval.ts';
 import {
   allListed,
@@ -25,7 +26,7 @@ const saying = (verdict: Verdict['verdict']): Partial<Stored> => ({
 });
 const policy = (require: TrustRequirement, approved: Policy['trust']['approved'] = []): Policy => ({
   ...POLICY,
-  trust: { require, threshold: 1, approved },
+  trust: { ...POLICY.trust, require, threshold: 1, approved },
 });
 const plugged = observation({ media: [medium('sdb1', [found(bundle)])] });
 const outcome = ({ assessment }: Judged) =>

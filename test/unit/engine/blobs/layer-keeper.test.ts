@@ -126,7 +126,7 @@ describe('the layer keeper', () => {
   it('copies again what came wrong and is right when it is looked at', async () => {
     media.set('sdb1', [wrong, right]);
     await follow();
-    expect(lines()[0]).toContain('came with other bytes than it has, and is right where it lies');
+    expect(lines()[0]).toContain('was read with wrong bytes, but its copies have the right ones');
     await follow(60_000);
     expect(kept.get(digest)).toEqual(right);
   });
@@ -142,7 +142,7 @@ describe('the layer keeper', () => {
     goOn();
     await keeper.stop();
     expect(lines()).toEqual([
-      `Blob ${digest} came with other bytes than it has; pulls need its medium now, and it is copied again later`,
+      `Blob ${digest} was read with wrong bytes; it is copied again later, since pulls need its medium now`,
     ]);
     await follow();
     expect(kept.get(digest)).toEqual(right);

@@ -142,7 +142,7 @@ describe('the mirror gate', () => {
     await clock.advance(9_000);
     expect([first.end, second.end]).toEqual(['waits', 'waits']);
     await clock.advance(2_000);
-    expect([first.end, second.end]).toEqual(['waited-in-vain', 'open']);
+    expect([first.end, second.end]).toEqual(['timed-out', 'open']);
     const before = probes.length;
     expect(await gate.pass('b', late('a', 'b'), never)).toBe('open');
     expect(probes).toHaveLength(before);

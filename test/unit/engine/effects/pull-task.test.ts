@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { mediaTypes } from '../../../../src/bundle/format/oci-schema.ts';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { pullImage } from '../../../../src/engine/effects/pull-task.ts';
 import type { StallWatch } from '../../../../src/engine/tasks/stall-watch.ts';
@@ -12,8 +13,16 @@ const bytesOf = (value: unknown): Buffer => Buffer.from(typeof value === 'string
 
 const config = bytesOf({ architecture: 'amd64' });
 const layerBytes = bytesOf('a layer');
-const manifest = bytesOf({ config: { digest: hashOf(config) }, layers: [{ digest: hashOf(layerBytes) }] });
-const index = bytesOf({ manifests: [{ digest: hashOf(manifest) }, { digest: hashOf(bytesOf('s390x')) }] });
+const descriptorOf = (mediaType: string, bytes: Buffer) => ({ mediaType, digest: hashOf(bytes), size: bytes.length });
+const manifest = bytesOf({
+  schemaVersion: 2,
+  config: descriptorOf(mediaTypes.ociConfig, config),
+  layers: [descriptorOf('application/vnd.oci.image.layer.v1.tar', layerBytes)],
+});
+const index = bytesOf({
+  schemaVersion: 2,
+  manifests: [manifest, bytesOf('s390x')].map((bytes) => descriptorOf(mediaTypes.ociManifest, bytes)),
+});
 
 interface Case {
   readonly error?: unknown;

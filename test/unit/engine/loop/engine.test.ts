@@ -753,7 +753,7 @@ describe('engine: pulls that fail', () => {
 describe('engine: space for what it keeps itself', () => {
   /** Room for 75 MiB of images, and not for the 30 MiB of their compressed layers. */
   const plugWith = async (path: string, keepBlobs: boolean) => {
-    node = createFakeNode([], { keepBlobs });
+    node = createFakeNode([], { retention: { blobs: keepBlobs ? 'kept' : 'metadata' } });
     node.runtime.filesystem = { path, totalBytes: 40 * GIB, freeBytes: 6 * GIB + 80 * MIB };
     await node.start();
     node.plug('sdb1', bundle);

@@ -10,8 +10,17 @@ type ValueOf<S> = S extends { readonly type: ValueType<infer Value>; readonly de
   : never;
 type ValuesOf<S extends Section> = { readonly [Key in keyof S['settings']]: ValueOf<S['settings'][Key]> };
 
-/** The validated settings, with every default filled in. Durations are milliseconds. */
+/**
+ * The validated settings, with every default filled in. Sections and keys have the names of the
+ * file; durations are milliseconds.
+ */
 export type Settings = { readonly [Name in keyof Table]: ValuesOf<Table[Name]> };
+
+/**
+ * The settings that decisions may depend on: all but those of where things are on this machine. A
+ * new setting, or a new section, is in it as soon as it is in the table.
+ */
+export type Policy = Omit<Settings, 'media' | 'runtime' | 'crio' | 'registry' | 'paths'>;
 
 /**
  * Reads the content of a `stickpin.toml`. All sections and keys are optional; unknown ones are

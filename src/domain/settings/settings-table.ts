@@ -1,4 +1,4 @@
-import { defaultFilesystems } from '../domain/model/filesystems.ts';
+import { defaultFilesystems } from '../model/filesystems.ts';
 import {
   absolutePath,
   absolutePaths,
@@ -35,8 +35,9 @@ export interface Section {
 }
 
 /**
- * Every setting, once. The parser, the defaults, `stickpin config show` and `docs/settings.md`
- * (`npm run docs`) follow from this table.
+ * Every setting, once. The parser, the defaults, the types of the settings and of what decisions
+ * see of them, `stickpin config show` and `docs/settings.md` (`npm run docs`) follow from this
+ * table.
  */
 export const settingsTable = {
   trust: {

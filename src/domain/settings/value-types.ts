@@ -1,6 +1,6 @@
 import * as v from 'valibot';
-import { type BundleId, isDigest } from '../domain/model/digest.ts';
-import { knownFilesystems } from '../domain/model/filesystems.ts';
+import { type BundleId, isDigest } from '../model/digest.ts';
+import { knownFilesystems } from '../model/filesystems.ts';
 
 /** A type of settings: how a value is read, and what the reference says about it. */
 export interface ValueType<Value> {
@@ -39,7 +39,7 @@ export const flag: ValueType<boolean> = { name: 'boolean', schema: v.boolean() }
 export const text: ValueType<string> = { name: 'string', schema: v.string() };
 
 /** Any number of texts. */
-export const texts: ValueType<string[]> = { name: 'list of strings', schema: v.array(v.string()) };
+export const texts: ValueType<readonly string[]> = { name: 'list of strings', schema: v.array(v.string()) };
 
 /** A path that begins with `/`. */
 export const absolutePath: ValueType<string> = {
@@ -48,7 +48,7 @@ export const absolutePath: ValueType<string> = {
 };
 
 /** Any number of absolute paths. */
-export const absolutePaths: ValueType<string[]> = {
+export const absolutePaths: ValueType<readonly string[]> = {
   name: 'list of absolute paths',
   schema: v.array(absolutePath.schema),
 };
@@ -83,7 +83,7 @@ export const oneOf = <const Word extends string>(words: readonly Word[], message
 });
 
 /** Any number of user ids. */
-export const userIds: ValueType<number[]> = {
+export const userIds: ValueType<readonly number[]> = {
   name: 'list of user ids',
   range: '0 or more',
   schema: v.array(wholeNumber(0).schema),
@@ -100,7 +100,7 @@ export const loopbackAddress: ValueType<string> = {
 };
 
 /** Any number of digests of bundles. */
-export const bundleDigests: ValueType<BundleId[]> = {
+export const bundleDigests: ValueType<readonly BundleId[]> = {
   name: 'list of digests',
   range: '`"sha256:…"` with 64 lower-case hex digits',
   schema: v.array(
@@ -112,7 +112,7 @@ export const bundleDigests: ValueType<BundleId[]> = {
 };
 
 /** Any number of releases, as `ocp@4.13.0`. */
-export const releases: ValueType<string[]> = {
+export const releases: ValueType<readonly string[]> = {
   name: 'list of releases',
   range: '`"name@version"`',
   schema: v.array(v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'))),
@@ -127,7 +127,7 @@ const filesystem = v.pipe(
 );
 
 /** At least one filesystem that stickpin can mount, each once, by udev's `ID_FS_TYPE`. */
-export const filesystems: ValueType<string[]> = {
+export const filesystems: ValueType<readonly string[]> = {
   name: 'list of filesystems',
   range: `at least one, each once: ${knownFilesystems.map((name) => `\`"${name}"\``).join(', ')}`,
   schema: v.pipe(

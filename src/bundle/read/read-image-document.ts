@@ -1,0 +1,53 @@
+import type { Digest } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { type ImageDocument, parseImageDocument } from '../format/oci-schema.ts';
+import { limits } from '../limits.ts';
+import type { BundleReader } from './bundle-reader.ts';
+
+/** Whatever offers blobs by their digest. */
+export type DocumentSource = Pick<BundleReader, 'sizeOf' | 'read'>;
+
+/** A document that was read whole. */
+export interface ReadDocument {
+  readonly bytes: Buffer;
+  /**
+   * Undefined when the bytes have another digest, so that nobody signed them and nothing of them is
+   * parsed, or when they are neither a manifest nor an index.
+   */
+  readonly document: ImageDocument | undefined;
+}
+
+/**
+ * Reads a manifest or an index of an image whole, at most 4 MiB. Resolves to undefined when the
+ * source has none of acceptable size.
+ *
+ * @throws AppError `media/gone` (`wait`), `media/read` (`retry`)
+ */
+export async function readImageDocument(
+  source: DocumentSource,
+  digest: Digest,
+  signal: AbortSignal,
+): Promise<ReadDocument | undefined> {
+  const sizeBytes = await source.sizeOf(digest, signal);
+  if (sizeBytes === undefined || sizeBytes > limits.manifestBytes) return undefined;
+  const chunks: Buffer[] = [];
+  let readBytes = 0;
+  for await (const chunk of source.read(digest, 0, signal)) {
+    readBytes += chunk.length;
+    // A file may grow while it is read.
+    if (readBytes > limits.manifestBytes) return undefined;
+    chunks.push(chunk);
+  }
+  const bytes = Buffer.concat(chunks);
+  return { bytes, document: digestOf(bytes) === digest ? documentIn(bytes, digest) : undefined };
+}
+
+function documentIn(bytes: Buffer, digest: Digest): ImageDocument | undefined {
+  try {
+    return parseImageDocument(bytes, `document ${digest}`, 'bundle/inconsistent');
+  } catch (error) {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}

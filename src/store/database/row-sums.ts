@@ -1,0 +1,103 @@
+import type { Database } from 'better-sqlite3';
+import { digestOf } from '../../platform/digest.ts';
+
+/** Columns of one table, and the column that holds the checksum over them. */
+interface RowSum {
+  readonly table: string;
+  readonly column: string;
+  /** What it covers, for each row. */
+  readonly covers: readonly string[];
+}
+
+/**
+ * Documents of a bundle are large and never change after the insert: they have a checksum of their
+ * own, so that a small change does not read them again.
+ */
+const DOCUMENTS = { table: 'bundle', column: 'documents_sum', covers: ['payload', 'contents'] } as const;
+
+/**
+ * Tables with a checksum in each row. Pins, trust and activation depend on them, and SQLite does
+ * not notice a flipped bit within a value.
+ */
+export const SUMMED_TABLES = [
+  'bundle',
+  'brought_image',
+  'cancellation',
+  'verdict',
+  'rotated_key',
+  'revoked_key',
+  'revocation_record',
+  'floor_record',
+  'origin',
+] as const;
+
+/**
+ * Lets a connection compute checksums. Called before anything else of this file.
+ *
+ * The SQL function `row_sum(name, value, …)` is SHA-256 over the JSON of all columns that are not
+ * NULL, so a new column without a value changes no checksum.
+ */
+export function registerRowSum(database: Database): void {
+  database.function('row_sum', { varargs: true, deterministic: true }, (...parts: unknown[]) => {
+    const pairs: unknown[] = [];
+    for (let index = 0; index < parts.length; index += 2) {
+      const value = parts[index + 1];
+      if (value !== null) pairs.push([parts[index], typeof value === 'bigint' ? `${value}` : value]);
+    }
+    return digestOf(JSON.stringify(pairs));
+  });
+}
+
+/** Adds checksums to rows that have none: those from before there were checksums. */
+export function fillRowSums(database: Database): void {
+  for (const sum of sumsOf(database)) {
+    database.exec(`UPDATE ${sum.table} SET ${sum.column} = ${expression(sum)} WHERE ${sum.column} IS NULL`);
+  }
+}
+
+/** Has this connection write the checksum with every row that it inserts or updates. */
+export function keepRowSums(database: Database): void {
+  for (const sum of sumsOf(database)) {
+    const { table, column, covers } = sum;
+    const refresh = `UPDATE ${table} SET ${column} = ${expression(sum)} WHERE ${keyMatch(database, table)}`;
+    const trigger = `CREATE TEMP TRIGGER ${table}_${column}`;
+    database.exec(`${trigger}_insert AFTER INSERT ON main.${table} BEGIN ${refresh}; END`);
+    database.exec(`${trigger}_update AFTER UPDATE OF ${covers.join(', ')} ON main.${table} BEGIN ${refresh}; END`);
+  }
+}
+
+/** The table of the first row whose values are not those that were written; undefined when all are. */
+export function tableWithWrongSum(database: Database): string | undefined {
+  return sumsOf(database).find((sum) => {
+    const isWrong = database.prepare(
+      `SELECT 1 FROM ${sum.table} WHERE ${sum.column} IS NOT ${expression(sum)} LIMIT 1`,
+    );
+    return isWrong.get() !== undefined;
+  })?.table;
+}
+
+function sumsOf(database: Database): readonly RowSum[] {
+  const rows = SUMMED_TABLES.map((table): RowSum => {
+    const isOfDocuments = (name: string) => table === DOCUMENTS.table && DOCUMENTS.covers.some((one) => one === name);
+    const covers = columnsOf(database, table).filter(({ name }) => name !== 'sum' && !isOfDocuments(name));
+    return { table, column: 'sum', covers: covers.map(({ name }) => name) };
+  });
+  // First: the checksum of the row covers the one of its documents.
+  return [DOCUMENTS, ...rows];
+}
+
+function expression({ covers }: RowSum): string {
+  return `row_sum(${covers.map((name) => `'${name}', ${name}`).join(', ')})`;
+}
+
+/** How a trigger finds the row that it was called for: by its primary key, else by its number. */
+function keyMatch(database: Database, table: string): string {
+  const keys = columnsOf(database, table).filter(({ pk }) => pk > 0);
+  return keys.length === 0 ? 'rowid = NEW.rowid' : keys.map(({ name }) => `${name} = NEW.${name}`).join(' AND ');
+}
+
+function columnsOf(database: Database, table: string): readonly { readonly name: string; readonly pk: number }[] {
+  return database
+    .prepare<[string], { name: string; pk: number }>('SELECT name, pk FROM pragma_table_info(?)')
+    .all(table);
+}

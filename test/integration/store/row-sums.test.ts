@@ -1,0 +1,131 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseContents, parsePayload } from '../../../src/bundle/format/schema.ts';
+import { openDatabase } from '../../../src/store/database/database.ts';
+import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
+import { openState } from '../../../src/store/database/open-state.ts';
+import { SUMMED_TABLES } from '../../../src/store/database/row-sums.ts';
+import { NOON, verified } from '../../support/daemon/scenario.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+
+const bundle = verified();
+const reference = bundle.contents.images[0]?.reference ?? '';
+const keyId = 'a'.repeat(64);
+const event = (kind: string) => ({ at: NOON, kind, message: kind });
+
+/** Rows that are only shown, or that are harmless when they are wrong: they have no checksum. */
+const WITHOUT_SUM = ['condition', 'event', 'tag_given'];
+
+let folder: string;
+let path: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-sums-'));
+  path = join(folder, 'state.db');
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function open() {
+  return openState({
+    path,
+    standbyDirectory: join(folder, 'standby'),
+    revive: ({ payload, contents }) => ({
+      payload: parsePayload(Buffer.from(payload)),
+      contents: parseContents(Buffer.from(contents)),
+    }),
+    log: createRecordingLog(),
+    now: NOON,
+  });
+}
+
+/** Writes to every table that has checksums, through the store. */
+function fill(): void {
+  const { store, close } = open();
+  const rotation = { keys: [{ keyId, pem: 'PEM', bundleId: bundle.bundleId }], revoked: [] };
+  store.adopt(bundle, event('adopted'), rotation);
+  store.adopt(verified({ version: '4.13.8', sequence: 9 }), event('adopted'), {
+    keys: [],
+    revoked: [{ keyId: 'b'.repeat(64), bundleId: bundle.bundleId }],
+  });
+  store.mark(bundle.bundleId, 'readyAt', event('ready'));
+  store.setPulledByUs(reference, true);
+  store.cancel([bundle.bundleId], ['7-sdb1'], event('cancelled'));
+  store.setVerdict({ bundleId: bundle.bundleId, verdict: 'approved', at: NOON }, event('approved'));
+  store.setRevocationRecord({ folders: ['/keys'], revocations: [] }, event('revoked'));
+  store.setFloorRecord('{"version":1}');
+  close();
+}
+
+/** Changes the database as a flipped bit does: past SQLite's own checks and past the checksums. */
+function tamper(sql: string): void {
+  const database = new Database(path);
+  database.exec(sql);
+  database.close();
+}
+
+describe('checksums of rows', () => {
+  it('stand in every table but those whose rows are only shown', () => {
+    const database = openDatabase(path);
+    const tables = database
+      .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+      .pluck()
+      .all();
+    database.close();
+    expect([...SUMMED_TABLES, ...WITHOUT_SUM].sort()).toEqual(tables.sort());
+  });
+
+  it('hold after every kind of write: the database is opened again as it is', () => {
+    fill();
+    const { store, loss, close } = open();
+    expect(loss).toBeUndefined();
+    expect(store.load().bundles).toHaveLength(2);
+    expect(store.load().pulledByUs).toEqual(new Set([reference]));
+    close();
+  });
+
+  it.each([
+    ['bundle', "UPDATE bundle SET contents = replace(contents, 'sha256', 'sha254') WHERE sequence = 9"],
+    ['bundle', "UPDATE bundle SET payload = replace(payload, '4.13.8', '4.13.9')"],
+    ['bundle', 'UPDATE bundle SET ready_at = ready_at + 1'],
+    ['bundle', 'UPDATE bundle SET retired_at = 1'],
+    ['bundle', 'UPDATE bundle SET sum = NULL'],
+    ['brought_image', "UPDATE brought_image SET reference = reference || 'x'"],
+    ['cancellation', 'UPDATE cancellation SET at = at + 1'],
+    ['verdict', "UPDATE verdict SET verdict = 'rejected'"],
+    ['rotated_key', "UPDATE rotated_key SET pem = 'PEN'"],
+    ['revoked_key', "UPDATE revoked_key SET key_id = replace(key_id, 'b', 'c')"],
+    ['revocation_record', "UPDATE revocation_record SET document = replace(document, 'keys', 'kevs')"],
+    ['floor_record', `UPDATE floor_record SET document = '{"version":2}'`],
+    ['origin', "UPDATE origin SET id = '0'"],
+  ])('find a changed value in %s: %s', (table, sql) => {
+    fill();
+    tamper(sql);
+    const { store, loss, close } = open();
+    expect(loss).toContain(`a row of its table ${table} is not as it was written (wrong checksum)`);
+    expect(loss).toContain('All pins stay'.toLowerCase());
+    expect(store.load().bundles).toEqual([]);
+    close();
+    expect(readdirSync(folder).filter((name) => name.startsWith('state.db.damaged-'))).not.toEqual([]);
+  });
+
+  it('are added to the rows of a database from before', () => {
+    const old = new Database(path);
+    const before = MIGRATIONS.findIndex((step) => step.includes('documents_sum'));
+    for (const step of MIGRATIONS.slice(0, before)) old.exec(step);
+    old.pragma(`user_version = ${before}`);
+    old.exec(`INSERT INTO verdict (bundle_id, verdict, at) VALUES ('${bundle.bundleId}', 'approved', 1)`);
+    old.close();
+    open().close();
+    const { store, loss, close } = open();
+    expect(loss).toBeUndefined();
+    expect(store.load().verdicts).toEqual([{ bundleId: bundle.bundleId, verdict: 'approved', at: 1 }]);
+    close();
+    tamper("UPDATE verdict SET verdict = 'rejected'");
+    const again = open();
+    expect(again.loss).toContain('table verdict');
+    again.close();
+  });
+});
