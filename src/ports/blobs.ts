@@ -3,64 +3,58 @@ import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 /**
- * Answers "have you this digest, and stream it from byte N". A mounted directory, the drop folder
- * and the local blob store are blob sources today; another node will be one tomorrow.
+ * A source of blobs: has it a digest, and what are the bytes from an offset. Mounted folders, the
+ * drop folder and the local stores are blob sources.
  */
 export interface BlobSource {
-  /**
-   * Size in bytes of the blob here, or undefined when it isn't. Never throws for an absent blob.
-   */
+  /** Size of the blob in bytes. Undefined when it is absent. */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**
    * The bytes from `startByte` to the end, in chunks of at most 1 MiB, at the consumer's pace.
    *
-   * @param allocate gives the buffer that a chunk is read into; default a new one for each. A
-   *   source may do without.
-   * @throws AppError `media/gone` (`wait`) when the source went away before or while reading;
-   *   `media/read` (`retry`) on a read error.
+   * @param allocate returns the buffer for a chunk. Default: a new one for each. A source may
+   *   ignore it
+   * @throws AppError `media/gone` (`wait`) when the source disappeared before or during the read;
+   *   `media/read` (`retry`) on a read error
    */
   read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
 }
 
-/** A blob source that comes and goes, as the union over all plugged media does. */
+/** A blob source whose content changes, such as the union of all plugged media. */
 export interface ChangingBlobSource extends BlobSource {
-  /** Calls `listener` whenever what is offered may have changed. */
+  /** Calls `listener` when the offered blobs may have changed. */
   onChange(listener: () => void): Unsubscribe;
 }
 
-/** What is wrong with a copy of a blob: its bytes have another digest, or they can't be read. */
+/** The fault of a copy: its bytes have another digest, or they can't be read. */
 export type CopyFault = 'damaged' | 'unreadable';
 
-/** One of the places that have a blob. */
+/** A copy of a blob in one source. */
 export interface BlobCopy {
-  /** For people: the label of a medium, or the node's own disk. */
+  /** Text for people: the label of a medium, or the node's own disk. */
   readonly label: string;
-  /** The file on the medium, relative to its root; absent on the node's own disk. */
+  /** The file, relative to the root of the medium. Absent for the node's own disk. */
   readonly file?: string;
-  /** False once it was found bad and nothing has changed there since. */
+  /** False after the copy was found bad, until its source changes. */
   readonly isTrusted: boolean;
-  /** As {@link BlobSource.read}, from this place alone. */
+  /** As {@link BlobSource.read}, from this source only. */
   read(startByte: number, signal: AbortSignal): AsyncIterable<Buffer>;
   /**
-   * It was found bad. Until what lies there changes, the blob is taken from there only while
-   * nothing else has it.
+   * Marks the copy as bad. Until its source changes, it is used only while there is no other copy.
    */
   distrust(fault: CopyFault): void;
 }
 
-/** Everything that offers blobs, as one source and each copy for itself. */
+/** All blob sources as one, with access to each copy. */
 export interface BlobUnion extends ChangingBlobSource {
-  /**
-   * Every copy of a blob: the one that {@link BlobSource.read} takes first, then what it would take
-   * next.
-   */
+  /** All copies of a blob, in the order in which {@link BlobSource.read} uses them. */
   copiesOf(digest: Digest, signal: AbortSignal): Promise<readonly BlobCopy[]>;
 }
 
 /** Keeps documents (manifests, indexes, configs) and attachments on the node's own disk. */
 export interface DocumentStore extends BlobSource {
   /**
-   * What is there by its name; nothing is read for it after the first time. @throws AppError
+   * The digests of all files, by their names. Reads the disk only the first time. @throws AppError
    * `store/blob` (`retry`)
    */
   list(): Promise<ReadonlySet<Digest>>;
@@ -87,56 +81,56 @@ export interface DocumentStore extends BlobSource {
   remove(digest: Digest): Promise<void>;
 }
 
-/** Takes a layer as it passes by. */
+/** Writes a layer while it is transferred. */
 export interface LayerWriter {
   /**
-   * The byte that {@link write} expects first. Those before it, from where it was begun, are had by
-   * {@link replay}.
+   * The offset of the first byte that {@link write} expects. {@link replay} gives the bytes before
+   * it.
    */
   readonly startByte: number;
   /**
-   * What was written before, from the byte where it was begun up to `startByte`: no medium needs to
-   * be read for it again. To be read before anything is written. A chunk is good until the next is
-   * asked for if `allocate` gives the same buffer again.
+   * The bytes from the `startByte` of {@link LayerStore.begin} up to the `startByte` of the writer.
+   * They are on the disk, so no medium need be read for them. Call it before the first write. If
+   * `allocate` returns the same buffer again, a chunk is valid until the next one is read.
    *
-   * @throws AppError `store/blob` (`retry`) when it can't be read; then it is not kept.
+   * @throws AppError `store/blob` (`retry`) when they can't be read; then the layer is not kept
    */
   replay(signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
   /**
-   * The next bytes. Never throws: what can't be written ends the writer, and the layer is not kept.
+   * Writes the next bytes. Never throws: after a failed write the writer ends, and the layer is not
+   * kept.
    */
   write(chunk: Buffer): Promise<void>;
   /**
-   * Whether all bytes came and have another digest than the layer: then it is not kept. Known as
-   * soon as `write()` has returned, before its promise is kept.
+   * Whether all bytes were written and their digest is wrong. Then the layer is not kept. Known
+   * when `write()` has returned its promise.
    */
   isDamaged(): boolean;
   /**
-   * No more bytes come; what there is so far is gone on with at the next {@link LayerStore.begin}.
-   * Idempotent.
+   * Ends the writer. The next {@link LayerStore.begin} resumes from the bytes so far. Idempotent.
    */
   close(): Promise<void>;
 }
 
 /** Keeps layers on the node's own disk. */
 export interface LayerStore extends ChangingBlobSource {
-  /** Layers that are there as a whole. @throws AppError `store/blob` (`retry`) */
+  /** Complete layers. @throws AppError `store/blob` (`retry`) */
   list(): Promise<ReadonlySet<Digest>>;
-  /** Whether they lie on the filesystem of `path`; false when that can't be told. */
+  /** Whether the store is on the filesystem of `path`. False when that is not known. */
   isBeside(path: string): Promise<boolean>;
-  /** Which layers are to be kept: no other one is begun. */
+  /** Sets the layers to keep. {@link begin} refuses others. */
   want(digests: ReadonlySet<Digest>): void;
   /**
-   * Begins to write a layer, or goes on where it was left. Bytes from `startByte` on are wanted; by
-   * default those from where it was left.
+   * Starts or resumes to write a layer. @param startByte offset of the first byte that the caller
+   * needs. Default: the end of the part that is there
    *
-   * @returns undefined when it is not wanted, is there or being written already, when there is no
-   *   room, or when the bytes before `startByte` lack.
+   * @returns undefined when the layer is not wanted, exists, or is being written; when there is no
+   *   space; or when bytes before `startByte` are missing
    */
   begin(digest: Digest, sizeBytes: number, startByte?: number): Promise<LayerWriter | undefined>;
   /**
-   * Removes every layer but these; resolves to how many were removed. @throws AppError `store/blob`
-   * (`retry`)
+   * Removes all other layers. Resolves to the number of removed complete ones. @throws AppError
+   * `store/blob` (`retry`)
    */
   retain(digests: ReadonlySet<Digest>): Promise<number>;
 }

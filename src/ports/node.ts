@@ -1,7 +1,7 @@
 import type { BootTime } from '../domain/model/runtime-container.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/** systemd units over D-Bus, as far as the runtime adapters need them. */
+/** The systemd units of the runtimes, over D-Bus. */
 export interface UnitControl {
   /**
    * `ReloadUnit(name, "replace")`; resolves when the job is done. @throws AppError `host/unit`
@@ -9,28 +9,26 @@ export interface UnitControl {
    */
   reloadUnit(unit: string, signal: AbortSignal): Promise<void>;
   /**
-   * Calls `listener` when the unit's `ActiveState` or main process changed, with the `ActiveState`
-   * where that is known.
+   * Calls `listener` when the unit's `ActiveState` or main process changes, with the `ActiveState`
+   * if known.
    */
   onUnitChange(unit: string, listener: (activeState?: string) => void): Unsubscribe;
 }
 
-/** What the node is. */
+/** Properties of the node. */
 export interface NodePort {
   /** GOARCH: `amd64`, `arm64`, `ppc64le`, `s390x`. */
   readonly arch: string;
-  /**
-   * Whether the clock is synchronised with an outside source; false when that can't be found out.
-   */
+  /** Whether the clock is synchronised with an external source. False when that is not known. */
   clockSynchronised(signal: AbortSignal): Promise<boolean>;
-  /** The time since the machine booted, sleep included. */
+  /** The time since the machine booted, including sleep. */
   boot(): BootTime;
 }
 
-/** Tells systemd how it goes: sd_notify(3). Without `NOTIFY_SOCKET` every call does nothing. */
+/** Notifies systemd, see sd_notify(3). Without `NOTIFY_SOCKET` every call does nothing. */
 export interface ServiceNotifier {
   ready(): void;
-  /** One line, no newline; an unchanged line is not sent again. */
+  /** Sends one line without a newline. An unchanged line is not sent again. */
   status(line: string): void;
   reloading(): void;
   stopping(): void;

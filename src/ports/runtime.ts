@@ -2,36 +2,36 @@ import type { RuntimeContainer } from '../domain/model/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../domain/model/runtime-image.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/** Where one repository is to be found while a preload runs. */
+/** A repository that the runtime pulls from our registry. */
 export interface Mirror {
   /** `registry/path` without tag or digest: `quay.io/coreos/etcd`. */
   readonly repository: string;
 }
 
-/** Sees the container runtime. */
+/** Observes the container runtime. */
 export interface RuntimeObserver {
-  /** Images, pins and mirrors as they are now. Not reachable is an answer, not an error. */
+  /** The current images, pins and mirrors. An unreachable runtime is a result, not an error. */
   observe(signal: AbortSignal): Promise<RuntimeObservation>;
-  /** Calls `listener` when the runtime came, went or its configuration changed on disk. */
+  /** Calls `listener` when the runtime starts, stops, or its configuration files change. */
   onChange(listener: () => void): Unsubscribe;
 }
 
-/** Keeps images from the runtime's own clean-up. */
+/** Protects images from the garbage collection of the runtime. */
 export interface PinsPort {
   /**
-   * Makes exactly `references` the pins that are ours. CRI-O: renders the drop-in (with the pins
-   * that others configured) and reloads if bytes changed or `force`; it counts only when a later
-   * {@link RuntimeObserver.observe} reports the images pinned. containerd: labels those that are
-   * present. Idempotent.
+   * Makes `references` the complete set of our pins. CRI-O: writes the drop-in, together with the
+   * pins of other configuration, and reloads if it changed or `force` is set. A pin is in effect
+   * only when a later {@link RuntimeObserver.observe} reports it. containerd: labels the images
+   * that are present. Idempotent.
    */
   applyPins(references: readonly string[], options: { readonly force: boolean }, signal: AbortSignal): Promise<void>;
 }
 
-/** Has the runtime ask our registry first. */
+/** Makes the runtime ask our registry first. */
 export interface MirrorsPort {
   /**
-   * Makes our registry the first source of exactly these repositories; an empty list takes every
-   * mirror of ours away. Idempotent.
+   * Makes our registry the first source of exactly these repositories. An empty list removes all
+   * our mirrors. Idempotent.
    */
   applyMirrors(mirrors: readonly Mirror[], signal: AbortSignal): Promise<void>;
 }
@@ -46,29 +46,29 @@ export interface ImagesPort {
    */
   pull(reference: string, signal: AbortSignal): Promise<void>;
   /**
-   * The image that has this name (`registry/repo:tag`, or by digest) now; undefined when none has.
+   * The image that has this name (`registry/repo:tag`, or by digest) now. Undefined when there is
+   * none.
    *
    * @throws AppError `runtime/unreachable` and others of the runtime room
    */
   image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
-   * Takes one name (`registry/repo:tag`) off its image; the image stays under its other names where
-   * the runtime can do so.
+   * Removes one name (`registry/repo:tag`) of an image. The image keeps its other names if the
+   * runtime supports that.
    */
   removeTag(tag: string, signal: AbortSignal): Promise<void>;
 }
 
-/** All that brings images and keeps them, for the one that wires it. */
+/** All ports of images, pins and mirrors. */
 export type RuntimePort = RuntimeObserver & PinsPort & MirrorsPort & ImagesPort;
 
 /**
- * Containers of the runtime, and the removal of what is not needed any more. Every method is
- * idempotent.
+ * Containers of the runtime, and the removal of containers and images. Every method is idempotent.
  */
 export interface ContainersPort {
   /**
-   * Every container in whatever state. @throws AppError `runtime/unreachable` and others of the
-   * runtime room
+   * All containers, in any state. @throws AppError `runtime/unreachable` and others of the runtime
+   * room
    */
   containers(signal: AbortSignal): Promise<readonly RuntimeContainer[]>;
   /** Removes an exited container. */
@@ -77,10 +77,10 @@ export interface ContainersPort {
   removeImage(imageId: string, signal: AbortSignal): Promise<void>;
 }
 
-/** Why a pull failed, as far as the runtime's status tells. */
+/** Why a pull failed, from the status of the runtime. */
 export type PullErrorCode =
   | 'runtime/unreachable'
-  /** Its unit is being stopped. Nothing failed: the pull is made again when it runs. */
+  /** The unit of the runtime is being stopped. The pull is repeated when it runs again. */
   | 'runtime/stopping'
   | 'runtime/no-space'
   | 'runtime/read-only'

@@ -15,7 +15,7 @@ import type { Verdict } from '../domain/trust/approval.ts';
 import type { KeyRotation } from '../domain/trust/key-rotation.ts';
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
-/** One line of the history. */
+/** One event of the history. `at`: milliseconds since the epoch. */
 export interface EventRow {
   readonly at: number;
   readonly kind: string;
@@ -24,7 +24,7 @@ export interface EventRow {
   readonly medium?: string;
 }
 
-/** What is recorded about an adopted bundle beside its contents. */
+/** The times that are recorded for an adopted bundle. */
 export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | 'activeAt' | 'provenAt';
 
 /*
@@ -36,26 +36,26 @@ export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | '
  * `store/damaged` (`wait`), and changes nothing then.
  */
 
-/** What is recorded. */
+/** Reads the state. */
 export interface StateReader {
-  /** The bundles in the order of adoption, and what goes with them. No I/O. */
+  /** The bundles in the order of adoption, and the rest of the state. No I/O. */
   load(): Stored;
 }
 
-/** Whether what was recorded is safe. */
+/** Tells whether changes are on the disk. */
 export interface Durability {
   /**
-   * Resolves when all that was changed so far is on the disk: to be awaited before anything else is
-   * done that leans on it.
+   * Resolves when all changes so far are on the disk. Await it before an action that depends on
+   * them.
    *
-   * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) until it is; what
-   * was changed is in force meanwhile.
+   * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) until they are;
+   *   the changes are in effect meanwhile
    */
   settled(): Promise<void>;
   /**
-   * Why nothing can be recorded now: `store/no-space`, `store/read-only`, or `store/damaged` until
-   * the next start; undefined while nothing is known to be wrong. Costs a look at the filesystem,
-   * and a small write where a change has failed.
+   * Why no change can be recorded now: `store/no-space`, `store/read-only`, or `store/damaged`
+   * until the next start. Undefined while no problem is known. Reads the state of the filesystem,
+   * and after a failed change makes a small test write.
    */
   trouble(): Fault | undefined;
 }
@@ -67,61 +67,61 @@ export interface EventLog {
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
 }
 
-/** Which bundles are known, and who signed them. */
+/** Adopted bundles and their signers. */
 export interface AdoptionStore {
   /**
-   * Adds a bundle, and the keys that it brings or revokes; one that is known stays as it is.
-   * `isClaim`: its pins were here before, default false.
+   * Adds a bundle, and the keys that it adds or revokes. A known bundle stays as it is. @param
+   * isClaim whether the node had pins of it before; default false
    */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation, isClaim?: boolean): void;
   setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;
 }
 
-/** What a person said about bundles. */
+/** Approvals and rejections of bundles. */
 export interface VerdictStore {
-  /** Replaces what was said about the digest before. */
+  /** Replaces the earlier verdict on the digest. */
   setVerdict(verdict: Verdict, event: EventRow): void;
 }
 
-/** What is recorded while the images of a bundle are brought. */
+/** The progress of preloads. */
 export interface PreloadStore {
   /**
-   * Whether stickpin brings the image of this reference: recorded before it is pulled, so that a
-   * crash loses nothing, and taken back if it fails.
+   * Records whether stickpin pulls this reference. Set before the pull, so that a crash can't lose
+   * it, and cleared if the pull fails.
    */
   setPulledByUs(reference: string, isPulledByUs: boolean): void;
-  /** Replaces what was found bad of a bundle on media; no line of history. */
+  /** Replaces the list of bad blobs of a bundle. Adds no event. */
   setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
   /**
-   * Marks preloads as cancelled while `media` were plugged in; with `media` undefined they go on.
+   * Marks preloads as cancelled while `media` were plugged in. With `media` undefined it resumes
+   * them.
    */
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
 }
 
-/** Which bundle is to be activated. */
+/** Requests for activations. */
 export interface ActivationStore {
   /**
-   * Asks for the activation of a bundle at the time of `event`; `overrides` replaces what was
-   * confirmed before.
+   * Records an activation request with the time of `event`. @param overrides the confirmed rules,
+   * which replace earlier ones
    */
   requestActivation(bundleId: BundleId, overrides: readonly RuleCode[], event: EventRow): void;
   /**
-   * Marks a bundle as rolled back at the time of `event`, whose message is the reason that is shown
-   * from then on, and asks for the activation of the one that takes its place, at the time of its
-   * event.
+   * Marks a bundle as rolled back at the time of `event`, whose message is shown as the reason.
+   * Also requests the activation of the bundle `next` at the time of its event.
    */
   rollBack(bundleId: BundleId, event: EventRow, next: { readonly bundleId: BundleId; readonly event: EventRow }): void;
 }
 
-/** How far a bundle has come. */
+/** Milestones of bundles. */
 export interface MilestoneStore {
-  /** Sets a time of a bundle to that of `event`. */
+  /** Sets a time of a bundle to the time of `event`. */
   mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
-  /** Keeps the soak clock of a bundle; no line of history. */
+  /** Stores the soak clock of a bundle. Adds no event. */
   setSoak(bundleId: BundleId, soak: Soak): void;
 }
 
-/** Which bundles are not needed any more. */
+/** Retirements of bundles. */
 export interface RetirementStore {
   /** Retires a bundle at the time of `event`. */
   retire(bundleId: BundleId, removeImages: boolean, event: EventRow): void;
@@ -131,19 +131,19 @@ export interface RetirementStore {
 export interface ConditionStore {
   /** No I/O. */
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;
-  /** Replaces the marks of these bundles; no line of history. */
+  /** Replaces the marks of these bundles. Adds no event. */
   setConditions(changed: ReadonlyMap<BundleId, ConditionMarks>): void;
 }
 
-/** Tags that were given to their images again. */
+/** Restored tags. */
 export interface TagStore {
   /** Oldest first. No I/O. */
   tagsGiven(): readonly TagGiven[];
-  /** Replaces all of them; no line of history. */
+  /** Replaces all of them. Adds no event. */
   setTagsGiven(given: readonly TagGiven[]): void;
 }
 
-/** Everything that the engine records, for the one that wires it. */
+/** All stores of the engine. */
 export type StateStore = StateReader &
   Durability &
   EventLog &
@@ -156,22 +156,22 @@ export type StateStore = StateReader &
   ConditionStore &
   TagStore;
 
-/** Where the record of revocations is kept beside the rest of the state. */
+/** The copy of the record of revocations in the database. */
 export interface RevocationStore {
   /**
-   * What was stored of revocations; undefined when nothing was yet. @throws AppError
-   * `bundle/revocation-record` (`wait`) when it is damaged
+   * The stored record. Undefined when there is none. @throws AppError `bundle/revocation-record`
+   * (`wait`) when it is damaged
    */
   revocationRecord(): RevocationRecord | undefined;
-  /** Replaces it, with a line of history where a person did it. */
+  /** Replaces it. @param event set when a person caused the change */
   setRevocationRecord(record: RevocationRecord, event?: EventRow): void;
 }
 
 /** The floors in the database, as a JSON document, and the identity of the database. */
 export interface FloorRecordStore {
   /**
-   * Makes it another database than the one that other files were written beside: it was found to be
-   * an earlier copy. @throws AppError `store/write` (`retry`)
+   * Gives the database a new origin, after it was found to be an old copy. Files that name the old
+   * origin no longer match it. @throws AppError `store/write` (`retry`)
    */
   renewOrigin(): void;
   floorRecord(): string | undefined;
@@ -179,11 +179,11 @@ export interface FloorRecordStore {
   setFloorRecord(document: string): void;
 }
 
-/** Keeps the floors twice: in a file and in the database. */
+/** The floors, which are stored in a file and in the database. */
 export interface FloorStore {
-  /** As they were when the daemon started, the higher value of each. No I/O. */
+  /** The floors when the daemon started: the higher value of both places. No I/O. */
   load(): Floors;
-  /** Whether both places had them. */
+  /** Whether both the file and the database had them. */
   isWhole(): boolean;
   /**
    * Durable when it resolves. @throws AppError `store/write`, `store/no-space`, `store/read-only`
@@ -192,10 +192,10 @@ export interface FloorStore {
   save(floors: Floors): Promise<void>;
 }
 
-/** Keeps what is remembered of pins in a file beside the database. */
+/** The pin ledger, in a file outside the database. */
 export interface PinLedgerStore {
   /**
-   * As it was when the daemon started; undefined when there was none that could be read. No I/O.
+   * The ledger as it was when the daemon started. Undefined when there was no readable one. No I/O.
    */
   load(): PinLedger | undefined;
   /** Durable when it resolves. @throws AppError `store/write`, `store/no-space` (`retry`) */

@@ -1,52 +1,52 @@
 import type { Digest } from '../domain/model/digest.ts';
 
-/** Bytes of blobs that the registry sent, since the daemon started. */
+/** Bytes of blobs that the registry has sent since the daemon started. */
 export interface ByteMeter {
-  /** Bytes of blobs sent to the runtime, all in all. */
+  /** Total bytes of blobs that were sent to the runtime. */
   totalBytes(): number;
-  /** The furthest byte sent of each blob, since the start or since it was forgotten. */
+  /** For each blob the highest offset that was sent, since the start or since `forget`. */
   sentBytes(): ReadonlyMap<Digest, number>;
   forget(digest: Digest): void;
   /**
-   * Blobs whose last transfer was seen to give bytes with another digest than theirs. Seen of
-   * layers alone that are kept while they pass by, since nothing else is hashed here.
+   * Blobs whose last transfer had a wrong digest. Known only for layers that are kept during their
+   * transfer, because no other blob is hashed.
    */
   damaged(): ReadonlySet<Digest>;
 }
 
-/** What the registry was asked for, since the daemon started. */
+/** Requests to the registry since the daemon started. */
 export interface RequestMeter {
   /**
-   * How often this manifest of this repository (`quay.io/coreos/etcd`) was asked for by its digest;
-   * a pull that does not raise it never reached our mirror. By digest, since all images of a
-   * release may lie in one repository.
+   * Number of requests for this manifest of this repository (`quay.io/coreos/etcd`) by digest. A
+   * pull that does not increase it did not use our mirror. Counted by digest, because all images of
+   * a release may be in one repository.
    */
   manifestRequests(repository: string, digest: Digest): number;
-  /** Blobs and manifests of a repository that were asked for by digest and that nothing offered. */
+  /** Requests by digest for blobs and manifests of a repository that no source offers. */
   unknownRequests(repository: string): { readonly count: number; readonly last: Digest | undefined };
 }
 
-/** How the registry's transfers go now. */
+/** The current transfers of the registry. */
 export interface FlowMeter {
-  /** Transfers that wait for their medium to come back. */
+  /** Number of transfers that wait for an unplugged medium. */
   waiting(): number;
-  /** How the transfers of these blobs stand, taken together. */
+  /** The sums over the transfers of these blobs. */
   flow(digests: readonly Digest[]): BlobFlow;
 }
 
-/** All that the registry measures, for the one that wires it. */
+/** All measurements of the registry. */
 export type TransferMeter = ByteMeter & RequestMeter & FlowMeter;
 
-/** How the transfers of some blobs stand. */
+/** Sums over the transfers of some blobs. */
 export interface BlobFlow {
-  /** Bytes sent since the daemon started, whether or not for the first time. */
+  /** Bytes sent since the daemon started, repeated ones included. */
   readonly sentBytes: number;
-  /** Transfers that were ever opened. */
+  /** Transfers that were opened since the daemon started. */
   readonly opened: number;
-  /** Transfers that are open now. */
+  /** Open transfers. */
   readonly open: number;
-  /** Open ones that wait for their medium to come back. */
+  /** Open transfers that wait for an unplugged medium. */
   readonly awaitingMedium: number;
-  /** Open ones that wait for the runtime to take what was sent. */
+  /** Open transfers that wait for the runtime to read. */
   readonly awaitingRuntime: number;
 }

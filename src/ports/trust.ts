@@ -1,15 +1,12 @@
 import type { Revocations } from '../domain/trust/key-rotation.ts';
 import type { TrustInForce } from '../domain/trust/trust-in-force.ts';
 
-/** The keys that count now. */
+/** The keys and rules by which bundles are judged. */
 export interface TrustPort {
-  /**
-   * Changes whenever what a bundle on a medium is judged by does: the keys, the threshold,
-   * approvals where they are enough.
-   */
+  /** A value that changes when the keys, the threshold or decisive approvals change. */
   revision(): string;
-  /** The keys that never count. */
+  /** The revoked keys. */
   revocations(): Revocations;
-  /** All that bundles are judged by, to be shown. */
+  /** The keys and rules in use, for display. */
   inForce(): TrustInForce;
 }

@@ -14,7 +14,7 @@ import type { CancellationRows } from './tables/cancellation-rows.ts';
 import type { PulledImageRows } from './tables/pulled-image-rows.ts';
 import type { TrustRows, TrustState } from './tables/trust-rows.ts';
 
-/** What is kept in memory of bundles beside the database, so that a round costs no query. */
+/** A copy of the bundle tables in memory, so that a round needs no query. */
 export interface BundleMemory {
   /** In the order of adoption. */
   bundles: readonly StoredBundle[];
@@ -22,7 +22,7 @@ export interface BundleMemory {
   trust: TrustState;
 }
 
-/** What the stores of this file work on. A change is in `memory` once it is committed. */
+/** The parts that the stores of this file share. `memory` changes after the commit. */
 export interface BundleParts {
   readonly recording: Recording;
   readonly memory: BundleMemory;
@@ -30,7 +30,7 @@ export interface BundleParts {
   readonly trustRows: TrustRows;
 }
 
-/** Records which bundles are known, and who signed them. */
+/** Stores adopted bundles and their signers. */
 export function createAdoptionStore({ recording, memory, bundleRows, trustRows }: BundleParts): AdoptionStore {
   return {
     adopt: (bundle, event, rotation = NO_ROTATION, isClaim = false) => {
@@ -55,7 +55,7 @@ export function createAdoptionStore({ recording, memory, bundleRows, trustRows }
   };
 }
 
-/** Records what is to be activated. */
+/** Stores activation requests and rollbacks. */
 export function createActivationStore({ recording, memory, bundleRows }: BundleParts): ActivationStore {
   return {
     requestActivation: (bundleId, overrides, event) => {
@@ -78,7 +78,7 @@ export function createActivationStore({ recording, memory, bundleRows }: BundleP
   };
 }
 
-/** Records how far bundles have come. */
+/** Stores the milestones of bundles. */
 export function createMilestoneStore({ recording, memory, bundleRows }: BundleParts): MilestoneStore {
   return {
     mark: (bundleId, what, event) => {
@@ -108,7 +108,7 @@ export function createRetirementStore({ recording, memory, bundleRows }: BundleP
   };
 }
 
-/** Records what happens while images are brought. */
+/** Stores the progress of preloads. */
 export function createPreloadStore(
   { recording, memory, bundleRows }: BundleParts,
   cancellations: CancellationRows,

@@ -2,16 +2,15 @@ import Database from 'better-sqlite3';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 
 /**
- * Codes of SQLite that tell of the disk, of rights and of other processes, not of what is in the
- * file.
+ * SQLite codes about the disk, permissions or other processes, not about the content of the file.
  */
 const NOT_DAMAGE = /^SQLITE_(CANTOPEN|IOERR|READONLY|PERM|FULL|BUSY|LOCKED|NOMEM|INTERRUPT|AUTH|PROTOCOL)/;
 const SHORT_READ = /^SQLITE_IOERR_(SHORT_READ|CORRUPTFS)/;
 const CORRUPT = /^SQLITE_(CORRUPT|NOTADB)/;
 
 /**
- * Whether an error at opening tells that the content of the database is wrong, and not the disk
- * that it lies on. A missing table counts: nobody has worked with this file yet.
+ * Whether an error at opening means that the content of the database is wrong, not its disk. A
+ * missing table counts: at opening every table must exist.
  */
 export function isDamage(thrown: unknown): boolean {
   if (thrown instanceof AppError && thrown.code === 'store/row') return true;
@@ -20,13 +19,14 @@ export function isDamage(thrown: unknown): boolean {
   return SHORT_READ.test(cause.code) || !NOT_DAMAGE.test(cause.code);
 }
 
-/** Whether an error on a database in use tells that its file was damaged meanwhile. */
+/** Whether an error on an open database means that its file was damaged. */
 export function isCorruption(thrown: unknown): boolean {
   return thrown instanceof Database.SqliteError && (CORRUPT.test(thrown.code) || SHORT_READ.test(thrown.code));
 }
 
 /**
- * The database at `path` was damaged while it was in use: `store/damaged` (`wait`, for a restart).
+ * The error for a database that was damaged while it was open: `store/damaged` (`wait`, for a
+ * restart).
  */
 export function damagedError(path: string, cause: unknown): AppError {
   return new AppError({

@@ -7,12 +7,12 @@ import { MIGRATIONS } from './migrations.ts';
 import { fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
 
 /**
- * Opens the state database: WAL, `synchronous=NORMAL` (what survives a power cut: see
- * `wal-sync.ts`), migrated to the newest schema.
+ * Opens the state database in WAL mode with `synchronous=NORMAL`, and migrates it to the newest
+ * schema. See `wal-sync.ts` for what survives a power cut.
  *
- * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem takes no
- * writes; `store/open` (`fatal`) when the file can't be opened or is damaged, `store/newer`
- * (`fatal`) when a newer stickpin wrote it.
+ * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem can't be
+ *   written; `store/open` (`fatal`) when the file can't be opened or is damaged; `store/newer`
+ *   (`fatal`) when a newer stickpin wrote it
  */
 export function openDatabase(path: string): Database.Database {
   let database: Database.Database | undefined;

@@ -22,30 +22,33 @@ import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
 import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
 import { walDamage } from './wal-damage.ts';
 
-/** What belongs to one database. The log comes first: without its database nobody applies it. */
+/**
+ * Suffixes of the files of one database. The log is renamed first: if a crash left it behind,
+ * SQLite would apply it to the new database.
+ */
 const SUFFIXES = ['-wal', '-shm', ''] as const;
 
-/** Files that a daemon which ran here before has left beside its database. */
+/** Files that an earlier daemon leaves in the folder of its database. */
 const TRACES = ['floors.json', 'pins.json', 'status.json', 'crio/99-stickpin.conf'] as const;
 
-/** What {@link openOrRenew} needs. */
+/** The options of {@link openOrRenew}. */
 export interface RenewOptions {
   readonly revive: BundleReviver;
-  /** Milliseconds since the epoch: for the name of a database that is put aside. */
+  /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
 }
 
 /**
- * Opens the state database with `open`. One that is damaged is renamed, with its log, to
- * `state.db.damaged-<time>`; a new one takes its place, and `loss` says so in a sentence with the
- * path and what to do. That a database is gone although other files of an earlier daemon are there
- * is told as well.
+ * Opens the state database with `open`. A damaged one is renamed with its log to
+ * `state.db.damaged-<time>`, and a new one is created. Then `loss` is a sentence with the path and
+ * what to do. The same holds when the database is missing although other files of an earlier daemon
+ * exist.
  *
- * A disk that is full or can't be written, or missing rights, are no damage: then the database
- * stays as it is.
+ * A full or read-only disk and missing permissions are not damage. Then the database stays as it
+ * is.
  *
- * @throws what `open` throws; AppError `store/aside` (`fatal`), `store/no-space`, `store/read-only`
- * (`retry`) when it can't be renamed
+ * @throws errors of `open`; AppError `store/aside` (`fatal`), `store/no-space`, `store/read-only`
+ *   (`retry`) when the database can't be renamed
  */
 export function openOrRenew<T>(
   path: string,
@@ -73,7 +76,7 @@ export function openOrRenew<T>(
   }
 }
 
-/** Why the database can't be used, as far as looking at it tells; nothing is changed. */
+/** Why the database can't be used. Undefined when no damage is found. Changes nothing. */
 function damageOf(path: string, revive: BundleReviver): string | undefined {
   for (const suffix of SUFFIXES) {
     const found = lstatSync(`${path}${suffix}`, { throwIfNoEntry: false });
@@ -108,14 +111,14 @@ function damageOf(path: string, revive: BundleReviver): string | undefined {
   }
 }
 
-/** The finding of `integrity_check` in one line, without the heading that names the database. */
+/** The result of `integrity_check` in one line, without its heading. */
 function findingOf(verdict: string): string {
   return oneLine(verdict.replace(/^\*\*\* in database .* \*\*\*$/m, ''));
 }
 
 /**
- * SQLite file format, "Read and write version numbers": anything but 1 and 2 would make it
- * read-only, or no database.
+ * Checks the version numbers of the header. With other values than 1 and 2 the file is read-only or
+ * no database (SQLite file format, "File format version numbers").
  */
 function hasUsableHeader(path: string): boolean {
   const header = Buffer.alloc(20);
@@ -129,8 +132,8 @@ function hasUsableHeader(path: string): boolean {
 }
 
 /**
- * Copies the database with its log: SQLite writes over what it can't read. Returns the path of the
- * copy. @throws as {@link setAside}
+ * Copies the database with its log, because SQLite overwrites the damaged part of a log. Returns
+ * the path of the copy. @throws as {@link setAside}
  */
 function copyAside(path: string, now: number): string {
   const aside = damagedName(path, now);
@@ -143,7 +146,7 @@ function copyAside(path: string, now: number): string {
 }
 
 /**
- * Renames the database with its log. Returns its new path; undefined when nothing was there.
+ * Renames the database with its log. Returns the new path. Undefined when there was no file.
  * @throws AppError `store/aside` (`fatal`)
  */
 function setAside(path: string, now: number): string | undefined {

@@ -1,6 +1,6 @@
 /**
- * The schema, step by step: entry N takes `user_version` from N to N + 1. Entries are never changed
- * once released. Times are milliseconds since the epoch; payload, contents and signers are JSON.
+ * The schema in steps: entry N migrates from `user_version` N to N + 1. Released entries never
+ * change. Times are milliseconds since the epoch; payload, contents and signers are JSON.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE bundle (
@@ -67,16 +67,16 @@ export const MIGRATIONS: readonly string[] = [
      tag TEXT NOT NULL,
      at INTEGER NOT NULL
    ) STRICT;`,
-  // JSON: what was found bad of the bundle on media.
+  // JSON: bad blobs of the bundle on media.
   `ALTER TABLE bundle ADD COLUMN bad_blobs TEXT;`,
   `CREATE TABLE revocation_record (
      id INTEGER PRIMARY KEY CHECK (id = 1),
      document TEXT NOT NULL
    ) STRICT;`,
-  // JSON: rules that were overridden with the request for the activation. NULL: it was asked for
-  // before they held one.
+  // JSON: rules that were overridden with the activation request. NULL: the request is older than
+  // rules.
   `ALTER TABLE bundle ADD COLUMN activation_overrides TEXT;`,
-  // Tells this database from one that was made in its place.
+  // Distinguishes this database from a new one with the same path.
   `CREATE TABLE origin (id TEXT NOT NULL) STRICT;
    INSERT INTO origin (id) VALUES (lower(hex(randomblob(16))));
    ALTER TABLE bundle ADD COLUMN claimed_at INTEGER;
@@ -84,7 +84,7 @@ export const MIGRATIONS: readonly string[] = [
      id INTEGER PRIMARY KEY CHECK (id = 1),
      document TEXT NOT NULL
    ) STRICT;`,
-  // Checksums of rows, see row-sums.ts. NULL: the row is from before.
+  // Checksums of rows, see row-sums.ts. NULL: the row is older than checksums.
   `ALTER TABLE bundle ADD COLUMN documents_sum TEXT;
    ALTER TABLE bundle ADD COLUMN sum TEXT;
    ALTER TABLE brought_image ADD COLUMN sum TEXT;

@@ -11,46 +11,42 @@ import type { RecordingOptions } from './recording.ts';
 import { createStateStore, type Store } from './state-store.ts';
 import type { BundleReviver } from './tables/load-bundles.ts';
 
-/** The state, as long as it is not closed. */
+/** The open state. */
 export interface OpenState {
   readonly store: Store;
   /**
-   * What became of a database that could not be used, as a sentence; undefined when the one that
-   * was there is in use.
+   * A sentence about a database that could not be used. Undefined when the existing one is in use.
    */
   readonly loss?: string | undefined;
   close(): void;
 }
 
-/** What {@link openState} needs. */
+/** The options of {@link openState}. */
 export interface OpenStateOptions {
-  /** The database. */
+  /** Path of the database. */
   readonly path: string;
   readonly revive: BundleReviver;
-  /** Where a copy may lie for a while: on another filesystem, which takes writes. */
+  /** Folder for a temporary copy, on another filesystem that can be written. */
   readonly standbyDirectory: string;
   readonly log: Log;
-  /** Milliseconds since the epoch: for the name of a database that is put aside. */
+  /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
 }
 
 /**
- * Opens the state. A database that is damaged is renamed and begun anew, see {@link openOrRenew}.
- * Where its filesystem is full or read-only, what was recorded is read from a copy, and every
- * change throws `store/no-space` or `store/read-only`, until the database itself can be opened: the
- * daemon then goes on with that one, without a restart.
+ * Opens the state. A damaged database is renamed and replaced, see {@link openOrRenew}. If its
+ * filesystem is full or read-only, the state is read from a copy, and every change throws
+ * `store/no-space` or `store/read-only`. As soon as the database itself can be opened, the daemon
+ * uses it, without a restart.
  *
- * @throws AppError as `openDatabase` and `createStateStore` for anything else
+ * @throws other errors of `openDatabase` and `createStateStore`
  */
 export function openState(options: OpenStateOptions): OpenState {
   try {
     return openReal(options);
   } catch (error) {
     if (!(error instanceof AppError) || !isDiskTrouble(error)) throw error;
-    options.log.error(
-      { err: error },
-      `${error.message}. Until then nothing is recorded, and no new bundle is taken up`,
-    );
+    options.log.error({ err: error }, `${error.message}. Until then nothing is recorded, and no new bundle is adopted`);
     return openStandby(options, error);
   }
 }
@@ -71,13 +67,13 @@ function openWith(path: string, revive: BundleReviver, options: RecordingOptions
   }
 }
 
-/** How often it is tried to open the database itself, at most. */
+/** Shortest time between two tries to open the database itself. */
 const TRY_EVERY_MS = 1_000;
 
 function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
   const { path, standbyDirectory, revive, log, now } = options;
   const copy = copyTo(path, standbyDirectory);
-  // Of a damaged database nothing is known until the real one can be renamed.
+  // If the copy is damaged, the state is empty until the real database can be renamed.
   const { opened: copied, loss } = openOrRenew(copy, { revive, now }, () => openWith(copy, revive, { refusal }));
   const standby = copied.store;
   const dropCopy = () => {
@@ -88,14 +84,14 @@ function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
   let triedAt = Number.NEGATIVE_INFINITY;
   const current = (): Store => {
     if (real !== undefined) return real.store;
-    // A round calls many times.
+    // A round calls this many times.
     if (performance.now() - triedAt < TRY_EVERY_MS) return standby;
     triedAt = performance.now();
     if (probeDisk(dirname(path)) !== undefined) return standby;
     try {
       real = openReal(options);
     } catch {
-      return standby; // what keeps it is told by the refusal
+      return standby; // every change throws the refusal, which has the reason
     }
     dropCopy();
     if (real.loss !== undefined) log.error({}, real.loss);
@@ -106,8 +102,8 @@ function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
 }
 
 /**
- * The database with its write-ahead log, copied as it is: SQLite puts them together. Returns where
- * the copy is.
+ * Copies the database and its write-ahead log unchanged. SQLite merges them when it opens the copy.
+ * Returns the path of the copy.
  */
 function copyTo(path: string, directory: string): string {
   rmSync(directory, { recursive: true, force: true });
@@ -119,7 +115,7 @@ function copyTo(path: string, directory: string): string {
   return copy;
 }
 
-/** Calls the same method of what `current` gives at that time. */
+/** A store that calls each method on the current result of `current`. */
 function delegate(shape: Store, current: () => Store): Store {
   const call =
     (name: keyof Store) =>

@@ -8,42 +8,43 @@ import { damagedError, isCorruption } from './damage.ts';
 import { createEventRows, type EventRows } from './tables/event-rows.ts';
 import { createWalSync, syncLog, type WalSync } from './wal-sync.ts';
 
-/** How a database is written to. */
+/** How to write to a database. */
 export interface RecordingOptions {
-  /** Lines of the history that stay; default 20,000. */
+  /** Number of history events that are kept. Default 20,000. */
   readonly keptEvents?: number;
-  /** Has the write-ahead log written to the disk. */
+  /** Writes the write-ahead log to the disk. Default {@link syncLog}. */
   readonly sync?: () => Promise<void>;
   /**
-   * Thrown by every change, in place of making it: the database is a copy that stands in for the
+   * Every change throws this error instead of being made: the database is a temporary copy of the
    * real one.
    */
   readonly refusal?: AppError;
-  /** Called once, when the database is found damaged while it is in use. */
+  /** Called once, when damage is found while the database is open. */
   readonly onDamage?: (error: AppError) => void;
 }
 
-/** A database that is being written to. */
+/** An open database with the state of its writer. */
 export interface Recording {
   readonly database: Database;
   readonly events: EventRows;
   readonly walSync: WalSync;
   readonly disk: DiskWatch;
   readonly onDamage: (error: AppError) => void;
-  /** Thrown by every change, in place of making it. */
+  /** Every change throws this error instead of being made. */
   refusal: AppError | undefined;
-  /** Number of the newest event that was committed. */
+  /** Number of the newest committed event. */
   revision: number;
   /** As {@link revision}, within a transaction. */
   appended: number;
 }
 
 /**
- * Lines of the history that are kept: a fault that lasts adds one for each image every few minutes.
+ * Number of history events that are kept. A permanent fault adds one for each image every few
+ * minutes.
  */
 const KEPT_EVENTS = 20_000;
 
-/** Begins to write to a database. */
+/** Prepares a database for writing. */
 export function createRecording(database: Database, options: RecordingOptions): Recording {
   const { keptEvents = KEPT_EVENTS, sync = () => syncLog(database), refusal, onDamage = () => undefined } = options;
   const events = createEventRows(database, keptEvents);
@@ -60,16 +61,16 @@ export function createRecording(database: Database, options: RecordingOptions): 
   };
 }
 
-/** Adds a line of history, within a transaction of {@link write}. */
+/** Adds an event to the history, within a transaction of {@link write}. */
 export function append(recording: Recording, event: EventRow): void {
   recording.appended = recording.events.append(event);
 }
 
 /**
- * Does `work` in one transaction, and returns what it returns.
+ * Executes `work` in one transaction, and returns its result.
  *
  * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`), `store/damaged`
- * (`wait`); nothing is changed then
+ *   (`wait`); then nothing has changed
  */
 export function write<T>(recording: Recording, work: () => T): T {
   if (recording.refusal !== undefined) throw recording.refusal;
@@ -90,24 +91,24 @@ function transact<T>(recording: Recording, work: () => T): T {
 }
 
 /**
- * As {@link write}, for what must not be in the log alone: SQLite drops the end of a damaged log
- * and reports no error.
+ * As {@link write}, then checkpoints: for changes that must not be only in the write-ahead log.
+ * SQLite drops the end of a damaged log without an error.
  */
 export function writeThrough<T>(recording: Recording, work: () => T): T {
   const result = write(recording, work);
   try {
     recording.database.pragma('wal_checkpoint(TRUNCATE)');
   } catch (error) {
-    // It is committed; the next checkpoint takes it along. A disk that takes no writes fails the
-    // next change.
+    // The change is committed, and the next checkpoint includes it. If the disk can't be written,
+    // the next change fails.
     damageIn(recording, error);
   }
   return result;
 }
 
 /**
- * Reads with `work`. @throws AppError `store/damaged` (`wait`) when the database is damaged, and
- * other errors as they are
+ * Reads with `work`. @throws AppError `store/damaged` (`wait`) when the database is damaged; other
+ * errors unchanged
  */
 export function read<T>(recording: Recording, work: () => T): T {
   try {
@@ -117,7 +118,7 @@ export function read<T>(recording: Recording, work: () => T): T {
   }
 }
 
-/** As `Durability`. */
+/** Implements `Durability`. */
 export function createDurability(recording: Recording): Durability {
   const { database, disk, walSync } = recording;
   return {
@@ -136,8 +137,8 @@ export function createDurability(recording: Recording): Durability {
 }
 
 /**
- * The error that every change throws from now on if `thrown` tells that the database is damaged:
- * what is written to a damaged file could be lost, or damage more of it.
+ * If `thrown` means that the database is damaged: the error that every later change throws. A write
+ * to a damaged file could be lost or damage more of it.
  */
 function damageIn(recording: Recording, thrown: unknown): AppError | undefined {
   if (!isCorruption(thrown)) return undefined;

@@ -5,13 +5,13 @@ import { digestOf } from '../../platform/digest.ts';
 interface RowSum {
   readonly table: string;
   readonly column: string;
-  /** What it covers, for each row. */
+  /** The columns that the checksum covers. */
   readonly covers: readonly string[];
 }
 
 /**
- * Documents of a bundle are large and never change after the insert: they have a checksum of their
- * own, so that a small change does not read them again.
+ * Documents of a bundle are large and never change after the insert. They have a separate checksum,
+ * so that a small change does not read them again.
  */
 const DOCUMENTS = { table: 'bundle', column: 'documents_sum', covers: ['payload', 'contents'] } as const;
 
@@ -32,7 +32,7 @@ export const SUMMED_TABLES = [
 ] as const;
 
 /**
- * Lets a connection compute checksums. Called before anything else of this file.
+ * Lets a connection compute checksums. Call it before the other functions of this file.
  *
  * The SQL function `row_sum(name, value, …)` is SHA-256 over the JSON of all columns that are not
  * NULL, so a new column without a value changes no checksum.
@@ -48,14 +48,14 @@ export function registerRowSum(database: Database): void {
   });
 }
 
-/** Adds checksums to rows that have none: those from before there were checksums. */
+/** Adds checksums to rows without one, which are older than checksums. */
 export function fillRowSums(database: Database): void {
   for (const sum of sumsOf(database)) {
     database.exec(`UPDATE ${sum.table} SET ${sum.column} = ${expression(sum)} WHERE ${sum.column} IS NULL`);
   }
 }
 
-/** Has this connection write the checksum with every row that it inserts or updates. */
+/** Makes this connection write the checksum with each inserted or updated row. */
 export function keepRowSums(database: Database): void {
   for (const sum of sumsOf(database)) {
     const { table, column, covers } = sum;
@@ -66,7 +66,7 @@ export function keepRowSums(database: Database): void {
   }
 }
 
-/** The table of the first row whose values are not those that were written; undefined when all are. */
+/** The first table that has a row with a wrong checksum. Undefined when all checksums are right. */
 export function tableWithWrongSum(database: Database): string | undefined {
   return sumsOf(database).find((sum) => {
     const isWrong = database.prepare(
@@ -90,7 +90,7 @@ function expression({ covers }: RowSum): string {
   return `row_sum(${covers.map((name) => `'${name}', ${name}`).join(', ')})`;
 }
 
-/** How a trigger finds the row that it was called for: by its primary key, else by its number. */
+/** The condition with which a trigger finds its row: by the primary key, otherwise by the rowid. */
 function keyMatch(database: Database, table: string): string {
   const keys = columnsOf(database, table).filter(({ pk }) => pk > 0);
   return keys.length === 0 ? 'rowid = NEW.rowid' : keys.map(({ name }) => `${name} = NEW.${name}`).join(' AND ');

@@ -37,22 +37,22 @@ import { createPulledImageRows } from './tables/pulled-image-rows.ts';
 import { createTagRows } from './tables/tag-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
-/** All that is recorded. */
+/** All stores of the database. */
 export type Store = StateStore & RevocationStore & FloorRecordStore;
 
 /**
- * The state in SQLite. Every change and its line of history are one transaction.
+ * The state in SQLite. Every change and its event are one transaction.
  *
- * What a round reads is kept in memory beside the database, so that a round costs no query; a
- * change replaces the value.
+ * The values that a round reads are also in memory, so that a round needs no query. A change
+ * replaces the value.
  *
- * A database that is found damaged while it is in use refuses every change with `store/damaged`
- * (`wait`) from then on, also in `trouble()`; what is in memory stays in force.
+ * When damage is found while the database is open, every later change throws `store/damaged`
+ * (`wait`), and `trouble()` returns it. The values in memory stay in use.
  *
- * @throws AppError `store/row` (`fatal`) when what was stored can't be read back; every change
- * throws `store/write`, `store/no-space` or `store/read-only` (`retry`), and changes nothing. What
- * is committed and does not get to the disk is in force all the same, and `settled()` throws the
- * same until it does.
+ * @throws AppError `store/row` (`fatal`) when a stored row can't be read. A change that can't be
+ *   written throws `store/write`, `store/no-space` or `store/read-only` (`retry`), and changes
+ *   nothing. A commit that can't be synced to the disk is in use all the same; `settled()` throws
+ *   until it is on the disk.
  */
 export function createStateStore(database: Database, revive: BundleReviver, options: RecordingOptions = {}): Store {
   const recording = createRecording(database, options);

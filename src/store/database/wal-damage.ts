@@ -6,13 +6,13 @@ const FRAME_HEADER = 24;
 const MAGIC = 0x377f0682;
 
 /**
- * What is wrong with a write-ahead log, as a phrase; undefined when SQLite will read all that was
- * written. SQLite takes a frame with a wrong checksum for the end of the log and says nothing: all
- * that was committed from there on is lost.
+ * The damage of a write-ahead log, as a phrase. Undefined when SQLite will read the whole log.
+ * SQLite treats a frame with a wrong checksum as the end of the log, without an error: all later
+ * commits are lost.
  *
- * A frame belongs to this log when it carries the salts of the header; those of an earlier log
- * stand behind the end and mean nothing. The last commit before a power cut may look damaged too,
- * which nobody leaned on then.
+ * A frame belongs to this log when it has the salts of the header. Frames of an earlier log may
+ * follow after the end; they are ignored. The last commit before a power cut may look damaged too.
+ * It was not on the disk yet, so nothing depended on it.
  */
 export function walDamage(path: string): string | undefined {
   const log = read(path);
@@ -45,7 +45,7 @@ function read(path: string): Buffer | undefined {
   try {
     return readFileSync(path);
   } catch {
-    return undefined; // SQLite says why it can't be read
+    return undefined; // SQLite will report why it can't be read
   }
 }
 
@@ -72,7 +72,7 @@ function hasSalts(log: Buffer, at: number): boolean {
   return saltsMatch(log, at).every(Boolean);
 }
 
-/** One salt of two: it is a frame of this log in which the other one was damaged. */
+/** One of two salts matches: a frame of this log whose other salt is damaged. */
 function hasOneSalt(log: Buffer, at: number): boolean {
   return saltsMatch(log, at).some(Boolean);
 }

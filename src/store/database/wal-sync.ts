@@ -3,26 +3,26 @@ import type { Database } from 'better-sqlite3';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/share-runs.ts';
 
-/** Has what was committed to a database written to the disk, beside the event loop. */
+/** Writes commits of a database to the disk without blocking the event loop. */
 export interface WalSync {
-  /** Something was committed: it is on its way to the disk from now on. */
+  /** Call after a commit. Starts to write it to the disk. */
   committed(): void;
   /**
-   * Resolves when all that was committed is on the disk, also what an earlier process had
-   * committed. What has failed is tried once more for whoever asks.
+   * Resolves when all commits are on the disk, also those of an earlier process. A failed write is
+   * tried once more for each call.
    *
-   * @throws what `sync` throws
+   * @throws errors of `sync`
    */
   settled(): Promise<void>;
 }
 
 /**
- * For a database that is open with `synchronous=NORMAL`: its commits are in the write-ahead log, in
- * order and with checksums, and what was synchronised of that outlives a power cut. SQLite itself
- * would synchronise at each commit, and all transfers of the registry would wait for a busy disk.
- * It still does so at a checkpoint, once in several hundred commits.
+ * For a database with `synchronous=NORMAL`. Its commits are in the write-ahead log, in order and
+ * with checksums; the synced part survives a power cut. With `synchronous=FULL` SQLite would sync
+ * in each commit, on the event loop, and all transfers of the registry would wait for a busy disk.
+ * With `NORMAL` it does so only at a checkpoint, once in several hundred commits.
  *
- * @param sync has the log written to the disk, as {@link syncLog} does
+ * @param sync writes the log to the disk, as {@link syncLog} does
  */
 export function createWalSync(sync: () => Promise<void>): WalSync {
   const shared = shareRuns(sync);
@@ -47,16 +47,16 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
 }
 
 /**
- * Synchronises the write-ahead log of a database. No lock of SQLite lies on it: those that a
- * process has on a file go when it closes any handle of it.
+ * Syncs the write-ahead log of a database to the disk. Opening and closing the log is safe: SQLite
+ * holds no lock on it. On a locked file, closing any handle would release all locks of the process.
  *
- * @throws system errors as they are; after EIO the kernel may take what it could not write for
- * written
+ * @throws system errors unchanged. After EIO the kernel may report data as written although it was
+ *   not
  */
 export async function syncLog(database: Database): Promise<void> {
-  // Closing has taken the log over into the database.
+  // Closing the database has merged the log into it.
   if (!database.open) return;
-  // SQLite puts it beside the file itself, wherever a link leads.
+  // When `path` is a link, SQLite puts the log next to the target of the link.
   const [main] = database.pragma('database_list') as readonly { readonly file: string }[];
   let log: FileHandle | undefined;
   try {

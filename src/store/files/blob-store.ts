@@ -20,7 +20,7 @@ import { fileWriteError } from './write-error.ts';
  * when `put` resolves: a bundle is recorded as adopted after that, and its documents are not looked
  * for again.
  *
- * @param syncNames has the names in a directory written to the disk
+ * @param syncNames syncs a directory to the disk
  * @param minFreePercent share of the filesystem that a large blob leaves free, in percent
  */
 export function createBlobStore(folder: string, syncNames = syncFolder, minFreePercent = 0): DocumentStore {
@@ -50,14 +50,14 @@ export function createBlobStore(folder: string, syncNames = syncFolder, minFreeP
   };
 }
 
-/** The folder of blobs, and what is known of it. */
+/** The folder of blobs, and its list in memory. */
 interface BlobFolder {
   readonly folder: string;
-  /** Where the blobs are, in `folder`. */
+  /** The directory of the blobs, in `folder`. */
   readonly directory: string;
-  /** Has the names in `directory` written to the disk; calls at one time share a run. */
+  /** Syncs `directory` to the disk. Concurrent calls share a run. */
   readonly namesSynced: () => Promise<void>;
-  /** Undefined before the directory was listed. */
+  /** Undefined until the directory is listed. */
   listed: Promise<Set<Digest>> | undefined;
   /** Names in `folder` of what is being written. */
   readonly staging: Set<string>;
@@ -67,7 +67,7 @@ function pathOf({ directory }: BlobFolder, digest: Digest): string {
   return join(directory, hexOf(digest));
 }
 
-/** What is there by its name; the directory is listed once. */
+/** Digests of the file names. The directory is listed once. */
 function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
   const { folder, directory, staging } = blobs;
   blobs.listed ??= sweepStaged(folder, staging)
@@ -175,12 +175,12 @@ async function keep(
       await rename(staged, path);
       isRenamed = true;
     }
-    // Also where another put has renamed it a moment ago.
+    // Also needed when a concurrent put has just renamed it.
     await blobs.namesSynced();
     (await heldNames(blobs)).add(digest);
   } catch (error) {
-    // What is there under its own name counts as kept.
-    await rm(isRenamed ? path : staged, { force: true }).catch(() => undefined); // the error below tells why
+    // A file with its final name counts as kept, so it must go.
+    await rm(isRenamed ? path : staged, { force: true }).catch(() => undefined); // the error below has the reason
     signal.throwIfAborted();
     if (error instanceof AppError) throw error;
     throw fileWriteError(folder, error, 'store/blob', `${path} can't be written: ${reasonOf(error)}`);

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 
 /**
- * The path that a damaged file is renamed to: `state.db.damaged-20260310T120000Z`, with a number
- * behind it where that is taken. `now`: milliseconds since the epoch.
+ * The new path of a damaged file, for example `state.db.damaged-20260310T120000Z`. A number is
+ * added if that exists. @param now milliseconds since the epoch
  */
 export function damagedName(path: string, now: number): string {
   const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');

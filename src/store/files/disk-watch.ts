@@ -3,17 +3,17 @@ import type { AppError } from '../../platform/app-error.ts';
 import { glanceAtDisk, probeDisk } from '../../platform/files/disk-fault.ts';
 import { diskFaultError } from './write-error.ts';
 
-/** Whether the filesystem of our own files takes writes. */
+/** Tells whether the filesystem of stickpin's own files can be written. */
 export interface DiskWatch {
-  /** A change failed. @returns the same error, to be thrown */
+  /** Call when a write failed. @returns the same error, to be thrown */
   failed(error: AppError): AppError;
   /** As in `Durability.trouble`. */
   trouble(): Fault | undefined;
 }
 
 /**
- * Watches the filesystem of `directory`. What a failed change has told holds until something can be
- * written there again.
+ * Watches the filesystem of `directory`. After a failed write it reports trouble until a test write
+ * succeeds.
  */
 export function createDiskWatch(directory: string): DiskWatch {
   let hasFailed = false;

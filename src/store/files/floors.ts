@@ -11,31 +11,30 @@ const schema = v.object({
 });
 
 /**
- * Floors that were opened. `damage`: why the file that was there could not be used, with where it
- * is put.
+ * The opened floors. `damage`: why an existing file could not be used, with the path of its copy.
  */
 export interface OpenedFloors {
   readonly floors: FloorStore;
   readonly damage: string | undefined;
 }
 
-/** What {@link openFloors} needs. */
+/** The options of {@link openFloors}. */
 export interface FloorOptions {
   /** `/var/lib/stickpin/floors.json` */
   readonly path: string;
   /** The same record in the database. */
   readonly record: FloorRecordStore;
-  /** The database is new in place of one that was lost, or an earlier copy of it. */
+  /** Whether the database is a new one after a loss, or an old copy. */
   readonly isStateLost: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 /**
- * Opens the floors, which are kept twice: in a file and in the database; the higher value counts.
- * When neither can be read they are lost.
+ * Opens the floors, which are stored in a file and in the database. The higher value counts. They
+ * are lost when the file can't be used and the database is lost too.
  *
- * INVARIANT: what is saved is in the file before it is in the database, and is the higher of both.
+ * INVARIANT: floors are written to the file first, then to the database.
  *
  * @throws AppError `store/read` (`fatal`)
  */
@@ -69,6 +68,6 @@ function parseText(text: string | undefined): Floors | undefined {
   try {
     return parse(JSON.parse(text));
   } catch {
-    return undefined; // the file has it too, and the bundles themselves
+    return undefined; // the file and the bundles have the floors too
   }
 }

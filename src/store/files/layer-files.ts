@@ -8,30 +8,30 @@ import type { Allocate } from '../../platform/files/chunk-buffer.ts';
 const CHUNK_BYTES = 1024 * 1024;
 const PARTIAL = '.part';
 
-/** What was written of a layer so far; the hash goes on with it, so that nothing is read again. */
+/** The part of a layer that was written, with its running hash. */
 export interface Partial {
   readonly hash: Hash;
   lengthBytes: number;
-  /** What lies before was left by an earlier run, maybe in a power cut. */
+  /** Bytes before this offset are from an earlier process, maybe from before a power cut. */
   readonly ownFromByte: number;
 }
 
-/** Where a whole layer is. */
+/** The path of a complete layer. */
 export function layerPath(folder: string, digest: Digest): string {
   return join(folder, hexOf(digest));
 }
 
-/** Where a layer is while it is being written. */
+/** The path of a layer that is being written. */
 export function partialPath(folder: string, digest: Digest): string {
   return layerPath(folder, digest) + PARTIAL;
 }
 
-/** Whether a hash that is complete is that of `digest`. Ends the hash. */
+/** Whether the hash of a complete layer matches `digest`. Ends the hash. */
 export function hasDigest({ hash }: Partial, digest: Digest): boolean {
   return digestFromHex(hash.digest('hex')) === digest;
 }
 
-/** The device of what is at `path`, or of the folder in which it would be made. */
+/** The device of `path`, or of its nearest existing parent folder. */
 export async function deviceOf(path: string): Promise<number> {
   try {
     return (await stat(path)).dev;
@@ -50,15 +50,13 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-/** Layers of which a part was written. */
+/** Partially written layers. */
 export async function listPartials(folder: string): Promise<Digest[]> {
   const names = (await namesIn(folder)).filter((name) => /^[0-9a-f]{64}\.part$/.test(name));
   return names.map((name) => digestFromHex(name.slice(0, -PARTIAL.length)));
 }
 
-/**
- * Whole layers and their sizes. What an earlier run left half-written stays, to be gone on with.
- */
+/** Complete layers and their sizes in bytes. */
 export async function listFolder(folder: string): Promise<Map<Digest, number>> {
   const found = new Map<Digest, number>();
   for (const name of (await namesIn(folder)).filter((one) => /^[0-9a-f]{64}$/.test(one))) {
@@ -68,7 +66,7 @@ export async function listFolder(folder: string): Promise<Map<Digest, number>> {
   return found;
 }
 
-/** Hashes what an earlier run left of a layer. */
+/** Hashes the part of a layer from an earlier process. */
 export async function hashOf(handle: FileHandle): Promise<Partial> {
   const hash = createHash('sha256');
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
@@ -91,7 +89,7 @@ export async function writeAll(handle: FileHandle, bytes: Buffer, position: numb
 /**
  * Reads a file from a byte up to `sizeBytes`, in chunks of at most 1 MiB.
  *
- * @throws Error when it is shorter, and system errors as they are
+ * @throws Error when the file is shorter; system errors unchanged
  */
 export async function* readFrom(
   path: string,

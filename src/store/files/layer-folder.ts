@@ -7,31 +7,31 @@ import type { Log } from '../../platform/log.ts';
 import { hashOf, layerPath, listFolder, type Partial, partialPath } from './layer-files.ts';
 import { fileWriteError } from './write-error.ts';
 
-/** A folder of layers, and what is known of it. */
+/** A folder of layers, and its state in memory. */
 export interface LayerFolder {
   readonly folder: string;
-  /** Share of its filesystem that stays free, in percent. */
+  /** Share of the filesystem that must stay free, in percent. */
   readonly minFreePercent: number;
   readonly log: Log;
   readonly partials: Map<Digest, Partial>;
-  /** What is being written; a promise where that is about to end. */
+  /** Layers that are being written. The value is a promise while the file is being closed. */
   readonly writing: Map<Digest, Promise<void> | undefined>;
   readonly listeners: Set<() => void>;
-  /** Sizes in bytes of the layers that are whole; undefined before the folder was listed. */
+  /** Sizes in bytes of complete layers. Undefined until the folder is listed. */
   listed: Promise<Map<Digest, number>> | undefined;
-  /** Whether it was logged that layers are not kept. */
+  /** Whether a message was logged that layers are not kept. */
   isFull: boolean;
 }
 
-/** A layer that is open to be written on. */
+/** A layer whose file is open for writing. */
 export interface OpenedLayer {
   readonly handle: FileHandle;
   readonly partial: Partial;
 }
 
 /**
- * Whole layers and their sizes in bytes; the folder is listed once. @throws AppError `store/blob`
- * (`retry`)
+ * Complete layers and their sizes in bytes. The folder is listed once. @throws AppError
+ * `store/blob` (`retry`)
  */
 export function heldLayers(layers: LayerFolder): Promise<Map<Digest, number>> {
   layers.listed ??= listFolder(layers.folder).catch((error: unknown) => {
@@ -41,7 +41,7 @@ export function heldLayers(layers: LayerFolder): Promise<Map<Digest, number>> {
   return layers.listed;
 }
 
-/** Removes a layer, whole or not. */
+/** Removes a layer, complete or partial. */
 export async function forgetLayer(layers: LayerFolder, digest: Digest): Promise<void> {
   (await heldLayers(layers)).delete(digest);
   layers.partials.delete(digest);
@@ -50,7 +50,7 @@ export async function forgetLayer(layers: LayerFolder, digest: Digest): Promise<
   }
 }
 
-/** Keeps a layer of which all bytes are there, unless it has another digest. */
+/** Keeps a complete layer if its digest is right, otherwise removes it. */
 export async function finishLayer(
   layers: LayerFolder,
   digest: Digest,
@@ -70,7 +70,7 @@ export async function finishLayer(
   for (const listener of [...listeners]) listener();
 }
 
-/** Opens a layer to be written on at the end of what is there already. */
+/** Opens the file of a layer to append to it. */
 export async function resumeLayer({ folder, partials }: LayerFolder, digest: Digest): Promise<OpenedLayer> {
   await mkdir(folder, { recursive: true });
   const handle = await open(partialPath(folder, digest), constants.O_RDWR | constants.O_CREAT, 0o600);
@@ -84,7 +84,7 @@ export async function resumeLayer({ folder, partials }: LayerFolder, digest: Dig
   }
 }
 
-/** Logs that layers are not kept, once until there is room again. */
+/** Logs that layers are not kept, once until there is space again. */
 export function tellFull(layers: LayerFolder, error: unknown): void {
   if (!layers.isFull) {
     layers.log.warn({ err: error }, `Layers are not kept on this node for now: ${reasonOf(error)}`);
@@ -92,7 +92,9 @@ export function tellFull(layers: LayerFolder, error: unknown): void {
   layers.isFull = true;
 }
 
-/** Whether another `sizeBytes` fit beside the share that stays free. Logs when they do not. */
+/**
+ * Whether `sizeBytes` more fit without using the share that must stay free. Logs when they don't.
+ */
 export async function hasRoomFor(layers: LayerFolder, sizeBytes: number): Promise<boolean> {
   const { folder, minFreePercent } = layers;
   await mkdir(folder, { recursive: true });
@@ -106,7 +108,7 @@ export async function hasRoomFor(layers: LayerFolder, sizeBytes: number): Promis
   return fits;
 }
 
-/** `how`: what could not be done with `path`, as a participle. */
+/** @param how the failed action as a participle */
 export function storeError(path: string, how: string, error: unknown): AppError {
   return fileWriteError(path, error, 'store/blob', `${path} can't be ${how}: ${reasonOf(error)}`);
 }

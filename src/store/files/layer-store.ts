@@ -18,24 +18,20 @@ import {
 } from './layer-folder.ts';
 import { createLayerWriter } from './layer-writer.ts';
 
-/** What {@link createLayerStore} needs. */
+/** The options of {@link createLayerStore}. */
 export interface LayerStoreDeps {
   readonly folder: string;
-  /**
-   * Share of the store's filesystem that stays free, in percent: a copy must never take the room
-   * that the node needs.
-   */
+  /** Share of the filesystem that must stay free for the node, in percent. */
   readonly minFreePercent: number;
   readonly log: Log;
 }
 
 /**
  * Layers on the node's own disk: `<folder>/<hex>`, and `<hex>.part` while one is being written. A
- * layer is renamed into place once its digest is right and its bytes are on the disk, so that what
- * has its name is whole; it is checked again whenever it is read from beginning to end.
+ * layer gets its final name when its digest is right and its bytes are on the disk. Each complete
+ * read checks the digest again.
  *
- * INVARIANT: one writer for each layer. Whatever goes wrong ends the writer and never whoever feeds
- * it.
+ * INVARIANT: one writer for each layer. An error ends the writer but never its caller.
  */
 export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps): LayerStore {
   const layers: LayerFolder = {
@@ -61,7 +57,7 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       };
     },
     begin: async (digest, sizeBytes, startByte) => {
-      // Whoever broke off and goes on at once comes before the file is closed.
+      // A caller that aborts and resumes at once may get here before the file is closed.
       await layers.writing.get(digest);
       if (!wanted.has(digest) || layers.writing.has(digest)) return undefined;
       return begin(layers, digest, sizeBytes, startByte);
@@ -77,7 +73,7 @@ async function isBeside(folder: string, path: string): Promise<boolean> {
     const [own, other] = await Promise.all([deviceOf(folder), stat(path)]);
     return own === other.dev;
   } catch {
-    return false; // a runtime may name a path that this process can't see
+    return false; // the path of a runtime may be invisible to this process
   }
 }
 
@@ -98,8 +94,8 @@ async function begin(
       if (lengthBytes < sizeBytes && lengthBytes >= fromByte) {
         return createLayerWriter(layers, { digest, sizeBytes, fromByte }, opened);
       }
-      // Whole already: it only was not renamed yet. Else there is a gap, and the layer is copied as
-      // a whole later.
+      // Either the file is complete and was not renamed yet, or there is a gap and the layer is
+      // copied later.
       if (lengthBytes >= sizeBytes) await finishLayer(layers, digest, hasDigest(opened.partial, digest), opened);
       await opened.handle.close();
     }
@@ -136,7 +132,7 @@ async function* read(
   throw storeError(path, 'used', new Error('its bytes have changed; it was removed'));
 }
 
-/** Removes every layer but these, and resolves to how many whole ones that were. */
+/** Removes all other layers. Resolves to the number of removed complete ones. */
 async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>): Promise<number> {
   const gone = [...(await heldLayers(layers)).keys()].filter((digest) => !digests.has(digest));
   for (const digest of gone) await forgetLayer(layers, digest);

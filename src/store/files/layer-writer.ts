@@ -9,20 +9,20 @@ interface Writing {
   readonly layers: LayerFolder;
   readonly digest: Digest;
   readonly sizeBytes: number;
-  /** The byte from which bytes are wanted. */
+  /** The offset of the first byte that the caller needs. */
   readonly fromByte: number;
   readonly startByte: number;
   readonly opened: OpenedLayer;
-  /** The byte that comes next. */
+  /** The offset of the next byte. */
   position: number;
   isDamaged: boolean;
-  /** Resolves when the file is closed; undefined while it is written to. */
+  /** Resolves when the file is closed. Undefined while it is open. */
   ended: Promise<void> | undefined;
 }
 
 /**
- * Writes a layer from `fromByte` on. What is there already is read back by `replay`, but for what
- * an earlier run has left.
+ * Creates a writer of a layer for a caller that needs the bytes from `fromByte`. `replay` reads the
+ * bytes that this process has already written, but not those of an earlier process.
  */
 export function createLayerWriter(
   layers: LayerFolder,
@@ -73,8 +73,8 @@ async function take(writing: Writing, chunk: Buffer): Promise<void> {
   if (skip >= chunk.length) return;
   const fresh = chunk.subarray(skip);
   const isWhole = partial.lengthBytes + fresh.length >= sizeBytes;
-  // Before anything is waited for: whoever sends the last bytes on knows by then what they are.
-  // What can't be written is given up, hash and all.
+  // Before the first await, so that the caller knows the result before it forwards the last bytes.
+  // If the write fails, the hash is dropped with the file.
   partial.hash.update(fresh);
   if (isWhole) writing.isDamaged = !hasDigest(partial, digest);
   await writeAll(handle, fresh, partial.lengthBytes);
@@ -84,7 +84,10 @@ async function take(writing: Writing, chunk: Buffer): Promise<void> {
   await end(writing);
 }
 
-/** What was half written can't be continued: its end is not what was hashed. */
+/**
+ * After a partial write the layer can't be resumed, because the end of the file does not match the
+ * hash.
+ */
 async function giveUp(writing: Writing, error: unknown): Promise<void> {
   const { layers, digest } = writing;
   tellFull(layers, error);

@@ -15,8 +15,7 @@ const schema = v.object({
 });
 
 /**
- * A ledger that was opened. `damage`: why one that was there could not be used, with where it is
- * put.
+ * An opened ledger. `damage`: why an existing ledger could not be used, with the path of its copy.
  */
 export interface OpenedPinLedger {
   readonly ledger: PinLedgerStore;
@@ -24,8 +23,8 @@ export interface OpenedPinLedger {
 }
 
 /**
- * Opens the pin ledger at `path` (`/var/lib/stickpin/pins.json`). A damaged one counts as none, so
- * that every pin that the runtime shows is kept; it is renamed before another one is written.
+ * Opens the pin ledger at `path` (`/var/lib/stickpin/pins.json`). A damaged one counts as missing,
+ * so that every pin of the runtime is kept. It is renamed before a new one is written.
  *
  * @throws AppError `store/read` (`fatal`)
  */

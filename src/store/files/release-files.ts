@@ -8,17 +8,18 @@ import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { fileWriteError } from './write-error.ts';
 
 /**
- * Names the bundle whose files lie in a folder. Attachments begin with a letter or a digit, so that
- * none is called like that.
+ * The file that names the bundle of a folder. No attachment can have this name, because their names
+ * begin with a letter or a digit.
  */
 const MARKER = '.bundle';
-/** Folders being made or taken away; those left behind by a crash go with the next change. */
+/** Prefix of folders that are being made or removed. After a crash the next change removes them. */
 const STAGED = '.staged-';
 
 /**
  * The attached files of releases, each in `<name>/<version>` below `root`. A folder appears and
- * goes by one rename. Folders without our marker are not ours and are not touched. Earlier versions
- * made `<name>-<version>`, which has the marker too, and no stream's folder ever has one itself.
+ * disappears with one rename. Folders without our marker are not ours and are not touched. Earlier
+ * versions of stickpin made `<name>-<version>`, with the marker. The folder of a stream never has a
+ * marker.
  */
 export function createReleaseFiles(root: string): ReleaseFiles {
   return {
@@ -34,7 +35,7 @@ export function createReleaseFiles(root: string): ReleaseFiles {
         await syncParents(root, folder);
         await sweep(root);
       } catch (error) {
-        await rm(staged, { recursive: true, force: true }).catch(() => undefined); // the error below tells why
+        await rm(staged, { recursive: true, force: true }).catch(() => undefined); // the error below has the reason
         signal.throwIfAborted();
         throw failed(join(root, folder), error);
       }
@@ -43,7 +44,7 @@ export function createReleaseFiles(root: string): ReleaseFiles {
       try {
         await retreat(root, folder);
         await syncParents(root, folder);
-        // The stream's folder, when this was the last one in it.
+        // Removes the folder of the stream if it is empty now.
         if (folder.includes('/')) await rmdir(dirname(join(root, folder))).catch(() => undefined);
         await sweep(root);
       } catch (error) {
@@ -65,7 +66,7 @@ export function createReleaseFiles(root: string): ReleaseFiles {
   };
 }
 
-/** Our folders below `root`, with the bundle whose files lie in each. */
+/** Our folders below `root`, with the bundle of each. */
 async function listReleases(root: string, signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>> {
   const found = new Map<string, BundleId>();
   const look = async (folder: string): Promise<boolean> => {
@@ -81,9 +82,7 @@ async function listReleases(root: string, signal: AbortSignal): Promise<Readonly
   return found;
 }
 
-/**
- * Writes the files of a release, each checked, and the marker into a folder that nobody sees yet.
- */
+/** Checks and writes the files of a release and the marker into a hidden folder. */
 async function stage(
   staged: string,
   bundleId: BundleId,
@@ -112,7 +111,7 @@ async function copy({ name, digest, read }: ReleaseFile, path: string, signal: A
   if (found !== digest) throw damaged(name, digest, found);
 }
 
-/** The bundle whose files a folder of ours holds. */
+/** The bundle of a folder. Undefined when the folder is not ours. */
 async function ownerOf(folder: string): Promise<BundleId | undefined> {
   const marker = (await readFile(join(folder, MARKER), 'utf8').catch(() => '')).trim();
   return isDigest(marker) ? (marker as BundleId) : undefined;
@@ -126,14 +125,15 @@ async function visibleNames(folder: string): Promise<readonly string[]> {
   return names.filter((name) => !name.startsWith('.'));
 }
 
-/** One name for a folder of two. Neither part holds an `@`. */
+/** The path of a folder as one file name. The parts contain no `@`. */
 function plainName(folder: string): string {
   return folder.replace('/', '@');
 }
 
 /**
- * Makes the folder of a stream. One that is a release's of an earlier version must be moved first:
- * what is laid in it would go with it.
+ * Makes the folder of a stream. If an earlier version of stickpin made a release folder with this
+ * name, it must be moved first; otherwise the removal of that release would remove the new folder
+ * too.
  */
 async function makeParent(root: string, folder: string): Promise<void> {
   const parent = dirname(join(root, folder));
@@ -151,7 +151,7 @@ function ignoreAbsent(error: unknown): void {
   if (systemCodeOf(error) !== 'ENOENT') throw error;
 }
 
-/** Takes one of our folders out of sight at one stroke. */
+/** Hides one of our folders with one rename. */
 async function retreat(root: string, folder: string): Promise<void> {
   const isOurs = await readFile(join(root, folder, MARKER)).then(
     () => true,

@@ -5,17 +5,17 @@ import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts
 import { damagedName } from './damaged-name.ts';
 import { fileWriteError } from './write-error.ts';
 
-/** What a sealed file holds. */
+/** The content of a sealed file. */
 export type SealedContent =
   | { readonly kind: 'absent' }
   | { readonly kind: 'read'; readonly value: unknown }
   | { readonly kind: 'damaged'; readonly reason: string };
 
 /**
- * Reads a small JSON document that {@link writeSealed} has written. Any change of a byte makes it
- * `damaged`.
+ * Reads a small JSON document that {@link writeSealed} wrote. It is `damaged` if its checksum is
+ * wrong.
  *
- * @throws AppError `store/read` (`fatal`) when the file can't be read, though it may be whole
+ * @throws AppError `store/read` (`fatal`) when the file can't be read; its content may be good
  */
 export async function readSealed(path: string): Promise<SealedContent> {
   let text: string | undefined;
@@ -49,19 +49,20 @@ export async function writeSealed(path: string, value: unknown): Promise<void> {
   }
 }
 
-/** A damaged file that is still in its place. */
+/** A damaged file that was not renamed yet. */
 export interface DamagedFile {
-  /** The path that it gets. */
+  /** Its new path. */
   readonly aside: string;
   /**
-   * Renames it, once. @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
+   * Renames it. Later calls do nothing. @throws AppError `store/no-space`, `store/read-only`,
+   * `store/write` (`retry`)
    */
   setAside(): Promise<void>;
 }
 
 /**
- * A damaged file that is to be renamed before another one is written in its place. `now`:
- * milliseconds since the epoch.
+ * A damaged file, to be renamed before a new one is written. @param now milliseconds since the
+ * epoch
  */
 export function createDamagedFile(path: string, now: number): DamagedFile {
   const aside = damagedName(path, now);

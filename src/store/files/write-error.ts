@@ -3,7 +3,8 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { type DiskFault, diskFaultMessage, diskFaultOf, probeDisk } from '../../platform/files/disk-fault.ts';
 
 /**
- * The error of a filesystem that takes no writes: `store/no-space` or `store/read-only` (`retry`).
+ * The error for a filesystem that can't be written: `store/no-space` or `store/read-only`
+ * (`retry`).
  */
 export function diskFaultError(path: string, fault: DiskFault, cause?: unknown): AppError {
   const code = fault === 'read-only' ? 'store/read-only' : 'store/no-space';
@@ -11,8 +12,8 @@ export function diskFaultError(path: string, fault: DiskFault, cause?: unknown):
 }
 
 /**
- * A file could not be written: {@link diskFaultError} if that is why, else `code` (`retry`) with
- * `message`.
+ * The error for a failed write of a file: {@link diskFaultError} if the disk is the cause,
+ * otherwise `code` (`retry`) with `message`.
  */
 export function fileWriteError(path: string, cause: unknown, code: string, message: string): AppError {
   const fault = diskFaultOf(cause);
@@ -21,14 +22,12 @@ export function fileWriteError(path: string, cause: unknown, code: string, messa
     : diskFaultError(path, fault, cause);
 }
 
-/**
- * Result codes of SQLite that may mean a full or a read-only filesystem, and other things as well.
- */
+/** SQLite codes that may have a full or read-only filesystem as their cause. */
 const AMBIGUOUS = /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/;
 
 /**
- * The fault behind an error of SQLite on the database at `path`. SQLite says `SQLITE_CANTOPEN` on a
- * read-only filesystem and `SQLITE_IOERR` on a full one, so the directory is asked.
+ * The disk fault that caused a SQLite error. SQLite gives `SQLITE_CANTOPEN` on a read-only
+ * filesystem and `SQLITE_IOERR` on a full one, so the directory is probed.
  */
 export function databaseDiskFault(path: string, cause: unknown): DiskFault | undefined {
   const certain = diskFaultOf(cause);
@@ -37,7 +36,7 @@ export function databaseDiskFault(path: string, cause: unknown): DiskFault | und
 }
 
 /**
- * A change could not be written to the database at `path`: {@link diskFaultError}, else
+ * The error for a failed write to the database at `path`: {@link diskFaultError}, otherwise
  * `store/write` (`retry`).
  */
 export function databaseWriteError(path: string, cause: unknown): AppError {

@@ -8,11 +8,14 @@ import type { Soak } from '../../../domain/state/soak-record.ts';
 import type { BundleMark } from '../../../ports/state.ts';
 
 /**
- * The writers of the table of bundles; `loadBundles` reads it. They are to be called within a
- * transaction, which they do not open. Times are milliseconds since the epoch.
+ * The writers of the table of bundles; `loadBundles` reads it. Call them within a transaction; they
+ * don't open one. Times are milliseconds since the epoch.
  */
 export interface BundleRows {
-  /** One that is there stays as it is. `claimedAt`: null when its pins were not here before. */
+  /**
+   * Adds a bundle; a stored one stays as it is. @param claimedAt null when the node had no pins of
+   * it before
+   */
   insert(bundle: VerifiedBundle, adoptedAt: number, claimedAt: number | null): void;
   setSigners(bundleId: BundleId, signers: Signers): void;
   setRequest(bundleId: BundleId, at: number, overrides: readonly RuleCode[]): void;

@@ -3,11 +3,11 @@ import type { BundleId } from '../../../domain/model/digest.ts';
 import type { MediumId } from '../../../domain/model/medium.ts';
 
 /**
- * The writers of the table of cancelled preloads; `loadBundles` reads it. They are to be called
- * within a transaction, which they do not open.
+ * The writers of the table of cancelled preloads; `loadBundles` reads it. Call them within a
+ * transaction; they don't open one.
  */
 export interface CancellationRows {
-  /** Replaces what was there. `at`: milliseconds since the epoch. */
+  /** Replaces the row of the bundle. @param at milliseconds since the epoch */
   set(bundleId: BundleId, at: number, media: readonly MediumId[]): void;
   remove(bundleId: BundleId): void;
 }

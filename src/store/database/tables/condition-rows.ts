@@ -2,15 +2,13 @@ import type { Database } from 'better-sqlite3';
 import type { ConditionMarks, ConditionStatus, ConditionType } from '../../../domain/model/condition.ts';
 import type { BundleId } from '../../../domain/model/digest.ts';
 
-/** The marks of all bundles that have any. */
+/** The condition marks of each bundle that has some. */
 export type StoredMarks = ReadonlyMap<BundleId, ConditionMarks>;
 
-/**
- * The table of conditions. Its writer is to be called within a transaction, which it does not open.
- */
+/** The table of conditions. Call the writer within a transaction; it does not open one. */
 export interface ConditionRows {
   load(): StoredMarks;
-  /** Writes the marks of these bundles that are not the same in `before`. */
+  /** Writes the marks that differ from `before`. */
   set(changed: StoredMarks, before: StoredMarks): void;
 }
 

@@ -2,14 +2,11 @@ import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
 import type { EventRow } from '../../../ports/state.ts';
 
-/**
- * The table of the history. Its writer is to be called within a transaction, which it does not
- * open.
- */
+/** The table of the history. Call the writer within a transaction; it does not open one. */
 export interface EventRows {
-  /** Number of the newest event; 0 when there is none. */
+  /** Number of the newest event. 0 when there is none. */
   newest(): number;
-  /** Adds an event, drops the oldest ones, and returns the number of the new one. */
+  /** Adds an event, removes the oldest ones, and returns the number of the new event. */
   append(event: EventRow): number;
   /** As `EventLog.events`. */
   list(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
@@ -23,7 +20,7 @@ interface HistoryRow {
   readonly message: string;
 }
 
-/** Prepares the statements over the table `event`, of which the newest `keptEvents` rows stay. */
+/** Prepares the statements over the table `event`. It keeps the newest `keptEvents` rows. */
 export function createEventRows(database: Database, keptEvents: number): EventRows {
   const insert = database.prepare(
     'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',

@@ -1,14 +1,15 @@
 import type { Database } from 'better-sqlite3';
 
 /**
- * What tells a database from others, and the floors that it remembers. Writers need a transaction.
+ * The identity of a database, and its copy of the floors. Call the writers within a transaction;
+ * they don't open one.
  */
 export interface IdentityRows {
-  /** 32 hexadecimal digits; empty when there is none. */
+  /** 32 hexadecimal digits. Empty when there is none. */
   origin(): string;
-  /** Makes another origin at random. */
+  /** Replaces the origin with a random one. */
   renewOrigin(): void;
-  /** JSON; undefined when none was stored. */
+  /** JSON. Undefined when none is stored. */
   floors(): string | undefined;
   setFloors(document: string): void;
 }

@@ -32,10 +32,7 @@ interface BundleRow {
   readonly cancelled_media: string | null;
 }
 
-/**
- * Reads the JSON of a bundle row back into its type. Supplied by the bundle room, since the schema
- * is its business.
- */
+/** Parses the JSON of a bundle row. The `bundle` room supplies it, because it owns the schema. */
 export type BundleReviver = (row: {
   readonly payload: string;
   readonly contents: string;

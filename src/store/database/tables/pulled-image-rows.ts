@@ -1,6 +1,9 @@
 import type { Database } from 'better-sqlite3';
 
-/** The table of images that stickpin brought, by reference. Its writer needs a transaction. */
+/**
+ * The table of references that stickpin pulled. Call the writer within a transaction; it does not
+ * open one.
+ */
 export interface PulledImageRows {
   load(): ReadonlySet<string>;
   set(reference: string, isPulledByUs: boolean): void;

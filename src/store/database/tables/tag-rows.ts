@@ -1,14 +1,11 @@
 import type { Database } from 'better-sqlite3';
 import type { TagGiven } from '../../../domain/state/memory.ts';
 
-/**
- * The table of tags that were given again. Its writer is to be called within a transaction, which
- * it does not open.
- */
+/** The table of restored tags. Call the writer within a transaction; it does not open one. */
 export interface TagRows {
   /** Oldest first. */
   load(): readonly TagGiven[];
-  /** Replaces all of them: they are few. */
+  /** Replaces all rows; there are few. */
   set(given: readonly TagGiven[]): void;
 }
 

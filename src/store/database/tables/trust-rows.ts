@@ -3,24 +3,21 @@ import type { BundleId } from '../../../domain/model/digest.ts';
 import type { Verdict } from '../../../domain/trust/approval.ts';
 import type { KeyRotation } from '../../../domain/trust/key-rotation.ts';
 
-/** What was stored about trust. */
+/** The stored verdicts and key changes. */
 export interface TrustState {
   readonly verdicts: readonly Verdict[];
   readonly rotation: KeyRotation;
 }
 
-/**
- * The tables about trust. Its writers are to be called within a transaction, which they don't open.
- */
+/** The tables about trust. Call the writers within a transaction; they don't open one. */
 export interface TrustRows {
   load(): TrustState;
   /**
-   * Keys and revocations that are known already stay as they are: a revocation is never undone by
-   * what comes later.
+   * Adds keys and revocations. Known ones stay as they are, so that nothing undoes a revocation.
    */
   addRotation(rotation: KeyRotation, at: number): void;
   setVerdict(verdict: Verdict): void;
-  /** The text of the record of revocations; undefined when none was stored. */
+  /** The record of revocations as text. Undefined when none is stored. */
   revocationRecord(): string | undefined;
   setRevocationRecord(document: string): void;
 }
