@@ -79,6 +79,7 @@ put 0644 systemd/stickpin-clear-mirrors.service /usr/lib/systemd/system/stickpin
 put 0644 systemd/stickpin.tmpfiles.conf /usr/lib/tmpfiles.d/stickpin.conf
 put 0644 systemd/stickpin.catalog /usr/lib/systemd/catalog/stickpin.catalog
 put 0644 systemd/io.stickpin1.conf /usr/share/dbus-1/system.d/io.stickpin1.conf
+put 0644 systemd/io.stickpin1.policy /usr/share/polkit-1/actions/io.stickpin1.policy
 put 0644 udev/90-stickpin.rules /usr/lib/udev/rules.d/90-stickpin.rules
 put 0644 systemd/crio-guard.conf /etc/systemd/system/crio.service.d/10-stickpin.conf
 for document in README.md CHANGELOG.md LICENSE LICENSES.third-party.txt; do

@@ -66,6 +66,7 @@ drop /etc/systemd/system/multi-user.target.wants/stickpin.service \
   /usr/lib/systemd/system/stickpin.service /usr/lib/systemd/system/stickpin-registry.socket \
   /usr/lib/tmpfiles.d/stickpin.conf /usr/lib/tmpfiles.d/stickpin-crio.conf \
   /usr/lib/systemd/catalog/stickpin.catalog /usr/share/dbus-1/system.d/io.stickpin1.conf \
+  /usr/share/polkit-1/actions/io.stickpin1.policy \
   /usr/lib/udev/rules.d/90-stickpin.rules /usr/bin/stickpin /usr/lib/stickpin /usr/share/doc/stickpin
 # Not media that could not be unmounted: rmdir leaves what is in use.
 run=$(inside /run/stickpin)

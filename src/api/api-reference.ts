@@ -1,5 +1,7 @@
+import { actionId } from './authority.ts';
 import { busNameOf } from './bus-name.ts';
 import {
+  type Access,
   BUNDLE,
   BUNDLES_PATH,
   type BundleValues,
@@ -74,9 +76,21 @@ export function apiReference(): string {
     '',
     '`busctl introspect io.stickpin1 /io/stickpin1` shows the same. `stickpin` itself uses nothing else.',
     '',
-    'Everybody may read properties, list the objects and call the methods that say *anybody* below. The',
-    'rest is for root. The policy of the bus (`systemd/io.stickpin1.conf`) enforces it. A call whose',
-    'arguments are longer than 8 KiB is refused with `LimitsExceeded`.',
+    'Everybody may read properties, list the objects and call the methods that say *anybody* below. Each',
+    'other method needs the polkit action that is named there. Root needs no permission. By default',
+    'nobody else has it; a rule in `/etc/polkit-1/rules.d` gives it. Without polkit only root may call',
+    'these methods. The daemon itself asks polkit. `stickpin history` says which user asked for what.',
+    '',
+    'A rule that lets the members of a group load and activate:',
+    '',
+    '```js',
+    'polkit.addRule(function (action, subject) {',
+    "  const allowed = ['io.stickpin1.load', 'io.stickpin1.activate'];",
+    "  if (allowed.includes(action.id) && subject.isInGroup('operators')) return polkit.Result.YES;",
+    '});',
+    '```',
+    '',
+    'A call whose arguments are longer than 8 KiB is refused with `LimitsExceeded`.',
     '',
     '## Methods',
     '',
@@ -114,9 +128,13 @@ function methodRows(): readonly (readonly string[])[] {
     `\`${busNameOf(key)}\``,
     argsText(args),
     argsText(result),
-    isLong ? `${access}, long` : access,
+    isLong ? `${accessText(access)}, long` : accessText(access),
     about,
   ]);
+}
+
+function accessText(access: Access): string {
+  return access === 'anybody' ? access : `\`${actionId(access)}\``;
 }
 
 function propertyRows({ fields, announcements }: PropertyTable, about: object): readonly (readonly string[])[] {

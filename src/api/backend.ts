@@ -26,11 +26,8 @@ export type AnswerOf<M extends MethodName> = keyof Methods[M]['result'] extends 
 export interface ApiCall {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
-  /**
-   * The user id of the caller, as the bus says; undefined when it can't say, as when the caller has
-   * gone.
-   */
-  callerUid(): Promise<number | undefined>;
+  /** The user id of the caller; undefined for a method that anybody may call. */
+  readonly uid: number | undefined;
 }
 
 /**

@@ -6,6 +6,7 @@
  */
 import type { ActivationHoldReport, BundleReport, StatusReport } from '../domain/report/report.ts';
 import type { EventRow } from '../ports/state.ts';
+import type { Action } from './actions.ts';
 import {
   count,
   dictionary,
@@ -40,8 +41,11 @@ export const BUNDLE = 'io.stickpin1.Bundle';
 /** Below it is an object for each bundle, named by the 64 hex digits of the bundle's digest. */
 export const BUNDLES_PATH = `${OBJECT_PATH}/bundle`;
 
-/** Who may call a method. The bus enforces it (systemd/io.stickpin1.conf). */
-export type Access = 'anybody' | 'root';
+/**
+ * Who may call a method: anybody, or root and those to whom polkit allows the action. The service
+ * enforces it.
+ */
+export type Access = 'anybody' | Action;
 
 /** One method. */
 export interface MethodContract {
@@ -81,72 +85,72 @@ export const METHODS = {
     about: 'Activates a bundle, unless rules of the release hold its activation (`Engine.ActivationHeld`).',
     args: { bundle: text },
     result: {},
-    access: 'root',
+    access: 'activate',
     isLong: true,
   },
   activateOverride: {
     about: 'Activates a bundle even if rules of the release hold its activation.',
     args: { bundle: text },
     result: {},
-    access: 'root',
+    access: 'activate',
     isLong: true,
   },
   rollback: {
     about: 'Activates the fallback of a stream, or of the only one when `stream` is empty.',
     args: { stream: text },
     result: { bundle: text },
-    access: 'root',
+    access: 'activate',
     isLong: true,
   },
   unpin: {
     about: 'Gives up a release. Without `force` it fails with `Engine.Running` while the release may be in use.',
     args: { bundle: text, removeImages: flag, force: flag },
     result: {},
-    access: 'root',
+    access: 'unpin',
     isLong: true,
   },
   unpinUnclaimed: {
     about: 'Gives up all pins that belong to no known release. Without `force` it fails with `Engine.Running`.',
     args: { force: flag },
     result: { consequence: lines },
-    access: 'root',
+    access: 'unpin',
     isLong: true,
   },
   cancel: {
     about: 'Stops every preload until its medium is plugged in again, or until `Rescan`.',
     args: {},
     result: {},
-    access: 'root',
+    access: 'load',
   },
   approve: {
     about: 'Approves a bundle, by its digest or by the name and version of one that is known.',
     args: { bundle: text },
     result: { consequence: lines },
-    access: 'root',
+    access: 'approve',
   },
   reject: {
     about: 'Rejects a bundle, by its digest or by the name and version of one that is known.',
     args: { bundle: text },
     result: { consequence: lines },
-    access: 'root',
+    access: 'reject',
   },
   restoreKey: {
     about: 'Lifts the stored revocation of a key.',
     args: { keyId: text },
     result: { consequence: lines },
-    access: 'root',
+    access: 'trust',
   },
   rescan: {
     about: 'Looks at all media and the runtime again, and resumes cancelled preloads.',
     args: {},
     result: {},
-    access: 'root',
+    access: 'load',
   },
   load: {
     about: 'Takes the medium at an absolute path, which is not detected automatically.',
     args: { path: text },
     result: { medium: text },
-    access: 'root',
+    access: 'load',
     isLong: true,
   },
 } as const satisfies Readonly<Record<string, MethodContract>>;

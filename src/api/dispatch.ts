@@ -1,7 +1,8 @@
-import { BusErrorReply, type BusReply, busCall, type CallHeader, type IncomingCall } from '../dbus/message-bus.ts';
+import { BusErrorReply, type BusReply, type CallHeader, type IncomingCall } from '../dbus/message-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { oneLine } from '../platform/plain-text.ts';
 import { type ApiBus, INTROSPECTABLE, OBJECT_MANAGER, PEER, PROPERTIES } from './api-bus.ts';
+import { authorize } from './authority.ts';
 import type { ApiBackend, ApiCall } from './backend.ts';
 import { busNameOf } from './bus-name.ts';
 import { BUNDLES_PATH, MANAGER, METHODS, type MethodContract, OBJECT_PATH } from './contract.ts';
@@ -15,6 +16,8 @@ import { fieldsOf } from './wire-types.ts';
 export interface Dispatch {
   readonly bus: ApiBus;
   readonly backend: ApiBackend;
+  /** The user of this process, who may do everything, as root may. */
+  readonly ownUid: number;
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
 }
@@ -88,32 +91,21 @@ function methodOf(call: CallHeader): Method | undefined {
 }
 
 /** A method of the contract, which the back end carries out. */
-function contractMethod([key, { args, result }]: [string, MethodContract]): [string, Method] {
+function contractMethod([key, { args, result, access }]: [string, MethodContract]): [string, Method] {
   const parameters = fieldsOf(args);
   const [returned] = Object.values(result);
   const signature = parameters.map(([, type]) => type.signature).join('');
-  const method: Method = async ({ sender, body }, dispatch) => {
+  const method: Method = async (call, dispatch) => {
+    const { body } = call;
     const values = parameters.map(([name, type], at) => [name, type.decode(body[at])] as const);
     const executor: unknown = Reflect.get(dispatch.backend.methods, key);
     if (typeof executor !== 'function') throw new TypeError(`${key} has no executor`);
-    const answered: unknown = await executor(Object.fromEntries(values), callOf(sender, dispatch));
+    const { bus, ownUid, signal } = dispatch;
+    const uid = access === 'anybody' ? undefined : await authorize(access, call, { bus, ownUid }, signal);
+    const answered: unknown = await executor(Object.fromEntries(values), { signal, uid } satisfies ApiCall);
     return returned === undefined ? nothing : { signature: returned.signature, body: [returned.encode(answered)] };
   };
   return [`${MANAGER}.${busNameOf(key)}(${signature})`, method];
-}
-
-function callOf(sender: string, { bus, signal }: Dispatch): ApiCall {
-  return { signal, callerUid: () => uidOf(sender, bus, signal) };
-}
-
-async function uidOf(sender: string, bus: ApiBus, signal: AbortSignal): Promise<number | undefined> {
-  try {
-    const [uid] = await bus.call(busCall('GetConnectionUnixUser', 's', [sender]), signal);
-    return typeof uid === 'number' ? uid : undefined;
-  } catch {
-    signal.throwIfAborted();
-    return undefined;
-  }
 }
 
 /**

@@ -44,7 +44,7 @@ function interfaceXml(name: string, members: readonly string[]): string {
 
 function methodXml(name: string, { args, result, access }: MethodContract): string {
   // systemd's own annotation for what an ordinary user may not call.
-  const privileged = access === 'root' ? annotationXml('org.freedesktop.systemd1.Privileged', 'true') : [];
+  const privileged = access !== 'anybody' ? annotationXml('org.freedesktop.systemd1.Privileged', 'true') : [];
   return element('method', `name="${name}"`, [...argsXml(args, 'in'), ...argsXml(result, 'out'), ...privileged]);
 }
 

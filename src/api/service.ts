@@ -14,6 +14,8 @@ export interface ApiServiceDeps {
   readonly backend: ApiBackend;
   readonly clock: Clock;
   readonly log: Log;
+  /** The user of this process, who may call everything, as root may. */
+  readonly ownUid: number;
 }
 
 /** The D-Bus service, as long as it is not disposed of. */
@@ -28,13 +30,13 @@ const DO_NOT_QUEUE = 4;
 const EXISTS = 3;
 
 /**
- * Serves `io.stickpin1` and keeps serving it across reconnections. The bus policy
- * (io.stickpin1.conf) decides who may call what.
+ * Serves `io.stickpin1` and keeps serving it across reconnections. Root may call everything, others
+ * what the contract and polkit allow.
  */
-export function createApiService({ bus, backend, clock, log }: ApiServiceDeps): ApiService {
+export function createApiService({ bus, backend, clock, log, ownUid }: ApiServiceDeps): ApiService {
   const stop = new AbortController();
   const own = (): void => ownName(bus, log, stop.signal);
-  bus.serve((call) => answer(call, { bus, backend, signal: stop.signal }), refusalOf);
+  bus.serve((call) => answer(call, { bus, backend, ownUid, signal: stop.signal }), refusalOf);
   const stops = [bus.onConnected(own), announceChanges({ bus, backend, clock, log })];
   own();
   return {

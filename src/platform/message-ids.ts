@@ -30,6 +30,7 @@ export const messageIds = {
   keyRestored: '3f9c42948b664fbea513bbecaa868d7c',
   revocationsUnreadable: 'c682d900400e402795fac5bbdd593021',
   keysNotRotated: 'f2cc45cfa1f744d9acab02550ac4d0a5',
+  commandAsked: '3e84efdd95b74dfe8c784109b70f1895',
   filesLaid: '5672b5683c594b57b2f3052a9786a5ef',
   filesNotLaid: 'b3af2b7ab4c8496eaf7043cf46242db6',
   bundleHeld: 'b7e73b92cb194c4b9030ef7b0cfeb76b',

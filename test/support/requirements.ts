@@ -19,6 +19,11 @@ const knownRequirements = {
   root: { name: 'root', isMet: () => process.getuid?.() === 0, remedy: 'run as root' },
   skopeo: program('skopeo', 'apt-get install skopeo'),
   'dbus-daemon': program('dbus-daemon', 'apt-get install dbus-daemon'),
+  polkit: {
+    name: 'polkitd',
+    isMet: () => existsSync('/usr/lib/polkit-1/polkitd'),
+    remedy: 'apt-get install polkitd',
+  },
   containerd: program('containerd', 'apt-get install containerd'),
   openssl: program('openssl', 'apt-get install openssl'),
   chroot: program('chroot', 'apt-get install coreutils'),

@@ -1,4 +1,5 @@
 import type { AnswerOf, ApiBackend, ApiCall, ApiMethods, ArgsOf } from '../../api/backend.ts';
+import { askedEvent } from '../../domain/report/events/asked-event.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -42,15 +43,13 @@ function executors(running: () => Daemon): ApiMethods {
   return {
     ...commandMethods(running),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
-    restoreKey: async ({ keyId }, { callerUid }) => {
-      const uid = await callerUid();
-      return settled(running(), ({ restoreKey }) => restoreKey(keyId, uid));
+    restoreKey: async ({ keyId }, { uid }) => settled(running(), ({ restoreKey }) => restoreKey(keyId, uid)),
+    rescan: async (args, call) => {
+      await running().media.rescan(call.signal);
+      await settled(running(), ({ engine }) => engine.resume(), { command: 'rescan', args, call });
     },
-    rescan: async (_args, { signal }) => {
-      await running().media.rescan(signal);
-      await settled(running(), ({ engine }) => engine.resume());
-    },
-    load: async ({ path }, { signal }) => running().media.load(path, signal),
+    load: async (args, call) =>
+      settled(running(), ({ media }) => media.load(args.path, call.signal), { command: 'load', args, call }),
   };
 }
 
@@ -69,20 +68,37 @@ type ContractCommands = {
 function commandMethods(running: () => Daemon): Pick<ApiMethods, CommandName> {
   const methods = COMMAND_NAMES.map((name) => [
     name,
-    async (args: never, { signal }: ApiCall): Promise<unknown> =>
-      settled(running(), ({ engine }: { readonly engine: ContractCommands }) => engine[name](args, signal)),
+    async (args: never, call: ApiCall): Promise<unknown> => {
+      const act = ({ engine }: { readonly engine: ContractCommands }) => engine[name](args, call.signal);
+      return settled(running(), act, { command: name, args, call });
+    },
   ]);
   return Object.fromEntries(methods) as Pick<ApiMethods, CommandName>;
 }
 
+/** A command as it was called. */
+interface Asked {
+  readonly command: string;
+  readonly args: object;
+  readonly call: ApiCall;
+}
+
 /**
  * Does something and waits until its record is on the disk: who is told that it was done may cut
- * the power.
+ * the power. `asked`: what the history says about the caller; default nothing, for what records its
+ * caller itself.
  */
-async function settled<T>(daemon: Daemon, act: (daemon: Daemon) => T | Promise<T>): Promise<T> {
+async function settled<T>(daemon: Daemon, act: (daemon: Daemon) => T | Promise<T>, asked?: Asked): Promise<T> {
   const done = await act(daemon);
+  if (asked !== undefined) noteCaller(daemon, asked);
   await daemon.engine.settled();
   return done;
+}
+
+function noteCaller({ engine }: Daemon, { command, args, call: { uid } }: Asked): void {
+  if (uid === undefined) return;
+  const bundle: unknown = Reflect.get(args, 'bundle');
+  engine.note(askedEvent(command, args, uid), typeof bundle === 'string' ? bundle : undefined);
 }
 
 function publish(report: StatusReport, published: Published): void {

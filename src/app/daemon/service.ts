@@ -49,7 +49,7 @@ async function serve(service: Service): Promise<void> {
     const options = { ...nodeOptions(service, bus), notifier, onStatus: backend.published };
     daemon = await createDaemon(options, stop.signal);
     await startBus(bus, log, stop.signal);
-    const api = createApiService({ bus, backend, clock: systemClock, log });
+    const api = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     const unwatch = watchSettings({
       settings,
       sources,

@@ -42,6 +42,8 @@ export interface CallHeader {
   readonly interface: string;
   readonly member: string;
   readonly signature: string;
+  /** D-Bus specification, "Message Format": 4 allows interactive authorization. */
+  readonly flags: number;
 }
 
 /** A method call that came in for a name of ours. */

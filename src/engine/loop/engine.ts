@@ -1,3 +1,5 @@
+import { bundleName } from '../../domain/model/bundle.ts';
+import type { Event } from '../../domain/model/event.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';
@@ -29,6 +31,11 @@ export interface Engine extends Commands {
    * (`reject`)
    */
   history(bundle: string | undefined, limit: number): readonly EventRow[];
+  /**
+   * Logs and records an event, of the bundle with this `name@version` or digest if one is known
+   * here. Never throws.
+   */
+  note(event: Event, bundle: string | undefined): void;
   /** Resolves when everything that was recorded is on the disk. See `Durability.settled`. */
   settled(): Promise<void>;
   /** Resumes cancelled preloads, and asks for a round now. */
@@ -48,10 +55,19 @@ export function createEngine(deps: EngineDependencies): Engine {
     report: loop.status.report,
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
+    note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),
     settled: store.settled,
     resume: () => {
       resumeAll(deps);
       wantRound();
     },
   };
+}
+
+function bundleNamed(
+  name: string | undefined,
+  store: Pick<EngineDependencies['store'], 'load'>,
+): Pick<Event, 'bundleId'> {
+  const found = store.load().bundles.find(({ bundleId, payload }) => bundleId === name || bundleName(payload) === name);
+  return found === undefined ? {} : { bundleId: found.bundleId };
 }

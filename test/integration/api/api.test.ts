@@ -67,7 +67,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
       cancel: async () => {
         done.push('cancel');
       },
-      restoreKey: async ({ keyId }, { callerUid }) => `${keyId} for ${await callerUid()}`,
+      restoreKey: async ({ keyId }, { uid }) => `${keyId} for ${uid}`,
       approve: async ({ bundle }) => {
         done.push(`approve ${bundle}`);
         return `${bundle} is approved.`;
@@ -103,7 +103,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
     refusal = undefined;
     report = idleReport({ status: 'Idle. Waiting for media.' });
     bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
-    service = createApiService({ bus, backend, clock: systemClock, log });
+    service = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     await bus.start(never);
     client = await connectApi({ DBUS_SYSTEM_BUS_ADDRESS: daemon.address }, never);
     await eventually(() => client.report(never));
@@ -263,6 +263,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
       backend: fakeBackend({}, () => undefined),
       clock: systemClock,
       log,
+      ownUid: process.getuid?.() ?? 0,
     });
     await raw(async (peer) => {
       const [status] = await peer.call(to(PROPERTIES, 'Get', 'ss', [IFACE, 'Status']), never);
@@ -377,7 +378,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
   it('says that another daemon runs', async () => {
     const second = createSystemBus({ clock: systemClock, log, address: daemon.address });
     await second.start(never);
-    const other = createApiService({ bus: second, backend, clock: systemClock, log });
+    const other = createApiService({ bus: second, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('another stickpin is running'));
     await other.dispose();
     second.close();

@@ -25,8 +25,8 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
   beforeAll(async () => {
     api = await startApiOnBus(
       {
-        restoreKey: async ({ keyId }, { callerUid }) => {
-          restored.push(`${keyId} by ${await callerUid()}`);
+        restoreKey: async ({ keyId }, { uid }) => {
+          restored.push(`${keyId} by ${uid}`);
           return `Key ${keyId} was restored.`;
         },
       },

@@ -76,6 +76,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       '/usr/share/doc/stickpin/LICENSE',
       '/usr/share/doc/stickpin/LICENSES.third-party.txt',
       '/usr/share/doc/stickpin/README.md',
+      '/usr/share/polkit-1/actions/io.stickpin1.policy',
     ]);
     expect(statSync(installed('etc/stickpin/keys.d')).isDirectory()).toBe(true);
   });

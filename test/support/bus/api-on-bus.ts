@@ -20,17 +20,24 @@ export interface ApiOnBus {
 }
 
 /**
- * Starts it, and waits until it answers. What is left out is as in {@link fakeBackend}. Needs
- * `have('dbus-daemon')`.
+ * Starts it, and waits until it answers. What is left out is as in {@link fakeBackend}; `policies`
+ * is as in {@link startPrivateBus}. Needs `have('dbus-daemon')`.
  */
 export async function startApiOnBus(
   methods: Partial<ApiMethods>,
   report?: () => StatusReport | undefined,
+  policies?: readonly string[],
 ): Promise<ApiOnBus> {
-  const bus = await startPrivateBus();
+  const bus = await startPrivateBus(policies);
   const log = createRecordingLog();
   const system = createSystemBus({ clock: systemClock, log, address: bus.address });
-  const service = createApiService({ bus: system, backend: fakeBackend(methods, report), clock: systemClock, log });
+  const service = createApiService({
+    bus: system,
+    backend: fakeBackend(methods, report),
+    clock: systemClock,
+    log,
+    ownUid: process.getuid?.() ?? 0,
+  });
   await system.start(new AbortController().signal);
   const run = (...args: readonly string[]) =>
     runCommand(args, { env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address }, signal: AbortSignal.timeout(30_000) });

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { programPath } from '../requirements.ts';
 
@@ -20,12 +20,18 @@ export interface PrivateBus {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Starts a private bus. Needs the program `dbus-daemon`; see `have('dbus-daemon')`. */
-export async function startPrivateBus(): Promise<PrivateBus> {
+/**
+ * Starts a private bus. Needs the program `dbus-daemon`; see `have('dbus-daemon')`.
+ *
+ * @param policies files that allow something on a bus with the rules of a system bus: nobody may
+ *   own a name or call anything else. Every user may connect. Default: anybody may do anything.
+ */
+export async function startPrivateBus(policies?: readonly string[]): Promise<PrivateBus> {
   const directory = await mkdtemp(join(tmpdir(), 'stickpin-bus-'));
+  if (policies !== undefined) await chmod(directory, 0o755);
   const socket = join(directory, 'socket');
   const config = join(directory, 'bus.conf');
-  await writeFile(config, configuration(socket));
+  await writeFile(config, configuration(socket, policies === undefined ? FREE : systemRules(policies)));
   let stopDaemon = await startDaemon(config);
   const stop = async (): Promise<void> => {
     await stopDaemon();
@@ -60,13 +66,7 @@ async function startDaemon(config: string): Promise<() => Promise<void>> {
   };
 }
 
-function configuration(socket: string): string {
-  return `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig>
-  <listen>unix:path=${socket}</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
+const FREE = `<policy context="default">
     <allow user="*"/>
     <allow own="*"/>
     <allow send_type="method_call"/>
@@ -77,7 +77,33 @@ function configuration(socket: string): string {
     <allow receive_type="method_return"/>
     <allow receive_type="error"/>
     <allow receive_type="signal"/>
+  </policy>`;
+
+/** The rules of the system bus, as dbus-daemon ships them, and those of `policies`. */
+function systemRules(policies: readonly string[]): string {
+  return `<policy context="default">
+    <allow user="*"/>
+    <deny own="*"/>
+    <deny send_type="method_call"/>
+    <allow send_type="signal"/>
+    <allow send_requested_reply="true" send_type="method_return"/>
+    <allow send_requested_reply="true" send_type="error"/>
+    <allow receive_type="method_call"/>
+    <allow receive_type="method_return"/>
+    <allow receive_type="error"/>
+    <allow receive_type="signal"/>
+    <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus"/>
   </policy>
+  ${policies.map((file) => `<include>${resolve(file)}</include>`).join('\n  ')}`;
+}
+
+function configuration(socket: string, rules: string): string {
+  return `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <listen>unix:path=${socket}</listen>
+  <auth>EXTERNAL</auth>
+  ${rules}
 </busconfig>
 `;
 }

@@ -11,4 +11,4 @@ import { fakeBackend } from '../fake-backend.ts';
 const log = createRecordingLog();
 const bus = createSystemBus({ clock: systemClock, log, address: process.argv[2] ?? '' });
 await bus.start(new AbortController().signal);
-createApiService({ bus, backend: fakeBackend(), clock: systemClock, log });
+createApiService({ bus, backend: fakeBackend(), clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });

@@ -2,9 +2,22 @@ import { describe, expect, it } from 'vitest';
 import type { ApiBackend } from '../../../../src/api/backend.ts';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
 import type { Daemon } from '../../../../src/app/daemon/daemon.ts';
+import type { Event } from '../../../../src/domain/model/event.ts';
 import { COMMAND_NAMES } from '../../../../src/engine/commands/commands.ts';
 
-const call = { signal: new AbortController().signal, callerUid: async () => 0 };
+/** The arguments of the commands below, as the history has them. */
+const SHOWN: Readonly<Record<string, string>> = {
+  activate: ' ocp (ocp)',
+  activateOverride: ' ocp (ocp)',
+  rollback: ' (undefined)',
+  unpin: ' ocp force (ocp)',
+  unpinUnclaimed: ' force (undefined)',
+  cancel: ' (undefined)',
+  approve: ' ocp (ocp)',
+  reject: ' ocp (ocp)',
+};
+
+const call = { signal: new AbortController().signal, uid: 1000 };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('the answer to a command', () => {
@@ -24,6 +37,7 @@ describe('the answer to a command', () => {
     const engine = {
       ...Object.fromEntries(COMMAND_NAMES.map((one) => [one, command(one)])),
       unpin: async () => command('unpin')(),
+      note: ({ message }: Event, bundle?: string) => void done.push(`${message} (${bundle})`),
       settled: () =>
         new Promise<void>((resolve) => {
           toDisk = resolve;
@@ -35,7 +49,7 @@ describe('the answer to a command', () => {
       isAnswered = true;
     });
     await turn();
-    expect([done, isAnswered]).toEqual([[name], false]);
+    expect([done, isAnswered]).toEqual([[name, `User 1000 asked for: ${name}${SHOWN[name]}`], false]);
     toDisk();
     await answer;
     expect(isAnswered).toBe(true);
