@@ -10,7 +10,9 @@ describe('docs/dbus.md', () => {
   it('has a row for a method, a property and a signal, with their types', () => {
     const lines = apiReference().split('\n');
     expect(lines).toContainEqual(
-      expect.stringMatching(/^\| `Unpin` \| `bundle` `s`, `removeImages` `b`, `force` `b` \| {2}\| `io\.stickpin1\.unpin`, long \| /),
+      expect.stringMatching(
+        /^\| `Unpin` \| `bundle` `s`, `removeImages` `b`, `force` `b` \| {2}\| `io\.stickpin1\.unpin`, long \| /,
+      ),
     );
     expect(lines).toContainEqual(expect.stringMatching(/^\| `Progress` \| `\(isi\)` \| with its value \| /));
     expect(lines).toContainEqual(expect.stringMatching(/^\| `Trust` \| `a\{sv\}` \| by name \| /));
