@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { runtimeSupport } from '../domain/assess/runtime-support.ts';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { reasonText } from '../domain/report/reasons/reason-text.ts';
-import { supportText } from '../domain/report/runtime-text.ts';
+import { supportText } from '../domain/report/texts/runtime-away.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './check.ts';

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createWorkerDocuments } from '../../bundle/documents/worker-documents.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
-import { imagesEnv } from '../../domain/release/images-env.ts';
+import { imagesEnv } from '../../domain/report/texts/images-env.ts';
 import { createEngine, type Engine } from '../../engine/loop/engine.ts';
 import type { Media } from '../../media/media.ts';
 import { reasonOf } from '../../platform/app-error.ts';

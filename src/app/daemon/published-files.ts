@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { keepUnclaimedLines } from '../../domain/release/images-env.ts';
 import { lastingStatus } from '../../domain/report/lasting-status.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
+import { keepUnclaimedLines } from '../../domain/report/texts/images-env.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';

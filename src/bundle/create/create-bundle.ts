@@ -12,6 +12,7 @@ import type {
 import { type BundleId, type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { isFaulty } from '../../domain/model/medium.ts';
 import { type ManifestImage, manifestWarnings } from '../../domain/release/manifest-warnings.ts';
+import { manifestWarningText } from '../../domain/report/texts/manifest-warning-text.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { syncFolderIfPossible, writeNewFile } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
@@ -173,7 +174,8 @@ async function buildTree(
   const fetched = join(directory, '.fetched');
   const { requests, notes } = await fetchAll(options, fetched, signal);
   const plan = await planImages(requests, options.arch, signal);
-  const known = [...notes, ...plan.warnings, ...manifestWarnings(manifests, plan.images)];
+  const unfit = manifestWarnings(manifests, plan.images).map(manifestWarningText);
+  const known = [...notes, ...plan.warnings, ...unfit];
   refuseWarnings(known, options);
   await checkPlan(plan, base, options);
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);

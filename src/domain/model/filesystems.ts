@@ -61,17 +61,21 @@ export function filesystemMount(idFsType: string): { readonly type: string; read
   return known && { type: known.type, options: [...EVERY_MEDIUM, ...known.options].join(',') };
 }
 
+/** Why a filesystem is not mounted. `allowed`: the setting `media.filesystems`. */
+export interface FilesystemRefusal {
+  /** `unknown`: nobody knows how to mount it safely. `off`: the setting does not name it. */
+  readonly kind: 'unknown' | 'off';
+  /** As `ID_FS_TYPE` says it. */
+  readonly filesystem: string;
+  readonly allowed: readonly string[];
+}
+
 /**
- * Why a medium with this `ID_FS_TYPE` is not mounted, and what to do, to follow its name; undefined
- * when it may be.
+ * Why a medium with this `ID_FS_TYPE` is not mounted; undefined when it may be.
  *
  * @param allowed the setting `media.filesystems`
  */
-export function filesystemRefusal(idFsType: string, allowed: readonly string[]): string | undefined {
-  if (allowed.includes(idFsType) && filesystemMount(idFsType) !== undefined) return undefined;
-  const advice = `copy the bundle to a medium with one of ${allowed.join(', ')}`;
-  if (!knownFilesystems.includes(idFsType))
-    return `has the filesystem ${idFsType}, which stickpin does not mount: ${advice}`;
-  const setting = `media.filesystems = [${[...allowed, idFsType].map((name) => `"${name}"`).join(', ')}]`;
-  return `has the filesystem ${idFsType}, which is not mounted unless the settings say so: ${advice}, or set ${setting} in /etc/stickpin/stickpin.toml`;
+export function filesystemRefusal(idFsType: string, allowed: readonly string[]): FilesystemRefusal | undefined {
+  if (filesystemMount(idFsType) === undefined) return { kind: 'unknown', filesystem: idFsType, allowed };
+  return allowed.includes(idFsType) ? undefined : { kind: 'off', filesystem: idFsType, allowed };
 }

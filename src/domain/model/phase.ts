@@ -19,63 +19,25 @@ export type Phase =
 /** One row of the table of phases. */
 export interface PhaseRow {
   readonly phase: Phase;
-  /** For the documentation and `stickpin list --help`. */
-  readonly meaning: string;
   /** Phases that may follow. */
   readonly next: readonly Phase[];
 }
 
 /**
- * The table of phases: what each means and what may follow. The diagram in the documentation is
- * made from it.
+ * The table of phases. The diagram in the documentation is made from it; what each phase means is
+ * in report/texts/phase-meanings.ts.
  */
 export const PHASES: readonly PhaseRow[] = [
-  {
-    phase: 'detected',
-    meaning: 'seen on a medium, not judged or not taken up yet',
-    next: ['rejected', 'held', 'preloading', 'ready'],
-  },
-  {
-    phase: 'rejected',
-    meaning: 'may not be trusted or is malformed; the reason names the file, the field, the digest',
-    next: ['detected', 'held', 'preloading'],
-  },
-  {
-    phase: 'held',
-    meaning: 'the preload must wait: approval, base, space, media, runtime or runtime-version, or was cancelled',
-    next: ['rejected', 'preloading', 'ready', 'retired'],
-  },
-  { phase: 'preloading', meaning: 'images are being pulled', next: ['rejected', 'held', 'ready', 'retired'] },
-  {
-    phase: 'ready',
-    meaning: 'every image is present by digest and reported pinned by the runtime',
-    next: ['held', 'preloading', 'activated', 'retired'],
-  },
-  {
-    phase: 'activated',
-    meaning: 'its tags name its images; no evidence of running containers, or it was rolled back',
-    next: ['active', 'proven', 'retired'],
-  },
-  {
-    phase: 'active',
-    meaning: 'containers run from the images that distinguish it',
-    next: ['activated', 'proven', 'retired'],
-  },
-  {
-    phase: 'proven',
-    meaning: 'it has been active for the soak time: the last known good release',
-    next: ['superseded', 'activated', 'retired'],
-  },
-  {
-    phase: 'superseded',
-    meaning: 'an older proven release, kept as the fallback',
-    next: ['activated', 'retired'],
-  },
-  {
-    phase: 'retired',
-    meaning: 'unpinned, its own images removed unless that is switched off',
-    next: ['preloading', 'ready', 'activated'],
-  },
+  { phase: 'detected', next: ['rejected', 'held', 'preloading', 'ready'] },
+  { phase: 'rejected', next: ['detected', 'held', 'preloading'] },
+  { phase: 'held', next: ['rejected', 'preloading', 'ready', 'retired'] },
+  { phase: 'preloading', next: ['rejected', 'held', 'ready', 'retired'] },
+  { phase: 'ready', next: ['held', 'preloading', 'activated', 'retired'] },
+  { phase: 'activated', next: ['active', 'proven', 'retired'] },
+  { phase: 'active', next: ['activated', 'proven', 'retired'] },
+  { phase: 'proven', next: ['superseded', 'activated', 'retired'] },
+  { phase: 'superseded', next: ['activated', 'retired'] },
+  { phase: 'retired', next: ['preloading', 'ready', 'activated'] },
 ];
 
 /** A phase with what explains it. */

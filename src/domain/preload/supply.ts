@@ -1,7 +1,6 @@
 import type { Image, VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { FoundBundle } from '../model/medium.ts';
-import { parseReference } from '../model/reference.ts';
 
 /** What there is to pull from. */
 export interface Supply {
@@ -64,21 +63,3 @@ export function supplyImages(
     mirroredImages: contents.images.filter((image) => isAtHand(image) || hasSome(image)),
   };
 }
-
-/**
- * Where what is absent of a bundle comes from, for people: media, registries, or the node's own
- * disk.
- */
-export function sourcesOf({
-  blobMedia,
-  pullableImages,
-  onlineImages,
-}: Pick<ImageSupply, 'pullableImages' | 'onlineImages'> & {
-  readonly blobMedia: readonly string[];
-}): readonly string[] {
-  const registries = onlineImages.map(({ reference }) => parseReference(reference).repository.split('/')[0] ?? '');
-  const isLocal = blobMedia.length === 0 && pullableImages.length > onlineImages.length;
-  return [...blobMedia, ...(isLocal ? [OWN_DISK] : []), ...new Set(registries)];
-}
-
-const OWN_DISK = "this node's own copy";

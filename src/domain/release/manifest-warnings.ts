@@ -1,4 +1,3 @@
-import { oneLine } from '../../platform/plain-text.ts';
 import type { Image } from '../model/bundle.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
 import type { PodImage } from './pod-images.ts';
@@ -8,25 +7,39 @@ export interface ManifestImage extends PodImage {
   readonly file: string;
 }
 
+/** What goes wrong with one image of a workload on a node without a registry. */
+export type ManifestProblem =
+  | { readonly kind: 'no-image' }
+  /** Its policy is `Always`: it says so, or Kubernetes derives that from its tag or from none. */
+  | { readonly kind: 'always-pulled'; readonly image: string; readonly since: 'policy' | 'no-tag' | 'latest' }
+  | { readonly kind: 'no-full-name'; readonly image: string }
+  | { readonly kind: 'not-carried'; readonly image: string }
+  | { readonly kind: 'other-digest'; readonly image: string; readonly repository: string }
+  /** `tags`: those that the bundle carries of this repository. */
+  | { readonly kind: 'other-tag'; readonly image: string; readonly tags: readonly string[] };
+
+/** A problem, the first place that has it, and how many more have. */
+export interface ManifestWarning {
+  readonly problem: ManifestProblem;
+  readonly first: ManifestImage;
+  readonly more: number;
+}
+
 /**
- * What will go wrong on a node without a registry, when these workloads run from this bundle: a
- * line for each image and cause, in the order in which they are found, with the first place and how
- * many more there are.
+ * What will go wrong on a node without a registry, when these workloads run from this bundle: one
+ * warning for each image and cause, in the order in which they are found.
  */
-export function manifestWarnings(used: readonly ManifestImage[], images: readonly Image[]): string[] {
-  const places = new Map<string, ManifestImage[]>();
+export function manifestWarnings(used: readonly ManifestImage[], images: readonly Image[]): readonly ManifestWarning[] {
+  const warnings = new Map<string, ManifestWarning>();
   const carried = carriedBy(images);
   for (const place of used) {
     for (const problem of problemsOf(place, carried)) {
-      const known = places.get(problem);
-      if (known === undefined) places.set(problem, [place]);
-      else known.push(place);
+      const key = JSON.stringify(problem);
+      const { first = place, more = -1 } = warnings.get(key) ?? {};
+      warnings.set(key, { problem, first, more: more + 1 });
     }
   }
-  return [...places].map(([problem, [first, ...more]]) => {
-    const others = more.length === 0 ? '' : ` and ${more.length} more`;
-    return oneLine(`${first?.file}: ${first?.usedBy}${others}: ${problem}`);
-  });
+  return [...warnings.values()];
 }
 
 interface Carried {
@@ -45,12 +58,11 @@ function carriedBy(images: readonly Image[]): Carried {
   return { names: new Set(images.flatMap(({ reference, tags: names }) => [reference, ...names])), tags };
 }
 
-function problemsOf({ image, pullPolicy }: PodImage, carried: Carried): string[] {
-  if (image === '') return ['it names no image'];
+function problemsOf({ image, pullPolicy }: PodImage, carried: Carried): ManifestProblem[] {
+  if (image === '') return [{ kind: 'no-image' }];
   const reference = parsed(image);
   const always = alwaysPulled(image, pullPolicy, reference);
-  if (reference === undefined)
-    return [...always, `image ${image} is not in the bundle: it has no full name, as quay.io/…`];
+  if (reference === undefined) return [...always, { kind: 'no-full-name', image }];
   return [...always, ...absence(image, reference, carried)];
 }
 
@@ -58,28 +70,25 @@ function problemsOf({ image, pullPolicy }: PodImage, carried: Carried): string[]
  * Kubernetes: without a policy it is `Always` for the tag `latest` and where there is neither tag
  * nor digest, else `IfNotPresent`.
  */
-function alwaysPulled(image: string, pullPolicy: string | undefined, reference: Reference | undefined): string[] {
-  const costs = 'the node asks the registry each time it starts';
-  if (pullPolicy === 'Always') return [`imagePullPolicy of ${image} is Always: ${costs}; use IfNotPresent`];
+function alwaysPulled(
+  image: string,
+  pullPolicy: string | undefined,
+  reference: Reference | undefined,
+): ManifestProblem[] {
+  if (pullPolicy === 'Always') return [{ kind: 'always-pulled', image, since: 'policy' }];
   if (pullPolicy !== undefined) return [];
   const { tag, digest } = reference ?? looselyParsed(image);
   if (digest !== undefined || (tag !== undefined && tag !== 'latest')) return [];
-  const what = tag === undefined ? 'no tag' : "the tag 'latest'";
-  return [`image ${image} has ${what}, which means imagePullPolicy Always: ${costs}; use a version`];
+  return [{ kind: 'always-pulled', image, since: tag === undefined ? 'no-tag' : 'latest' }];
 }
 
-function absence(image: string, { repository, tag, digest }: Reference, { names, tags }: Carried): string[] {
+function absence(image: string, { repository, tag, digest }: Reference, { names, tags }: Carried): ManifestProblem[] {
   const name = formatReference(digest === undefined ? { repository, tag: tag ?? 'latest' } : { repository, digest });
   if (names.has(name)) return [];
   const others = tags.get(repository);
-  if (others === undefined) return [`image ${image} is not in the bundle`];
-  if (digest !== undefined) return [`image ${image} is not in the bundle: it carries another digest of ${repository}`];
-  const carries = others.length === 0 ? 'that without a tag' : `of that only ${shown(others)}`;
-  return [`image ${image} is not in the bundle by that tag: it carries ${carries}`];
-}
-
-function shown(tags: readonly string[]): string {
-  return tags.length <= 5 ? tags.join(', ') : `${tags.slice(0, 5).join(', ')} …`;
+  if (others === undefined) return [{ kind: 'not-carried', image }];
+  if (digest !== undefined) return [{ kind: 'other-digest', image, repository }];
+  return [{ kind: 'other-tag', image, tags: others }];
 }
 
 function parsed(image: string): Reference | undefined {

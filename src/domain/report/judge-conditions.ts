@@ -8,10 +8,10 @@ import { spaceHold } from '../preload/space.ts';
 import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import { trustedBy } from './bundle-text.ts';
 import { heldReason } from './hold-text.ts';
 import { reasonText } from './reasons/reason-text.ts';
-import { runtimeAway } from './runtime-text.ts';
+import { trustedBy } from './texts/bundle-text.ts';
+import { runtimeAway } from './texts/runtime-away.ts';
 
 type Judgement = Omit<ConditionVerdict, 'type'>;
 

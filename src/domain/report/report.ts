@@ -8,7 +8,6 @@ import type { Condition } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
 import { isRecordingTrouble } from '../preload/disk-trouble.ts';
-import { sourcesOf } from '../preload/supply.ts';
 import { currentIds } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
@@ -19,6 +18,7 @@ import { reasonText, type ShownReason, shownReason } from './reasons/reason-text
 import { type ShownRule, shownRules } from './shown-rules.ts';
 import type { Snapshot } from './snapshot.ts';
 import { type Progress, statusLine } from './status-line.ts';
+import { sourcesOf } from './texts/sources.ts';
 
 /**
  * One bundle in a {@link StatusReport}. Times are RFC 3339. One that waits for approval is not

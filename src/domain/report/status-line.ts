@@ -8,14 +8,12 @@ import { bundleInWork } from '../decide/activation.ts';
 import { bundleTitle } from '../model/bundle.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
 import { isRecordingTrouble, isStateDamage } from '../preload/disk-trouble.ts';
-import { sourcesOf } from '../preload/supply.ts';
 import type { LifeAssessment } from '../release/lifecycle.ts';
 import { flawedAmong } from '../state/bad-blob.ts';
 import { interruptionOf, type LastCarrier } from '../state/last-carrier.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { isRelease } from '../trust/notice.ts';
-import { noticeEffect, noticeTitle, trustedBy } from './bundle-text.ts';
 import { copyLine } from './copy-line.ts';
 import { unclaimedNote } from './events/pin-events.ts';
 import { heldReason } from './hold-text.ts';
@@ -23,8 +21,10 @@ import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 import { progressText, type Progress as TransferProgress } from './progress-text.ts';
 import { interruptionText, unmountedText } from './reasons/media-text.ts';
 import { reasonText } from './reasons/reason-text.ts';
-import { runtimeAway } from './runtime-text.ts';
 import type { Snapshot } from './snapshot.ts';
+import { noticeEffect, noticeTitle, trustedBy } from './texts/bundle-text.ts';
+import { runtimeAway } from './texts/runtime-away.ts';
+import { sourcesOf } from './texts/sources.ts';
 
 /** How the preload that STATUS speaks of goes. */
 export interface Progress extends TransferProgress {

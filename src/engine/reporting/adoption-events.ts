@@ -2,7 +2,7 @@ import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
 import { bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { shortDigest } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
-import { noticeEffect, noticeTitle, trustedBy } from '../../domain/report/bundle-text.ts';
+import { noticeEffect, noticeTitle, trustedBy } from '../../domain/report/texts/bundle-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { hasRotation, type KeyRotation } from '../../domain/trust/key-rotation.ts';
 import { isRelease, noticeTakings } from '../../domain/trust/notice.ts';

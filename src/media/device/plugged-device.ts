@@ -2,6 +2,7 @@ import { access, readdir, readFile, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { filesystemMount, filesystemRefusal } from '../../domain/model/filesystems.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
+import { filesystemText } from '../../domain/report/texts/filesystem-text.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { MountEntry } from '../mount/mountinfo.ts';
 import { panicsOnError } from '../mount/panic-option.ts';
@@ -105,7 +106,7 @@ async function mount(
   const refusal = filesystemRefusal(device.filesystem, filesystems);
   const filesystem = filesystemMount(device.filesystem);
   if (refusal !== undefined || filesystem === undefined)
-    throw unreadable(device, refusal ?? 'has an unknown filesystem');
+    throw unreadable(device, refusal === undefined ? 'has an unknown filesystem' : filesystemText(refusal));
   try {
     await makePrivateFolder(mountDirectory);
     await units.mount({ unit, description: `Medium ${device.name}`, what: device.node, where, ...filesystem }, signal);

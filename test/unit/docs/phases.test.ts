@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { PHASES } from '../../../src/domain/model/phase.ts';
+import { PHASE_MEANINGS } from '../../../src/domain/report/texts/phase-meanings.ts';
 
 /** The section of the documentation that is made from the table of phases. */
 function renderPhases(): string {
-  const rows = PHASES.map(({ phase, meaning }) => `| \`${phase}\` | ${meaning} |`);
+  const rows = PHASES.map(({ phase }) => `| \`${phase}\` | ${PHASE_MEANINGS[phase]} |`);
   const arrows = PHASES.flatMap(({ phase, next }) => next.map((follower) => `    ${phase} --> ${follower}`));
   return [
     '| phase | meaning |',

@@ -53,7 +53,7 @@ describe('--manifests', () => {
     const made = await create();
     expect(made.exitCode, made.stderr).toBe(0);
     const expected = [
-      `${file}: Pod web, container c0: image quay.io/x/app:2.6.1 is not in the bundle by that tag: it carries of that only 2.6.2-rev1-b5, 2.6.2-rev1, 2.6.2`,
+      `${file}: Pod web, container c0: image quay.io/x/app:2.6.1 is not in the bundle by that tag: the bundle has only the tags 2.6.2-rev1-b5, 2.6.2-rev1, 2.6.2 of its repository`,
       `${file}: Pod web, container c1: image quay.io/x/other has no tag, which means imagePullPolicy Always: the node asks the registry each time it starts; use a version`,
       `${file}: Pod web, container c1: image quay.io/x/other is not in the bundle`,
       `${file}: Pod web, container c2: image nginx:1 is not in the bundle: it has no full name, as quay.io/…`,

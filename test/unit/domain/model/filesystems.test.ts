@@ -5,6 +5,7 @@ import {
   filesystemRefusal,
   knownFilesystems,
 } from '../../../../src/domain/model/filesystems.ts';
+import { filesystemText } from '../../../../src/domain/report/texts/filesystem-text.ts';
 
 describe('filesystems of media', () => {
   it.each(knownFilesystems)('mounts %s read-only and without devices, programs and links', (type) => {
@@ -33,7 +34,9 @@ describe('filesystems of media', () => {
 
   it.each(['swap', 'crypto_LUKS', 'hfsplus', 'constructor', ''])('can not mount %s', (type) => {
     expect(filesystemMount(type)).toBeUndefined();
-    expect(filesystemRefusal(type, [type])).toContain('which stickpin does not mount');
+    const refusal = filesystemRefusal(type, [type]);
+    expect(refusal).toEqual({ kind: 'unknown', filesystem: type, allowed: [type] });
+    expect(refusal && filesystemText(refusal)).toContain('which stickpin does not mount');
   });
 
   it('mounts by default what the common tools write, and nothing else', () => {
@@ -45,6 +48,8 @@ describe('filesystems of media', () => {
 
   it('mounts what the settings allow, and says how to allow the others', () => {
     expect(filesystemRefusal('xfs', ['vfat', 'xfs'])).toBeUndefined();
-    expect(filesystemRefusal('vfat', ['xfs'])).toContain('media.filesystems = ["xfs", "vfat"]');
+    const refusal = filesystemRefusal('vfat', ['xfs']);
+    expect(refusal).toEqual({ kind: 'off', filesystem: 'vfat', allowed: ['xfs'] });
+    expect(refusal && filesystemText(refusal)).toContain('media.filesystems = ["xfs", "vfat"]');
   });
 });

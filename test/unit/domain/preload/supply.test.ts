@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { catalogOf, withheldImages } from '../../../../src/domain/decide/catalog.ts';
-import { sourcesOf } from '../../../../src/domain/preload/supply.ts';
+import { sourcesOf } from '../../../../src/domain/report/texts/sources.ts';
 import {
   digestOf,
   found,

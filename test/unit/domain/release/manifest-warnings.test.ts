@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { manifestWarnings } from '../../../../src/domain/release/manifest-warnings.ts';
+import { manifestWarningText } from '../../../../src/domain/report/texts/manifest-warning-text.ts';
 
 const digest = digestFromHex('5f'.repeat(32));
 const other = digestFromHex('a1'.repeat(32));
@@ -44,8 +45,8 @@ describe('manifestWarnings', () => {
     ['docker.io/nginx:latest', undefined, ["has the tag 'latest', which means imagePullPolicy Always"]],
     ['docker.io/nginx', undefined, ['has no tag, which means imagePullPolicy Always']],
     ['quay.io/x/other:1', undefined, ['image quay.io/x/other:1 is not in the bundle']],
-    ['quay.io/x/app:7', undefined, ['by that tag: it carries of that only 1, 2, 3, 4, 5 …']],
-    ['quay.io/x/bare:1', undefined, ['by that tag: it carries that without a tag']],
+    ['quay.io/x/app:7', undefined, ['by that tag: the bundle has only the tags 1, 2, 3, 4, 5 … of its repository']],
+    ['quay.io/x/bare:1', undefined, ['by that tag: the bundle has only images without a tag of its repository']],
     [`quay.io/x/app:1@${other}`, undefined, ['it carries another digest of quay.io/x/app']],
     ['quay.io/x/bare', undefined, ['has no tag', 'by that tag']],
     ['nginx:1', undefined, ['it has no full name']],
@@ -54,20 +55,30 @@ describe('manifestWarnings', () => {
     ['${REGISTRY}/x:1', undefined, ['it has no full name']],
     ['', undefined, ['it names no image']],
   ])('warns of %s with the policy %s', (image, policy, expected) => {
-    const warnings = manifestWarnings([used(image, policy)], images);
+    const warnings = manifestWarnings([used(image, policy)], images).map(manifestWarningText);
     expect(warnings).toEqual(expected.map((text) => expect.stringContaining(text)));
     for (const line of warnings) expect(line).toMatch(/^web\.yaml: Pod web, container app: /);
   });
 
+  it('names the cause as data', () => {
+    expect(manifestWarnings([used('quay.io/x/app:7')], images)).toEqual([
+      {
+        problem: { kind: 'other-tag', image: 'quay.io/x/app:7', tags: ['1', '2', '3', '4', '5', '6'] },
+        first: used('quay.io/x/app:7'),
+        more: 0,
+      },
+    ]);
+  });
+
   it('tells each thing once, with the first place', () => {
     const places = ['a', 'b', 'c'].map((name) => used('quay.io/x/other:1', undefined, `Pod ${name}`));
-    expect(manifestWarnings(places, images)).toEqual([
+    expect(manifestWarnings(places, images).map(manifestWarningText)).toEqual([
       'web.yaml: Pod a and 2 more: image quay.io/x/other:1 is not in the bundle',
     ]);
   });
 
   it('writes one line, whatever stands in the manifest', () => {
-    const [line] = manifestWarnings([used('a\nb', undefined, 'Pod \u001b[31mx')], images);
+    const [line] = manifestWarnings([used('a\nb', undefined, 'Pod \u001b[31mx')], images).map(manifestWarningText);
     expect(line).not.toMatch(/\p{Cc}/u);
   });
 });

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { imagesEnv, keepUnclaimedLines } from '../../../../src/domain/release/images-env.ts';
-import { NOON, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { imagesEnv, keepUnclaimedLines } from '../../../../../src/domain/report/texts/images-env.ts';
+import { NOON, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const images = { etcd: ['base'], 'kube-proxy': ['base'], kube_proxy: ['base'], plain: ['base'] };
 const good = verified({ images, imageOver: { plain: { component: undefined } as object } });

@@ -1,12 +1,13 @@
-import { bundleName, type Image } from '../model/bundle.ts';
-import type { StoredBundle } from '../state/state.ts';
-import { keptBundles, lastProven } from './recorded-phase.ts';
+import { bundleName, type Image } from '../../model/bundle.ts';
+import { keptBundles, lastProven } from '../../release/recorded-phase.ts';
+import type { StoredBundle } from '../../state/state.ts';
 
 /**
- * The text of `images.env`: `STICKPIN_<COMPONENT>=<reference by digest>` for each component of the last known good release of each stream, in the
- * syntax of systemd's `EnvironmentFile=`. The component is upper-cased, every character but letters and digits becomes `_`. Images without a component are
- * left out. Where two images come to the same name, the first one counts (streams in alphabetical order, images in load order) and a comment
- * names the other one.
+ * The text of `images.env`, in the syntax of systemd's `EnvironmentFile=`: a line
+ * `STICKPIN_<COMPONENT>=<reference by digest>` for each component of the last known good release of
+ * each stream. The component is upper-cased, and every character but letters and digits becomes
+ * `_`. Images without a component are left out. Where two images come to the same name, the first
+ * one counts (streams in alphabetical order, images in load order), and a comment names the other.
  */
 export function imagesEnv(bundles: readonly StoredBundle[]): string {
   const streams = [...new Set(keptBundles(bundles).map((bundle) => bundle.payload.name))].sort();

@@ -1,6 +1,6 @@
-import { formatCount } from '../../platform/sizes.ts';
-import type { Payload, VerifiedBundle } from '../model/bundle.ts';
-import type { NoticeTakings } from '../trust/notice.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import type { Payload, VerifiedBundle } from '../../model/bundle.ts';
+import type { NoticeTakings } from '../../trust/notice.ts';
 
 /**
  * Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`.
