@@ -18,8 +18,8 @@ declare module 'dbus-next/lib/marshall-compat.js' {
   import type { Message } from 'dbus-next/lib/message-type.js';
 
   /**
-   * The bytes of a message, and the file descriptors that go with it. It changes `message`. @throws
-   * Error when the body does not fit the signature
+   * The bytes of a message, and its file descriptors. Modifies `message`. @throws Error when the
+   * body does not fit the signature
    */
   export function marshallMessage(message: Message): [bytes: Buffer, fds: unknown[]];
   /** Turns a body from the marshaller's own form into plain values, in place. */
@@ -36,7 +36,7 @@ declare module 'dbus-next/lib/message-type.js' {
     readonly signature?: string;
     readonly body?: unknown[];
   }
-  /** What an answer takes from its call. */
+  /** The fields of a call that its answer needs. */
   interface Answered {
     readonly serial: number;
     readonly sender: string;
@@ -45,7 +45,7 @@ declare module 'dbus-next/lib/message-type.js' {
   export class Message {
     serial: number | null;
     constructor(init: MessageInit);
-    /** @throws Error when the sender of the call or the name of the error is no valid one */
+    /** @throws Error when the sender of the call or the name of the error is not valid */
     static newError(call: Answered, errorName: string, text: string): Message;
     static newMethodReturn(call: Answered, signature: string, body: unknown[]): Message;
   }

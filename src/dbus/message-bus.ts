@@ -30,39 +30,39 @@ export function unwrapVariant(value: unknown): unknown {
   return value instanceof Variant ? value.value : value;
 }
 
-/** Code of errors of {@link MessageBus}: the bus or the connection to it is not there. */
+/** Code of errors of {@link MessageBus}: there is no bus, or no connection to it. */
 type BusErrorCode = 'platform/bus-unreachable';
 
 /** One connection to a D-Bus message bus. */
 export interface MessageBus {
-  /** Our unique name on the bus, as `:1.42`. */
+  /** Our unique name on the bus, for example `:1.42`. */
   readonly uniqueName: string;
   /**
-   * Calls a method and waits for its reply, for as long as `signal` lets it.
+   * Calls a method and waits for its reply until `signal` aborts.
    *
-   * @throws BusErrorReply when the peer answered with an error; AppError `platform/bus-unreachable`
-   *   when the connection is gone.
+   * @throws BusErrorReply when the peer replied with an error; AppError `platform/bus-unreachable`
+   *   when the connection is closed
    */
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   /**
-   * Hands the signals that the bus delivers to `listener`; match rules are the caller's
+   * Calls `listener` for the signals that the bus delivers. The caller adds match rules
    * (`AddMatch`). Any user may send us any signal.
    *
-   * @param isExpected decides by its header whether a signal is read at all; default every one. One
-   *   of more than 1 MiB never is.
+   * @param isExpected decides by its header whether a signal is read. Default: all. A signal above
+   *   1 MiB is never read
    */
   onSignal(listener: (signal: BusSignal) => void, isExpected?: (header: SignalHeader) => boolean): () => void;
   /**
-   * Answers incoming method calls; without a handler they are answered `UnknownMethod`. A call
-   * whose body is longer than 8 KiB, and a call of a sender that has 16 unanswered, is answered
-   * `LimitsExceeded`; its body is not read.
+   * Answers incoming method calls; without a handler with `UnknownMethod`. A call with a body above
+   * 8 KiB, or from a sender with 16 unanswered calls, is answered `LimitsExceeded` and its body is
+   * not read.
    *
    * @param check default: no error
    */
   serve(handler: CallHandler | undefined, check?: CallCheck): void;
-  /** Sends a signal to whoever listens. */
+  /** Broadcasts a signal. */
   emit(signal: OutgoingSignal): void;
-  /** Calls `listener` once when the connection ends, also by {@link close}. */
+  /** Calls `listener` once when the connection ends, also after {@link close}. */
   onClose(listener: (reason: string) => void): () => void;
   close(): void;
 }
@@ -73,8 +73,8 @@ const BUS = {
   interface: 'org.freedesktop.DBus',
 };
 /**
- * A call to the bus itself, as `AddMatch` or `RequestName` (D-Bus specification, "Message Bus
- * Messages").
+ * A call to the bus itself, for example `AddMatch` or `RequestName` (D-Bus specification, "Message
+ * Bus Messages").
  */
 export function busCall(member: string, signature: string, body: readonly unknown[]): BusCall {
   return { ...BUS, member, signature, body };
@@ -82,7 +82,7 @@ export function busCall(member: string, signature: string, body: readonly unknow
 
 /**
  * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; `unix:path=` and
- * `unix:abstract=`) and says `Hello`.
+ * `unix:abstract=`) and calls `Hello`.
  *
  * @throws AppError `platform/bus-unreachable` (`retry`) when nothing answers there.
  */
@@ -99,7 +99,7 @@ export async function connectMessageBus(address: string, signal: AbortSignal): P
   }
 }
 
-/** One connection, as the functions below work on it. */
+/** The state of one connection. */
 interface Wire extends Incoming {
   readonly address: string;
   readonly closeListeners: Set<(reason: string) => void>;
@@ -167,8 +167,8 @@ function busOn(wire: Wire): MessageBus {
 }
 
 /**
- * Sends a message, or nothing once the connection is over, and returns its serial. @throws Error
- * when its body does not fit its signature
+ * Sends a message, unless the connection has ended, and returns its serial. @throws Error when its
+ * body does not fit its signature
  */
 function send(message: Message, wire: Wire): number {
   const serial = wire.nextSerial++;

@@ -3,7 +3,7 @@ import { type BusSignal, busCall, type MessageBus, type SignalHeader } from './m
 /** The name of the bus itself, which announces the owners of names. */
 export const BUS_NAME = 'org.freedesktop.DBus';
 
-/** Which signals are wanted (D-Bus specification, "Match Rules"). `sender` is a well-known name. */
+/** A match rule for signals (D-Bus specification, "Match Rules"). `sender` is a well-known name. */
 export interface SignalMatch {
   readonly sender: string;
   readonly interface: string;
@@ -13,11 +13,11 @@ export interface SignalMatch {
 }
 
 /**
- * Adds the rule and learns who owns the sender's name now. A name that nobody owns is learned when
- * it appears.
+ * Adds the rule and stores the current owner of the sender's name. If it has none, the owner is
+ * stored when it appears.
  *
- * INVARIANT: all calls are sent before anything is awaited. The bus answers them in order, so that
- * whatever the caller asks for next is answered after the rule holds. Nothing is missed in between.
+ * INVARIANT: all calls are sent before the first await. The bus answers in order, so the rule is
+ * active before the next answer to the caller, and no signal is missed in between.
  */
 export async function watchMatch(
   bus: MessageBus,
@@ -47,7 +47,7 @@ export function ruleOf(match: SignalMatch): string {
   return ["type='signal'", ...terms].join(',');
 }
 
-/** Whether the header of a signal fits; `arg0` is in its body. */
+/** Whether the header of a signal matches. `arg0` is in the body and not checked here. */
 export function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
   return (
     match.interface === signal.interface &&
@@ -56,7 +56,7 @@ export function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
   );
 }
 
-/** Whether a signal fits, whoever sent it. */
+/** Whether a signal matches, from any sender. */
 export function fits(match: SignalMatch, signal: BusSignal): boolean {
   return fitsHeader(match, signal) && (match.arg0 === undefined || match.arg0 === signal.body[0]);
 }

@@ -17,36 +17,36 @@ import {
 } from './message-bus.ts';
 import { BUS_NAME, fits, fitsHeader, ruleOf, type SignalMatch, watchMatch } from './signal-match.ts';
 
-/** A connection to the system bus that is made again whenever it breaks. */
+/** A connection to the system bus that reconnects automatically. */
 export interface SystemBus {
   /**
-   * Connects for the first time. @throws AppError `platform/bus-unreachable` (`retry`); later
-   * attempts go on by themselves.
+   * Connects for the first time. @throws AppError `platform/bus-unreachable` (`retry`); it tries
+   * again in the background then
    */
   start(signal: AbortSignal): Promise<void>;
   /**
    * @throws AppError `platform/bus-unreachable` (`retry`) while there is no connection;
-   *   BusErrorReply when the peer said no.
+   *   BusErrorReply when the peer replied with an error
    */
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   /**
-   * Hands over matching signals that the present owner of `match.sender` sent, across
-   * reconnections.
+   * Calls `listener` for matching signals of the current owner of `match.sender`, also after a
+   * reconnection.
    */
   onSignal(match: SignalMatch, listener: (signal: BusSignal) => void): Unsubscribe;
-  /** Answers incoming calls, across reconnections; see {@link MessageBus.serve}. */
+  /** Answers incoming calls, also after a reconnection. See {@link MessageBus.serve}. */
   serve(handler: CallHandler, check?: CallCheck): void;
-  /** Sends a signal; lost without a word while there is no connection. */
+  /** Sends a signal. Without a connection it is dropped. */
   emit(signal: OutgoingSignal): void;
   /**
-   * Calls `listener` after each connection, and when a new owner took the name of a sender that is
-   * watched: signals may have been missed before.
+   * Calls `listener` after each connection, and when the name of a watched sender gets a new owner.
+   * Earlier signals may be lost.
    */
   onConnected(listener: () => void): Unsubscribe;
   close(): void;
 }
 
-/** What {@link createSystemBus} needs. */
+/** The options of {@link createSystemBus}. */
 export interface SystemBusDeps {
   readonly clock: Clock;
   readonly log: Log;
@@ -56,14 +56,14 @@ export interface SystemBusDeps {
    */
   readonly address?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** How long the bus may take to answer a new connection; default 10 s. */
+  /** How long the bus may take to answer a new connection. Default 10 s. */
   readonly connectMs?: number;
 }
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
 const FIRST_RETRY_MS = 250;
 const LAST_RETRY_MS = 10_000;
-/** A bus that takes connections but has not answered for this long is left and tried again. */
+/** After this time without an answer a connection attempt is aborted and repeated. */
 const CONNECT_MS = 10_000;
 
 interface Subscription {
@@ -71,23 +71,23 @@ interface Subscription {
   readonly listener: (signal: BusSignal) => void;
 }
 
-/** A {@link SystemBus}, as the functions below work on it. */
+/** The state of a {@link SystemBus}. */
 interface Link {
   readonly deps: SystemBusDeps;
   readonly address: string;
   readonly subscriptions: Set<Subscription>;
   readonly connectedListeners: Set<() => void>;
-  /** The unique name behind each well-known name that is watched; empty while nobody owns it. */
+  /** The owner of each watched well-known name, as a unique name. Empty while it has none. */
   readonly owners: Map<string, string>;
   /** Aborts when the bus is closed. */
   readonly stop: AbortController;
-  /** The connection; undefined while there is none. */
+  /** The connection. Undefined while there is none. */
   bus: MessageBus | undefined;
   handler: CallHandler | undefined;
   check: CallCheck | undefined;
 }
 
-/** Makes a {@link SystemBus}; nothing is connected before `start`. */
+/** Makes a {@link SystemBus}. It connects with `start`. */
 export function createSystemBus(deps: SystemBusDeps): SystemBus {
   const link: Link = {
     deps,
@@ -166,10 +166,7 @@ function onLost(reason: string, link: Link): void {
   void reconnect(link);
 }
 
-/**
- * Tries again, with longer and longer pauses, until there is a connection or the bus is closed.
- * Never throws.
- */
+/** Tries to connect, with growing pauses, until it succeeds or the bus is closed. Never throws. */
 async function reconnect(link: Link): Promise<void> {
   const { deps, stop } = link;
   for (let waitMs = FIRST_RETRY_MS; !stop.signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
@@ -188,7 +185,7 @@ function announce({ connectedListeners }: Link): void {
   for (const listener of [...connectedListeners]) listener();
 }
 
-/** Whether a signal is read at all, by its header. */
+/** Decides by its header whether a signal is read. */
 function isExpected(header: SignalHeader, { subscriptions, owners }: Link): boolean {
   if (header.sender === BUS_NAME) return true;
   return [...subscriptions].some(
@@ -213,7 +210,7 @@ function subscribe(subscription: Subscription, link: Link): Unsubscribe {
   const { subscriptions, owners, stop } = link;
   const { match } = subscription;
   subscriptions.add(subscription);
-  // A failure means that the connection broke; connecting again adds every rule.
+  // A failure means that the connection broke. The next connection adds all rules again.
   if (link.bus !== undefined) watchMatch(link.bus, match, owners, stop.signal).catch(() => undefined);
   return () => {
     subscriptions.delete(subscription);

@@ -16,7 +16,7 @@ const GOARCH: Readonly<Partial<Record<NodeJS.Architecture, string>>> = {
 };
 
 /**
- * The GOARCH name of this node, as OCI platforms and bundles name it: `amd64`, `arm64`, `ppc64le`,
+ * The GOARCH name of this node, as in OCI platforms and bundles: `amd64`, `arm64`, `ppc64le`,
  * `s390x`.
  */
 export function goArch(
@@ -28,9 +28,8 @@ export function goArch(
 }
 
 /**
- * Whether the kernel says that the clock is synchronised, whoever does it: `NTPSynchronized` of
- * org.freedesktop.timedate1(5). Undefined when timedated can't be asked: then nothing is known of
- * the clock.
+ * Whether the kernel reports a synchronised clock, by any time service: `NTPSynchronized` of
+ * org.freedesktop.timedate1(5). Undefined when timedated does not answer.
  */
 export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): Promise<boolean | undefined> {
   const name = 'org.freedesktop.timedate1';
@@ -45,15 +44,15 @@ export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): 
 }
 
 /**
- * Time between two questions to timedated: nothing of ours hangs on the minute in which a clock
- * comes to be synchronised.
+ * How long an answer of timedated is used. No decision needs the exact minute in which the clock
+ * becomes synchronised.
  */
 const CLOCK_ANSWER_MS = 10 * 60_000;
 
 /**
- * `ask`, which is {@link isClockSynchronized}, with an answer that is good for ten minutes: each
- * question starts timedated, which ends by itself half a minute later, and the journal would tell
- * of nothing else. No answer is no, and is asked for again at once.
+ * Caches the answer of {@link isClockSynchronized} for ten minutes. Each call starts timedated,
+ * which ends half a minute later, and each start adds lines to the journal. A missing answer counts
+ * as false and is not cached.
  */
 export function rememberClockAnswer(
   ask: (signal: AbortSignal) => Promise<boolean | undefined>,
@@ -69,7 +68,7 @@ export function rememberClockAnswer(
   };
 }
 
-/** The machine's boot id (random(4)) and the time since it booted, sleep included. */
+/** The machine's boot id (random(4)) and the time since it booted, including sleep. */
 export function bootTime(bootIdFile = '/proc/sys/kernel/random/boot_id'): BootTime {
   return { bootId: readFileSync(bootIdFile, 'utf8').trim(), uptimeMs: Math.round(uptime() * 1000) };
 }

@@ -1,20 +1,20 @@
 import { AppError } from '../platform/app-error.ts';
 import type { BlobCopy, BlobSource, BlobUnion, ChangingBlobSource } from '../ports/blobs.ts';
 
-/** What a union is made of. */
+/** The sources of a union. */
 export interface UnionParts {
-  /** The node's own disk. What is found bad there is removed by it when it is read to its end. */
+  /** The stores on the node's own disk. They remove a bad blob when it is read completely. */
   readonly own: readonly (BlobSource & Partial<ChangingBlobSource>)[];
   /** All media. */
   readonly media: BlobUnion;
 }
 
-/** What the node's own disk is called as the place of a blob. */
+/** The label of the node's own disk. */
 const OWN_LABEL = "this node's own disk";
 
 /**
- * Several blob sources as one: the first that has a blob gives it, the node's own disk before the
- * media.
+ * Several blob sources as one. The first source that has a blob is used: the node's own disk, then
+ * the media.
  */
 export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
   const sources: readonly BlobSource[] = [...own, media];
@@ -51,7 +51,7 @@ export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
           }
           return;
         } catch (error) {
-          // What was begun is gone on with by whoever reads: it knows the byte.
+          // After the first chunk the caller must resume, because it knows the offset.
           if (isBegun || !(error instanceof AppError) || error.code !== 'media/gone') throw error;
         }
       }

@@ -3,29 +3,25 @@ import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 
-/**
- * Tells when the file of a blob changed: two texts are the same only while it did not. Undefined
- * when there is no such file.
- */
+/** A text that changes when the file of a blob changes. Undefined when there is no file. */
 export type StampOf = (digest: Digest, signal: AbortSignal) => Promise<string | undefined>;
 
-/** What one check has found out. */
+/** One check of a blob. */
 interface Check {
-  /** Of the file, from before it was read. */
+  /** The stamp of the file before it was read. */
   readonly stamp: string | undefined;
   readonly passed: Promise<void>;
 }
 
 /**
- * A source that gives no damaged blob to its end. A whole blob is hashed while it streams, and its
- * last chunk is held back until the digest is right. Who begins in the middle has seen nothing of
- * what comes before: then the blob is read to its end first, once for as long as its file stays
- * what it was. The last chunk of such a part is held back until it is known that the file did not
- * change meanwhile.
+ * A source that never sends a damaged blob completely. A read from the first byte is hashed, and
+ * the last chunk is sent only if the digest is right. For a read from the middle the whole blob is
+ * checked first, once for each version of its file. Then the last chunk is sent only if the file
+ * did not change meanwhile.
  *
- * `read` throws `media/blob-damaged` (`reject`) beside what `source` throws.
+ * `read` throws `media/blob-damaged` (`reject`) and the errors of `source`.
  *
- * @param life ends the reading ahead, which serves all who wait for it and so outlives each
+ * @param life ends the checks, which several reads may share
  */
 export function createCheckedSource(source: BlobSource, stampOf: StampOf, life: AbortSignal): BlobSource {
   const checks = new Map<Digest, Check>();
@@ -34,7 +30,7 @@ export function createCheckedSource(source: BlobSource, stampOf: StampOf, life: 
     if (known !== undefined && known.stamp === stamp) return known.passed;
     const own = { stamp, passed: readThrough(checked(source, digest, life)) };
     checks.set(digest, own);
-    // What could not be read, or was damaged, may be another file next time.
+    // A failed check is not cached, because the file may be replaced.
     own.passed.catch(() => {
       if (checks.get(digest) === own) checks.delete(digest);
     });

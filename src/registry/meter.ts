@@ -6,22 +6,22 @@ import type { BlobFlow, TransferMeter } from '../ports/transfers.ts';
 export interface MeteredTransfer {
   /** `count` bytes were sent; the blob has now been sent up to `endByte`. */
   sent(count: number, endByte: number): void;
-  /** It starts (`1`) or ends (`-1`) to wait for its medium. */
+  /** The transfer starts (`1`) or ends (`-1`) to wait for its medium. */
   awaitsMedium(change: 1 | -1): void;
-  /** It starts (`1`) or ends (`-1`) to wait for the runtime. */
+  /** The transfer starts (`1`) or ends (`-1`) to wait for the runtime. */
   awaitsRuntime(change: 1 | -1): void;
-  /** What was sent has another digest than the blob. */
+  /** The sent bytes have a wrong digest. */
   damaged(): void;
-  /** It is over, however it ended. */
+  /** The transfer has ended, with or without success. */
   close(): void;
 }
 
-/** A {@link TransferMeter} with the side that the registry writes to. */
+/** A {@link TransferMeter} with the methods by which the registry records. */
 export interface RecordingMeter extends TransferMeter {
   open(digest: Digest): MeteredTransfer;
-  /** A manifest under this mirror path was asked for, by digest or by tag. */
+  /** A manifest under this mirror path was requested, by digest or by tag. */
   manifestRequested(mirrorPath: string, reference: string): void;
-  /** Something under this mirror path was asked for by digest that nothing offers. */
+  /** A digest under this mirror path was requested that no source offers. */
   unknownRequested(mirrorPath: string, digest: Digest): void;
 }
 
@@ -35,7 +35,7 @@ interface Tally {
 
 const IDLE: BlobFlow = { sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0 };
 
-/** A meter at zero. */
+/** Creates a meter with all counts at zero. */
 export function createMeter(): RecordingMeter {
   const all: Tally = { ...IDLE };
   const furthest = new Map<Digest, number>();

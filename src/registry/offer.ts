@@ -2,21 +2,21 @@ import type { Referral } from '../bundle/verify/list-repositories.ts';
 import type { Digest } from '../domain/model/digest.ts';
 
 /**
- * What the registry offers under one repository. A catalog's entry of the daemon is one, a
- * repository of a served bundle another.
+ * The content of one repository of the registry: a catalog entry of the daemon, or a repository of
+ * `stickpin bundle serve`.
  */
 export interface Offer {
   readonly tags: ReadonlyMap<string, Digest>;
-  /** Sizes in bytes of what is promised even while no source has it. */
+  /** Sizes in bytes of layers that are offered even while no source has them. */
   readonly layers: ReadonlyMap<Digest, number>;
-  /** All that may be asked for by digest; undefined: whatever the source has. */
+  /** The digests that may be requested. Undefined: all that the source has. */
   readonly digests?: ReadonlySet<Digest>;
-  /** Manifests that are not given although a source has them. */
+  /** Manifests that are answered 404 although a source has them. */
   readonly withheld?: ReadonlySet<Digest> | undefined;
-  /** By subject; undefined where they are not known, which clients are told. */
+  /** Referrers by subject. Undefined when they are not known; then the answer is 404. */
   readonly referrers?: ReadonlyMap<Digest, readonly Referral[]>;
   /**
-   * Tags of the referrers tag schema (`sha256-<hex>`), for clients that ask for no referrers; they
+   * Tags of the referrers tag schema (`sha256-<hex>`), for clients without the referrers API. They
    * are in no list.
    */
   readonly referrersTags?: ReadonlyMap<string, Digest>;
@@ -30,8 +30,8 @@ export interface TagPage {
 }
 
 /**
- * Pages through tags (distribution-spec 1.1, "Listing Tags"): in lexical order regardless of case,
- * those behind `last`, at most `limit`. `last` need not exist (any more).
+ * One page of tags (distribution-spec 1.1, "Listing Tags"): in case-insensitive lexical order,
+ * after `last`, at most `limit`. The tag `last` need not exist.
  */
 export function pageOfTags(tags: Iterable<string>, limit: number | undefined, last: string | undefined): TagPage {
   const behind = [...tags].sort(lexically).filter((tag) => last === undefined || lexically(tag, last) > 0);
@@ -47,7 +47,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The image index that lists referrers, those of one artifact type when it is given. */
+/** The image index that lists referrers, optionally of one artifact type. */
 export function referrersIndex(referrers: readonly Referral[], artifactType?: string) {
   const manifests = referrers.filter((one) => artifactType === undefined || one.artifactType === artifactType);
   return { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests };

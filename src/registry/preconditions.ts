@@ -10,8 +10,8 @@ export function entityTagOf(digest: Digest): string {
 }
 
 /**
- * Whether the client has this content already: `If-None-Match` names it, or is `*` (RFC 9110,
- * section 13.1.2; compared weakly).
+ * Whether the client has this content: `If-None-Match` names it, or is `*` (RFC 9110, section
+ * 13.1.2; weak comparison).
  */
 export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, digest: Digest): boolean {
   if (header === undefined) return false;
@@ -20,8 +20,8 @@ export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, d
 }
 
 /**
- * The `Range` that counts: none when `If-Range` names other content (RFC 9110, section 13.1.5;
- * compared strongly). A date never matches, since content here has none.
+ * The `Range` to use: none when `If-Range` names other content (RFC 9110, section 13.1.5; strong
+ * comparison). A date never matches, because content has no date here.
  */
 export function rangeInForce(headers: IncomingHttpHeaders, digest: Digest): string | undefined {
   const validator = headers['if-range'];
@@ -30,9 +30,8 @@ export function rangeInForce(headers: IncomingHttpHeaders, digest: Digest): stri
 }
 
 /**
- * Whether `Accept` takes this media type. A client that says nothing takes all (RFC 9110, section
- * 12.5.1); quality values are not looked at but for `q=0`, since there is one form of each manifest
- * only.
+ * Whether `Accept` allows this media type. Without the header all are allowed (RFC 9110, section
+ * 12.5.1). Quality values except `q=0` are ignored, because each manifest has only one form.
  */
 export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): boolean {
   if (accept === undefined || accept.trim() === '') return true;

@@ -8,9 +8,7 @@ import { createReadTurns } from './read-turns.ts';
 import { respondError, respondJson } from './respond.ts';
 import { parseRoute, queryOf, type Route } from './route.ts';
 
-/**
- * Answers GET and HEAD requests as the OCI distribution-spec 1.1 has it (pull, tags, referrers).
- */
+/** Answers GET and HEAD requests of the OCI distribution-spec 1.1 (pull, tags, referrers). */
 export function createPullApi(options: PullApiOptions): (exchange: Exchange) => Promise<void> {
   const api: PullApi = { ...options, turns: createReadTurns(options.clock) };
   return (exchange) => answer(api, exchange);
@@ -56,8 +54,8 @@ async function answerRoute(
       try {
         return await sendManifest(api, route, isWithheld ? undefined : offered(digest, offer), exchange);
       } finally {
-        // Last: who waits for this request may begin a pull at once, to which it must not be added
-        // as one for something unknown.
+        // Counted last: code that waits for this request may start a pull at once, and the request
+        // must not count as an unknown one of that pull.
         api.meter.manifestRequested(repository, reference);
       }
     }

@@ -1,4 +1,4 @@
-/** What a `Range` header asks for of a blob of known size. */
+/** The part of a blob that a `Range` header requests. */
 export type RangeRequest =
   | { readonly kind: 'whole' }
   | { readonly kind: 'part'; readonly first: number; readonly last: number }
@@ -8,8 +8,8 @@ export type RangeRequest =
 const SINGLE_RANGE = /^bytes=(\d*)-(\d*)$/i;
 
 /**
- * Reads a `Range` header (RFC 9110, section 14). One range is served; several, or a form that is
- * not understood, are ignored, as the RFC allows, and the whole blob is sent.
+ * Parses a `Range` header (RFC 9110, section 14). Only a single range is supported. Several ranges
+ * and unknown forms are ignored, as the RFC allows, and the whole blob is sent.
  */
 export function parseRange(header: string | undefined, sizeBytes: number): RangeRequest {
   const match = header === undefined ? null : SINGLE_RANGE.exec(header.replaceAll(' ', ''));

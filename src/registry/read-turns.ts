@@ -2,34 +2,38 @@ import { untilAborted } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type Allocate, oneBuffer } from '../platform/files/chunk-buffer.ts';
 
-/** The order in which the transfers that run at one time read from their media. */
+/** Schedules the reads of concurrent transfers from their media. */
 export interface ReadTurns {
-  /** A transfer starts to take its turns, behind those that do already. */
+  /** Adds a transfer, after the existing ones. */
   begin(): ReadTurn;
 }
 
 /** The turns of one transfer. */
 export interface ReadTurn {
   /**
-   * Reads a stream whenever it is this transfer's turn. `open` is given the buffers to read into; a
-   * chunk is good until the next is asked for.
+   * Reads a stream, each chunk when it is the turn of this transfer. `open` gets the allocator of
+   * buffers. A chunk is valid until the next one is read.
    *
-   * @throws what the stream throws, and the signal's reason after an abort.
+   * @throws errors of the stream; whatever aborted `signal`
    */
   read(open: (allocate: Allocate) => AsyncIterable<Buffer>, signal: AbortSignal): AsyncIterable<Buffer>;
-  /** The transfer is over. */
+  /** Removes the transfer. */
   end(): void;
 }
 
-/** What all but the oldest transfer read at once, so that it has the medium again soon. */
+/**
+ * The chunk size of all transfers except the oldest, so that the oldest gets the medium back soon.
+ */
 const LATER_CHUNK_BYTES = 256 * 1024;
 /**
- * Longest wait for one turn: a read that hangs must not stop transfers from another medium, and a
- * runtime may give up what does not move.
+ * Longest wait for a turn. A read that hangs must not stop transfers from another medium, and a
+ * runtime may abort a transfer without progress.
  */
 const LONGEST_WAIT_MS = 1_000;
 
-/** Said to nobody: no transfer is left. One for all, since an error carries its stack. */
+/**
+ * Internal abort reason when no transfer is left. Shared, because a new error would record a stack.
+ */
 const OVER = new Error('the last transfer is over');
 
 interface Transfer {
@@ -38,19 +42,19 @@ interface Transfer {
 }
 
 /**
- * Turns by age. A medium that two pulls share evenly gives each its last byte at the same time;
- * then both unpack, and the medium stands idle. So the oldest transfer gets most of it: a later one
- * waits for the reads of older ones that are under way, and then takes a small chunk. Whoever waits
- * for the runtime stands in nobody's way, so that nothing is lost where the medium is the quicker
- * of the two.
+ * Gives turns by age. If two pulls shared a medium evenly, both would get their last byte at the
+ * same time; then both unpack, and the medium is idle. So the oldest transfer gets most of it: a
+ * later one waits for the current reads of older ones, then reads a small chunk. A transfer that
+ * waits for the runtime blocks no other. So no time is lost when the medium is faster than the
+ * runtime.
  */
 export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
   /** Oldest first. */
   const transfers = new Set<Transfer>();
   const isOldest = (self: Transfer) => transfers.values().next().value === self;
-  const alarm = createAlarm(clock);
-  /** The second ring, so that a wait that begins just before the first is not over at once. */
-  const longest = () => alarm.rings().then(alarm.rings);
+  const timer = createSharedTimer(clock);
+  /** Waits for two ticks, because the first one may come at once. */
+  const longest = () => timer.tick().then(timer.tick);
   const olderReads = (self: Transfer): Promise<void>[] => {
     const all = [...transfers];
     return all.slice(0, Math.max(0, all.indexOf(self))).flatMap(({ reading }) => reading ?? []);
@@ -68,10 +72,10 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
           try {
             for (;;) {
               const older = olderReads(self);
-              // Without a pause where there is nothing to wait for: one that begins in the same
-              // moment is to see this read.
+              // No await when there is nothing to wait for, so that a transfer that begins now sees
+              // this read.
               if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), longest()]), signal);
-              const next = await noting(self, chunks.next());
+              const next = await trackRead(self, chunks.next());
               if (next.done === true) return;
               yield next.value;
             }
@@ -81,14 +85,14 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
         },
         end: () => {
           transfers.delete(self);
-          if (transfers.size === 0) alarm.cancel();
+          if (transfers.size === 0) timer.cancel();
         },
       };
     },
   };
 }
 
-async function noting<T>(self: Transfer, read: Promise<T>): Promise<T> {
+async function trackRead<T>(self: Transfer, read: Promise<T>): Promise<T> {
   self.reading = read.then(
     () => undefined,
     () => undefined,
@@ -100,34 +104,31 @@ async function noting<T>(self: Transfer, read: Promise<T>): Promise<T> {
   }
 }
 
-/**
- * One for all who wait: a timer for each chunk, cancelled when that was read, costs more than the
- * reading.
- */
-interface Alarm {
+/** One timer for all waits. A timer for each chunk would cost more than the read. */
+interface SharedTimer {
   /**
-   * Resolves half of the longest wait after somebody was the first to ask, and so at most that long
-   * from now; never once it is cancelled.
+   * Resolves at the next tick: half of the longest wait after the first call, so at most that long
+   * from now. Never after `cancel`.
    */
-  rings(): Promise<void>;
+  tick(): Promise<void>;
   cancel(): void;
 }
 
-function createAlarm(clock: Pick<Clock, 'sleep'>): Alarm {
-  let current: { readonly rung: Promise<void>; readonly stop: AbortController } | undefined;
+function createSharedTimer(clock: Pick<Clock, 'sleep'>): SharedTimer {
+  let current: { readonly ticked: Promise<void>; readonly stop: AbortController } | undefined;
   return {
-    rings: () => {
-      if (current !== undefined) return current.rung;
+    tick: () => {
+      if (current !== undefined) return current.ticked;
       const stop = new AbortController();
-      const rung = new Promise<void>((resolve) => {
-        const ring = () => {
+      const ticked = new Promise<void>((resolve) => {
+        const finish = () => {
           current = undefined;
           resolve();
         };
-        clock.sleep(LONGEST_WAIT_MS / 2, stop.signal).then(ring, () => undefined);
+        clock.sleep(LONGEST_WAIT_MS / 2, stop.signal).then(finish, () => undefined);
       });
-      current = { rung, stop };
-      return rung;
+      current = { ticked, stop };
+      return ticked;
     },
     cancel: () => {
       current?.stop.abort(OVER);

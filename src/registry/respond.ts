@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 
-/** Error codes of the OCI distribution-spec 1.1, "Error Codes", as far as a pull can meet them. */
+/** The error codes of a pull (OCI distribution-spec 1.1, "Error Codes"). */
 export type RegistryErrorCode =
   | 'BLOB_UNKNOWN'
   | 'MANIFEST_UNKNOWN'
@@ -11,7 +11,7 @@ export type RegistryErrorCode =
   | 'TOOMANYREQUESTS'
   | 'UNSUPPORTED';
 
-/** One error of the specification; `detail` is what was asked for. */
+/** One error of the specification. `detail` names the requested item. */
 export interface RegistryError {
   readonly code: RegistryErrorCode;
   readonly message: string;

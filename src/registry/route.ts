@@ -1,14 +1,14 @@
 import { type Digest, parseDigest } from '../domain/model/digest.ts';
 import type { RegistryErrorCode } from './respond.ts';
 
-/** What a request path asks of the registry (OCI distribution-spec 1.1, "Endpoints"; pull only). */
+/** The meaning of a request path (OCI distribution-spec 1.1, "Endpoints"; pull only). */
 export type Route =
   | { readonly kind: 'ping' }
   | { readonly kind: 'manifest'; readonly repository: string; readonly reference: Digest | string }
   | { readonly kind: 'blob'; readonly repository: string; readonly digest: Digest }
   | { readonly kind: 'tags'; readonly repository: string }
   | { readonly kind: 'referrers'; readonly repository: string; readonly digest: Digest }
-  /** It can't be what the specification allows, or nothing can be known under it. */
+  /** The path violates the specification, or can't name anything here. */
   | { readonly kind: 'refused'; readonly status: 400 | 404; readonly code: RegistryErrorCode; readonly message: string }
   | { readonly kind: 'unknown' };
 
@@ -17,16 +17,16 @@ const TAGS = /^(.+)\/tags\/list$/;
 const REPOSITORY = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const TAG = /^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/;
 /**
- * The grammar of digests of any algorithm (image-spec, descriptor.md); only SHA-256 is ever found
- * here.
+ * The grammar of digests of any algorithm (image-spec, descriptor.md). This registry has only
+ * SHA-256.
  */
 const ANY_DIGEST = /^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$/;
 
 /**
- * Reads the path of a request. `/v2/` is the ping that clients start with. With a token everything
- * else carries it, so that two runs of the daemon are never taken for one another:
- * `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. What follows is the repository as
- * `mirrorPathOf` writes it.
+ * Parses the path of a request. `/v2/` is the ping that clients send first. All other paths contain
+ * the token if there is one, so that a request can't reach a later run of the daemon:
+ * `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. After the token comes the repository in the
+ * form of `mirrorPathOf`.
  *
  * @param token 32 hex digits, or undefined for a registry without one
  */
@@ -49,15 +49,15 @@ export function parseRoute(url: string, token: string | undefined): Route {
 }
 
 /**
- * The path of a request target, which a client may give with scheme and host before it (RFC 9112,
- * section 3.2.2).
+ * The path of a request target. A client may put scheme and host before it (RFC 9112, section
+ * 3.2.2).
  */
 function pathOf(target: string): string {
   const path = target.split('?', 1)[0] ?? '';
   return path.replace(/^https?:\/\/[^/]*/i, '') || '/';
 }
 
-/** What every path but the ping begins with. */
+/** The prefix of every path except the ping. */
 export function basePath(token: string | undefined): string {
   return token === undefined ? '/v2/' : `/v2/${token}/`;
 }

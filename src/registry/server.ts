@@ -7,24 +7,24 @@ import { mirrorPathOf } from '../domain/model/mirror-path.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { TransferMeter } from '../ports/transfers.ts';
 import type { PullApiOptions } from './answers/exchange.ts';
-import { createDoor, type Door, type DoorOptions } from './door.ts';
+import { type ConnectionLimiter, createConnectionLimiter, type LimiterOptions } from './connection-limiter.ts';
 import { createMeter } from './meter.ts';
 import { createPullApi } from './pull-api.ts';
 import { respondError } from './respond.ts';
 
-/** What the registry is made of. */
+/** The adapters of the registry. */
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'meter'> {
-  readonly admit: DoorOptions['admit'];
+  readonly admit: LimiterOptions['admit'];
   /**
-   * Whether the other end of a connection is still open; asked while a client that has closed its
-   * sending half gets nothing, so that nothing else tells. Default: it is.
+   * Whether the other end of a connection is still open. Used after a client has closed its sending
+   * half, while nothing is sent to it. Default: always open.
    */
   readonly isOpen?: (socket: Socket) => Promise<boolean>;
 }
 
 /**
- * Where the registry listens: an inherited socket (systemd's fd 3), or an address; port 0 takes any
- * free one.
+ * Where the registry listens: an inherited socket (fd 3 of systemd), or an address. Port 0 selects
+ * a free port.
  */
 export type ListenTarget = { readonly fd: number } | { readonly host: string; readonly port: number };
 
@@ -32,14 +32,14 @@ export type ListenTarget = { readonly fd: number } | { readonly host: string; re
 export interface Registry {
   readonly meter: TransferMeter;
   /**
-   * Replaces what may be served by the repositories of a catalog, under their mirror paths;
-   * manifests in `withheld` are answered 404, so that the runtime looks for them elsewhere.
+   * Replaces the offers by the repositories of a catalog, under their mirror paths. Manifests in
+   * `withheld` are answered 404, so that the runtime tries another source.
    */
   setCatalog(catalog: Catalog, withheld?: ReadonlySet<Digest>): void;
-  /** Replaces what may be served by whatever `find` finds under a path. */
+  /** Replaces the offers by the results of `find`. */
   setOffers(find: PullApiOptions['find']): void;
   /**
-   * Starts to listen and returns its authority, as `127.0.0.1:5317`. @throws AppError
+   * Starts to listen, and returns host and port, for example `127.0.0.1:5317`. @throws AppError
    * `registry/listen` (`fatal`)
    */
   listen(target: ListenTarget): Promise<string>;
@@ -47,22 +47,19 @@ export interface Registry {
   close(): Promise<void>;
 }
 
-/**
- * Limits on what a client may take before its request is there. Runtimes send some hundred bytes of
- * headers at once.
- */
+/** Limits until a request is complete. Runtimes send some hundred bytes of headers at once. */
 const HTTP_LIMITS: ServerOptions = {
   maxHeaderSize: 8 * 1024,
   headersTimeout: 10_000,
-  /** For the request alone: a response may wait for its medium for longer than any fixed limit. */
+  /** Only for the request. A response may wait for its medium longer than any fixed limit. */
   requestTimeout: 30_000,
   connectionsCheckingInterval: 5_000,
 };
 
-/** How often it is looked whether a client that sends nothing more is still there. */
+/** How often to check whether a client that has closed its sending half is still connected. */
 const OPEN_LOOK_MS = 1_000;
 
-/** A registry that serves nothing yet. */
+/** Creates a registry without offers. */
 export function createRegistry(options: RegistryOptions): Registry {
   const meter = createMeter();
   let find: PullApiOptions['find'] = () => undefined;
@@ -74,7 +71,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     });
     void watchClient(request.socket, response, options).catch(() => undefined);
   });
-  const door = guard(server, options.admit);
+  const limiter = guard(server, options.admit);
 
   return {
     meter,
@@ -89,7 +86,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     },
     listen: (target) => listen(server, target),
     close: async () => {
-      door.close();
+      limiter.close();
       server.closeAllConnections();
       if (!server.listening) return;
       const closed = once(server, 'close');
@@ -100,11 +97,11 @@ export function createRegistry(options: RegistryOptions): Registry {
 }
 
 /**
- * Puts a door before an HTTP server: a connection comes to the server when it was admitted, and
- * nothing is read from it before. Clients may close their sending half after their request.
+ * Passes a connection to the HTTP server only after it was admitted. Nothing is read from it
+ * before. Clients may close their sending half after their request.
  */
-function guard(server: Server, admit: DoorOptions['admit']): Door {
-  // Properties of net.Server and http.Server that createServer() of node:http takes no option for.
+function guard(server: Server, admit: LimiterOptions['admit']): ConnectionLimiter {
+  // Properties of net.Server and http.Server for which createServer() of node:http has no option.
   Object.assign(server, { pauseOnConnect: true, httpAllowHalfOpen: true });
   const serveHttp = server.listeners('connection');
   server.removeAllListeners('connection');
@@ -112,8 +109,8 @@ function guard(server: Server, admit: DoorOptions['admit']): Door {
     for (const listener of serveHttp) listener.call(server, socket);
     socket.resume();
   };
-  const door = createDoor({ admit, enter });
-  return server.on('connection', door.knock) && door;
+  const limiter = createConnectionLimiter({ admit, enter });
+  return server.on('connection', limiter.accept) && limiter;
 }
 
 async function serve(
@@ -131,9 +128,9 @@ async function serve(
 }
 
 /**
- * Ends the connection of a client that is gone. One that closes its sending half and one that
- * closes all look the same from here, as long as nothing is sent: a response that waits for its
- * medium would wait for nobody.
+ * Closes the connection of a client that is gone. While nothing is sent, a client that closed only
+ * its sending half and one that closed the connection look the same here. Without this check a
+ * response could wait for its medium without a client.
  */
 async function watchClient(
   socket: Socket,

@@ -6,49 +6,44 @@ import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { ReadTurn } from './read-turns.ts';
 
-/** What a transfer needs. */
+/** The adapters of a transfer. */
 export interface TransferDependencies {
   readonly source: ChangingBlobSource;
   readonly clock: Clock;
-  /** When it reads. */
+  /** The turns in which it reads. */
   readonly turn: ReadTurn;
-  /** How long a transfer waits for its medium to come back. */
+  /** How long a transfer waits for an unplugged medium, in milliseconds. */
   readonly graceMs: number;
-  /** Told when a transfer starts and ends to wait. */
+  /** Called when a transfer starts (`1`) or ends (`-1`) to wait. */
   readonly onWait: (change: 1 | -1) => void;
 }
 
-/** The part of a blob that is wanted. */
+/** The requested part of a blob. */
 export interface TransferRange {
   readonly digest: Digest;
   readonly firstByte: number;
   readonly lastByte: number;
 }
 
-/**
- * Wait before a read error is taken for more than a hiccup: the kernel often reports it just before
- * the device goes away.
- */
+/** Pause after a read error. The kernel often reports one just before the device disappears. */
 const READ_RETRY_MS = 500;
 /**
- * How long a medium that is in place may fail to read the very same byte. Nothing is won by waiting
- * longer, as for one that is away: who removes it is noticed by then, and the sooner the pull
- * fails, the sooner the blob is named.
+ * How long a plugged medium may fail to read the same byte. A removal is noticed within this time.
+ * A longer wait would only delay the failure of the pull and the report of the bad blob.
  */
 const READ_GRACE_MS = 5_000;
-/** Time between two looks while nothing signals a change. */
-const LOOK_MS = 5_000;
+/** Time between two checks while no change is signalled. */
+const CHECK_MS = 5_000;
 
 /**
- * Streams part of a blob. When the medium goes away in between, it waits up to the grace time for
- * any medium that has the blob and goes on from the very byte: nothing is read twice, and the
- * runtime notices a pause only. A medium that stays and can't be read is given 5 s.
+ * Streams part of a blob. When its medium is unplugged, the transfer waits up to the grace time for
+ * any medium with the blob, then continues from the same byte. The runtime sees only a pause. A
+ * medium that stays plugged in but can't be read gets 5 s.
  *
- * INVARIANTS: a chunk is good until the next is asked for; what is read after a break has a buffer
- * of its own, since a read that hangs in a device which is gone may end late and still fill the one
- * before.
+ * INVARIANTS: a chunk is valid until the next one is read. After an interruption a new buffer is
+ * used, because a read that hangs in a removed device may end late and still write to the old one.
  *
- * @throws AppError `media/gone` or `media/read` when the grace time ran out.
+ * @throws AppError `media/gone` or `media/read` when the grace time is over
  */
 export async function* transfer(
   range: TransferRange,
@@ -56,7 +51,7 @@ export async function* transfer(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   let position = range.firstByte;
-  let patience = createPatience(deps);
+  let retryLimit = createRetryLimit(deps);
   while (position <= range.lastByte) {
     try {
       const from = position;
@@ -64,7 +59,7 @@ export async function* transfer(
       for await (const chunk of deps.turn.read(read, signal)) {
         const wanted = chunk.subarray(0, range.lastByte - position + 1);
         position += wanted.length;
-        patience = createPatience(deps);
+        retryLimit = createRetryLimit(deps);
         yield wanted;
         if (position > range.lastByte) return;
       }
@@ -72,16 +67,15 @@ export async function* transfer(
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof AppError) || error.disposition === 'reject') throw error;
-      if (!(await returns(range.digest, patience.endsAt(error), deps, signal))) throw error;
+      if (!(await returns(range.digest, retryLimit.endsAt(error), deps, signal))) throw error;
     }
   }
 }
 
 /**
- * Until when a transfer that comes no further tries again: counted from the first failure of its
- * kind.
+ * Until when a transfer without progress tries again, counted from the first failure of its kind.
  */
-function createPatience({ clock, graceMs }: TransferDependencies): { endsAt(error: AppError): number } {
+function createRetryLimit({ clock, graceMs }: TransferDependencies): { endsAt(error: AppError): number } {
   let failedAt: number | undefined;
   let unreadableAt: number | undefined;
   return {
@@ -103,7 +97,7 @@ function shortBlob(digest: Digest, position: number): AppError {
   });
 }
 
-/** Waits until the blob is offered again; false when the time is over. */
+/** Waits until the blob is offered again. False when the time is over. */
 async function returns(
   digest: Digest,
   untilMs: number,
@@ -111,14 +105,14 @@ async function returns(
   signal: AbortSignal,
 ): Promise<boolean> {
   deps.onWait(1);
-  let bell = new AbortController();
-  const unsubscribe = deps.source.onChange(() => bell.abort());
+  let changed = new AbortController();
+  const unsubscribe = deps.source.onChange(() => changed.abort());
   try {
-    // The first look comes after a pause: right after a failed read the source may still believe
-    // that it has the blob.
-    for (let pauseMs = READ_RETRY_MS; deps.clock.monotonic() < untilMs; pauseMs = LOOK_MS) {
-      await pause(Math.min(pauseMs, untilMs - deps.clock.monotonic()), bell.signal, deps.clock, signal);
-      bell = new AbortController(); // before the look, so that a change in the midst of it ends the next pause at once
+    // The first check comes after a pause: right after a failed read the source may still list the
+    // blob.
+    for (let pauseMs = READ_RETRY_MS; deps.clock.monotonic() < untilMs; pauseMs = CHECK_MS) {
+      await pause(Math.min(pauseMs, untilMs - deps.clock.monotonic()), changed.signal, deps.clock, signal);
+      changed = new AbortController(); // before the check, so that a change during it ends the next pause at once
       if ((await deps.source.sizeOf(digest, signal)) !== undefined) return true;
     }
     return false;
@@ -128,11 +122,11 @@ async function returns(
   }
 }
 
-async function pause(ms: number, bell: AbortSignal, clock: Clock, signal: AbortSignal): Promise<void> {
+async function pause(ms: number, changed: AbortSignal, clock: Clock, signal: AbortSignal): Promise<void> {
   try {
-    await withEither([signal, bell], (either) => clock.sleep(Math.max(0, ms), either));
+    await withEither([signal, changed], (either) => clock.sleep(Math.max(0, ms), either));
   } catch (error) {
     signal.throwIfAborted();
-    if (!bell.aborted) throw error;
+    if (!changed.aborted) throw error;
   }
 }

@@ -3,8 +3,8 @@ import { messageToJsFmt } from 'dbus-next/lib/marshall-compat.js';
 import type { MessageHeader } from './header.ts';
 
 /**
- * Unmarshals the body of a message, whose bytes begin `bytes`. It takes up to thirty times their
- * length in memory, so that who calls looks at length, sender and signature before.
+ * Unmarshals the body of a message, at the start of `bytes`. It needs up to thirty times their
+ * length in memory, so the caller must check length, sender and signature first.
  *
  * @throws Error when the bytes do not fit the signature.
  */

@@ -4,39 +4,39 @@ import type { Message } from 'dbus-next/lib/message-type.js';
 import { reasonOf } from '../../platform/app-error.ts';
 import { BusProtocolError, createFrameReader, type MessageSink } from './frames.ts';
 
-/** Told of what a connection brings. */
+/** The events of a connection. */
 export interface ConnectionEvents extends MessageSink {
-  /** Called once when the connection is over, however it ended. */
+  /** Called once when the connection has ended, for any reason. */
   onEnd(reason: string): void;
 }
 
-/** One authenticated connection to a bus, or one on its way to be. */
+/** A connection to a bus, during or after its authentication. */
 export interface BusConnection {
   /**
-   * Sends a message; before the bus has let us in it waits. @throws Error when its body does not
-   * fit its signature
+   * Sends a message. It is queued until the authentication is complete. @throws Error when its body
+   * does not fit its signature
    */
   send(message: Message): void;
   close(): void;
 }
 
-/** The longest line that a bus answers while it lets us in. */
+/** The longest line of a bus during the authentication. */
 const LINE_MAX_BYTES = 1024;
-/** One buffer is read into again and again: a message of any length takes no more. */
+/** Size of the one read buffer, which is used again for messages of any length. */
 const READ_BYTES = 64 * 1024;
 /**
- * While so much waits to be sent, nothing is read: whoever asks on and on without taking the
- * answers waits too.
+ * While this much waits to be sent, nothing is read. So a client that sends calls without reading
+ * the answers has to wait.
  */
 const UNSENT_MAX_BYTES = 1024 * 1024;
 
 /**
  * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; the first one,
  * `unix:path=` or `unix:abstract=`) as the user of this process. File descriptors are not
- * negotiated: the bus delivers no message that carries some, and the kernel closes what comes all
- * the same.
+ * negotiated: the bus delivers no message with file descriptors, and the kernel closes any that
+ * come.
  *
- * @throws Error when the address is of another kind.
+ * @throws Error for other kinds of address
  */
 export function openBusConnection(address: string, events: ConnectionEvents): BusConnection {
   const socket = connect({
@@ -84,11 +84,11 @@ export function openBusConnection(address: string, events: ConnectionEvents): Bu
 }
 
 /**
- * Says who we are (D-Bus specification, "Authentication Protocol", EXTERNAL).
+ * Authenticates with EXTERNAL (D-Bus specification, "Authentication Protocol").
  *
- * @param onIn is called when messages may be sent
- * @returns takes what the bus sends and gives back what of it belongs to messages. @throws
- *   BusProtocolError when the bus lets us not in.
+ * @param onIn called when messages may be sent
+ * @returns a function that takes received bytes and returns those that belong to messages. @throws
+ *   BusProtocolError when the bus refuses the authentication
  */
 function createLogIn(socket: Socket, onIn: () => void): (chunk: Buffer) => Buffer {
   const uid = String(process.geteuid?.() ?? 0);

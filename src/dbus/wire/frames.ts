@@ -1,34 +1,30 @@
 import { type MessageHeader, type MessageStart, padded, readFields, readStart, START_BYTES } from './header.ts';
 
-/**
- * What the bus sends is not what the D-Bus specification says. The connection is of no use any
- * more.
- */
+/** The bus violated the D-Bus specification. The connection can't be used any more. */
 export class BusProtocolError extends Error {
   override readonly name = 'BusProtocolError';
 }
 
-/** Who is told of messages as they come in. */
+/** The receiver of incoming messages. */
 export interface MessageSink {
   /**
-   * Called when a header is there and before any byte of the body is kept; whether the body is
-   * wanted.
+   * Called with a complete header, before any byte of the body is stored. Returns whether to read
+   * the body.
    */
   onHeader(header: MessageHeader): boolean;
-  /** Called with the body of a message that was wanted. */
+  /** Called with the body, if `onHeader` returned true. */
   onMessage(header: MessageHeader, body: Buffer): void;
 }
 
 /**
- * Header fields take at most this. Names have at most 255 bytes and paths of units some hundred; a
- * longer header belongs to no message for us, and it is skipped with its message. Its sender is not
- * answered.
+ * Maximum size of header fields. Names have at most 255 bytes, and paths of units some hundred. A
+ * message with a longer header is skipped without an answer.
  */
 const FIELDS_MAX_BYTES = 8 * 1024;
 
-/** What comes next on the wire. */
+/** The next part of the stream. */
 interface Part {
-  /** Where it is kept; undefined when it is skipped. */
+  /** The buffer of the part. Undefined when it is skipped. */
   readonly bytes: Buffer | undefined;
   readonly length: number;
   filled: number;
@@ -36,11 +32,11 @@ interface Part {
 }
 
 /**
- * Cuts what a bus sends into messages, and keeps no more of each than its header before somebody
- * wants its body: what is not wanted costs no memory, whatever its length.
+ * Splits the stream of a bus into messages. Only the header is stored until the receiver wants the
+ * body, so an unwanted message of any length needs no memory.
  *
- * @returns takes the next bytes of the stream. @throws BusProtocolError when they are no D-Bus
- *   messages.
+ * @returns a function that takes the next bytes of the stream. @throws BusProtocolError when they
+ *   are no D-Bus messages
  */
 export function createFrameReader(sink: MessageSink): (chunk: Buffer) => void {
   let part = startPart(sink);

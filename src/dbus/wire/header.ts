@@ -1,9 +1,7 @@
 /** Types of messages (D-Bus specification, "Message Types"). */
 export const MESSAGE_TYPE = { call: 1, return: 2, error: 3, signal: 4 } as const;
 
-/**
- * Bytes of a message before its array of header fields: everything that {@link readStart} reads.
- */
+/** Bytes of a message before its array of header fields, which {@link readStart} reads. */
 export const START_BYTES = 16;
 
 /** The fixed start of a message (D-Bus specification, "Message Format"). */
@@ -12,7 +10,7 @@ export interface MessageStart {
   readonly type: number;
   readonly flags: number;
   readonly serial: number;
-  /** Bytes of the array of header fields, without the padding behind it. */
+  /** Bytes of the array of header fields, without the padding after it. */
   readonly fieldsBytes: number;
   readonly bodyBytes: number;
 }
@@ -30,12 +28,12 @@ export interface MessageHeader extends MessageStart {
   readonly signature: string;
 }
 
-/** D-Bus specification, "Message Format": no message is longer, header included. */
+/** Maximum size of a message including its header (D-Bus specification, "Message Format"). */
 const MESSAGE_MAX_BYTES = 128 * 1024 * 1024;
 
 /**
- * Reads the first {@link START_BYTES} of a message; undefined when they start none, so that nobody
- * knows where the next one begins.
+ * Reads the first {@link START_BYTES} of a message. Undefined when they are not valid; then the
+ * start of the next message is unknown too.
  */
 export function readStart(bytes: Buffer): MessageStart | undefined {
   const isLittleEndian = bytes[0] === 'l'.charCodeAt(0);
@@ -71,9 +69,9 @@ const SIZES: Readonly<Record<string, number>> = { y: 1, b: 4, n: 2, q: 2, i: 4, 
 type Texts = { -readonly [K in (typeof TEXT_FIELDS)[keyof typeof TEXT_FIELDS]]: string };
 
 /**
- * Reads the array of header fields, which begins `bytes`. A field that is not known is ignored, as
- * the specification demands, if its value is of a basic type. Undefined when it has another type,
- * or when the array is not what it says.
+ * Reads the array of header fields at the start of `bytes`. Unknown fields with a value of a basic
+ * type are ignored, as the specification demands. Undefined for other types, and when the array is
+ * not valid.
  */
 export function readFields(start: MessageStart, bytes: Buffer): MessageHeader | undefined {
   const texts: Texts = { path: '', interface: '', member: '', errorName: '', sender: '', signature: '' };
@@ -92,10 +90,10 @@ export function readFields(start: MessageStart, bytes: Buffer): MessageHeader | 
 }
 
 interface Field {
-  /** Code and type, as `1:o`. */
+  /** Code and type, for example `1:o`. */
   readonly key: string;
   readonly value: string | number | undefined;
-  /** Where it ends. */
+  /** Offset of its end. */
   readonly end: number;
 }
 

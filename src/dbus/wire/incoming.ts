@@ -12,23 +12,23 @@ import {
   type SignalHeader,
 } from './types.ts';
 
-/** Somebody who waits for signals. */
+/** A listener for signals. */
 export interface SignalSubscription {
   readonly listener: (signal: BusSignal) => void;
   readonly isExpected: (header: SignalHeader) => boolean;
 }
 
-/** What messages that come in are weighed against, and who gets them. */
+/** The receivers of incoming messages, and the state for their limits. */
 export interface Incoming {
   readonly pending: PendingCalls;
   readonly signals: Set<SignalSubscription>;
-  /** How many calls of each sender have no answer yet. */
+  /** Number of unanswered calls of each sender. */
   readonly unanswered: Map<string, number>;
   handler: CallHandler | undefined;
   check: CallCheck;
   /**
-   * Sends an answer, or nothing once the connection is over. @throws Error when its body does not
-   * fit its signature
+   * Sends an answer, unless the connection has ended. @throws Error when its body does not fit its
+   * signature
    */
   readonly send: (answer: Message) => void;
 }
@@ -39,19 +39,21 @@ const INVALID_ARGS = 'org.freedesktop.DBus.Error.InvalidArgs';
 const LIMITS_EXCEEDED = 'org.freedesktop.DBus.Error.LimitsExceeded';
 const UNKNOWN_METHOD = 'org.freedesktop.DBus.Error.UnknownMethod';
 
-/** What the bus writes as the sender of each message (D-Bus specification, "Bus names"). */
+/**
+ * The form of a unique name, which the bus writes as the sender (D-Bus specification, "Bus names").
+ */
 const UNIQUE_NAME = /^:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+$/;
 
 /** The longest argument of a method of ours is a path, which Linux limits to 4 KiB. */
 const CALL_MAX_BYTES = 8 * 1024;
-/** The longest signals that are waited for tell a unit's properties: some KiB. */
+/** The longest expected signals have the properties of a unit: some KiB. */
 const SIGNAL_MAX_BYTES = 1024 * 1024;
-/** Replies come from whom we asked: lists of units, and the daemon's own documents. */
+/** Replies come from called services: lists of units, and documents of the daemon. */
 const REPLY_MAX_BYTES = 16 * 1024 * 1024;
-/** Calls of one sender that may be without an answer at the same time. */
+/** Limit of unanswered calls of one sender. */
 const CALLS_PER_SENDER = 16;
 
-/** Whether the body of a message is read. A call that is refused is answered here. */
+/** Whether the body of a message is read. Answers a refused call. */
 export function isWanted(header: MessageHeader, incoming: Incoming): boolean {
   switch (header.type) {
     case MESSAGE_TYPE.call: {
@@ -88,8 +90,8 @@ function refusalOf(call: MessageHeader, incoming: Incoming): BusErrorReply | und
 }
 
 /**
- * Hands a message to whom it is for; one whose body can't be read is answered, when it is a call,
- * and else dropped.
+ * Passes a message to its receiver. If the body can't be parsed, a call is answered with an error,
+ * a reply fails its call, and a signal is dropped.
  */
 export function deliver(header: MessageHeader, bytes: Buffer, incoming: Incoming): void {
   let body: readonly unknown[];
@@ -130,7 +132,7 @@ async function answer(call: IncomingCall, header: MessageHeader, incoming: Incom
   sendAnswer(header, reply, incoming);
 }
 
-/** Sends what `reply` makes, unless the caller wants no answer. */
+/** Sends the result of `reply`, unless the caller expects no answer. */
 function sendAnswer(call: MessageHeader, reply: () => Message, incoming: Incoming): void {
   if ((call.flags & NO_REPLY_EXPECTED) !== 0) return;
   try {

@@ -2,17 +2,17 @@
 export interface PendingCalls {
   /**
    * Resolves to the body of the reply to `serial`. @throws BusErrorReply, the reason of `signal`,
-   * or what {@link failAll} is given
+   * or the error of {@link failAll}
    */
   add(serial: number, signal: AbortSignal): Promise<readonly unknown[]>;
-  /** Whether somebody waits for the reply to `serial`. */
+  /** Whether a call waits for the reply to `serial`. */
   has(serial: number): boolean;
   resolve(serial: number, body: readonly unknown[]): void;
   reject(serial: number, reason: unknown): void;
   failAll(error: Error): void;
 }
 
-/** None at first. */
+/** Creates an empty table. */
 export function createPendingCalls(): PendingCalls {
   const calls = new Map<number, { resolve(body: readonly unknown[]): void; reject(reason: unknown): void }>();
   return {

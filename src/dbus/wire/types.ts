@@ -11,7 +11,7 @@ export interface BusCall {
   readonly body?: readonly unknown[];
 }
 
-/** A signal. `sender` is the unique name of who sent it. */
+/** A signal. `sender` is the unique name of its sender. */
 export interface BusSignal {
   readonly sender: string;
   readonly path: string;
@@ -29,13 +29,10 @@ export interface OutgoingSignal {
   readonly body: readonly unknown[];
 }
 
-/** What is known of a signal before its body is read. */
+/** A signal before its body is read. */
 export type SignalHeader = Omit<BusSignal, 'body'>;
 
-/**
- * What is known of a method call before its body is read. `interface` is empty when the caller
- * named none.
- */
+/** A method call before its body is read. `interface` is empty when the caller gave none. */
 export interface CallHeader {
   readonly sender: string;
   readonly path: string;
@@ -46,32 +43,31 @@ export interface CallHeader {
   readonly flags: number;
 }
 
-/** A method call that came in for a name of ours. */
+/** A method call to one of our names. */
 export interface IncomingCall extends CallHeader {
   readonly body: readonly unknown[];
 }
 
-/** What a handler answers: the signature and body of the method return. */
+/** The answer of a handler: signature and body of the method return. */
 export interface BusReply {
   readonly signature: string;
   readonly body: readonly unknown[];
 }
 
 /**
- * Answers incoming calls. Throw {@link BusErrorReply} for a D-Bus error of that name; anything else
- * thrown becomes `org.freedesktop.DBus.Error.Failed`.
+ * Answers incoming calls. Throw {@link BusErrorReply} for a D-Bus error with a certain name. Any
+ * other error becomes `org.freedesktop.DBus.Error.Failed`.
  */
 export type CallHandler = (call: IncomingCall) => Promise<BusReply>;
 
 /**
- * Looks at a call before its body is read: the error that answers it, or undefined when the handler
- * is to answer.
+ * Checks a call before its body is read. Returns the error to answer with, or undefined to call the
+ * handler.
  */
 export type CallCheck = (call: CallHeader) => BusErrorReply | undefined;
 
 /**
- * An error reply of D-Bus: the peer was reached and said no. `errorName` as
- * `org.freedesktop.systemd1.NoSuchUnit`.
+ * An error reply of a D-Bus peer. `errorName` is for example `org.freedesktop.systemd1.NoSuchUnit`.
  */
 export class BusErrorReply extends Error {
   override readonly name = 'BusErrorReply';

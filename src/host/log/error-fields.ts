@@ -1,8 +1,8 @@
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 
 /**
- * What of a thrown value goes into a log line: its text with those of its causes, its code, and the
- * stack of anything that is no {@link AppError}, since only that is a bug.
+ * The log fields of a thrown value: its text with the texts of its causes, and its code. The stack
+ * only if it is not an {@link AppError}, because that is a bug.
  */
 export function errorFields(thrown: unknown): Readonly<Record<string, string>> {
   const fields: Record<string, string> = { error: textWithCauses(thrown) };
@@ -15,7 +15,7 @@ export function errorFields(thrown: unknown): Readonly<Record<string, string>> {
   return fields;
 }
 
-/** Causes repeat the text of what wraps them more often than not. */
+/** Skips a cause whose text is already part of an outer one. */
 function textWithCauses(thrown: unknown): string {
   const texts: string[] = [];
   for (

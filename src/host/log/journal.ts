@@ -4,23 +4,21 @@ import { createDatagramSender, type DatagramSender } from '../notify/datagram-se
 import { errorFields } from './error-fields.ts';
 import { isLogged, type LogLevel, SYSLOG_PRIORITY } from './log-level.ts';
 
-/** Where journald listens for its native protocol. */
+/** The socket of journald's native protocol. */
 const JOURNAL_SOCKET = '/run/systemd/journal/socket';
 
-/** A log into the journal, and its socket. */
+/** A log to the journal that can be closed. */
 export interface JournalLog extends Log {
   close(): void;
 }
 
-/**
- * Bytes that a value is cut to when the whole entry is more than the kernel takes in one datagram.
- */
+/** Maximum size of a value when the whole entry does not fit into one datagram. */
 const CUT_BYTES = 16_384;
 
 /**
- * A log that speaks journald's native protocol (systemd, JOURNAL_NATIVE_PROTOCOL): `PRIORITY`,
- * `MESSAGE`, `SYSLOG_IDENTIFIER` and every field in upper case (`bundleId` → `BUNDLE_ID`,
- * `messageId` → `MESSAGE_ID`). `err` becomes `ERROR`, `ERROR_CODE` and `ERROR_STACK`.
+ * A log with journald's native protocol (systemd, JOURNAL_NATIVE_PROTOCOL): `PRIORITY`, `MESSAGE`,
+ * `SYSLOG_IDENTIFIER` and every field in upper case (`bundleId` → `BUNDLE_ID`, `messageId` →
+ * `MESSAGE_ID`). `err` becomes `ERROR`, `ERROR_CODE` and `ERROR_STACK`.
  */
 export async function createJournalLog(options: {
   readonly level: LogLevel;
@@ -45,7 +43,7 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   const { err, ...others } = fields;
   const all = { ...(err === undefined ? {} : errorFields(err)), ...others };
   return [
-    // With control characters other than line ends in it, journalctl shows `[… blob data]` and no
+    // With control characters other than line ends journalctl shows `[… blob data]` instead of the
     // text.
     ['MESSAGE', Buffer.from(plainLines(message))],
     ['PRIORITY', Buffer.from(String(SYSLOG_PRIORITY[level]))],
@@ -58,8 +56,8 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
 }
 
 /**
- * systemd.journal-fields(7): upper case, digits and underscores, no underscore in front, at most
- * 64.
+ * A valid field name (systemd.journal-fields(7)): upper case, digits and underscores, no leading
+ * underscore, at most 64 characters.
  */
 function fieldName(key: string): string | undefined {
   const name = key
@@ -77,8 +75,8 @@ function textOf(value: unknown): string {
 }
 
 function sendEntry(sender: DatagramSender, entry: Entry): void {
-  // A memory file would carry entries of any size, but a file descriptor can't be passed from here;
-  // what is too long is cut.
+  // Values are cut when the entry is too long. journald also takes a memory file of any size, but
+  // Node.js can't pass a file descriptor.
   if (sender.send(encode(entry)) === 'too-large') sender.send(encode(entry.map(cut)));
 }
 

@@ -6,12 +6,12 @@ import { errorFields } from './error-fields.ts';
 import { createJournalLog } from './journal.ts';
 import type { LogLevel } from './log-level.ts';
 
-/** A log that is closed at the end. */
+/** A log that can be closed. */
 export interface ClosableLog extends Log {
   close(): void;
 }
 
-/** What {@link createLog} needs. */
+/** The options of {@link createLog}. */
 export interface LogDeps {
   /** `JOURNAL_STREAM` is read from it. */
   readonly env: NodeJS.ProcessEnv;
@@ -19,7 +19,7 @@ export interface LogDeps {
   readonly level?: LogLevel;
   /** Default journald's own. */
   readonly journalSocket?: string;
-  /** Where JSON lines go without a journal; default stdout. */
+  /** Where JSON lines go when there is no journal. Default stdout. */
   readonly destination?: DestinationStream;
 }
 
@@ -40,8 +40,8 @@ export async function createLog(deps: LogDeps): Promise<ClosableLog> {
 }
 
 /**
- * `JOURNAL_STREAM` is `device:inode` and is inherited by children whose output goes elsewhere, so
- * it has to be compared.
+ * Compares `JOURNAL_STREAM` (`device:inode`) with stdout and stderr, because children inherit the
+ * variable even if their output goes elsewhere.
  */
 function isJournal(stream: string | undefined): boolean {
   if (stream === undefined) return false;
@@ -56,7 +56,7 @@ function isJournal(stream: string | undefined): boolean {
 }
 
 async function createJsonLog(level: LogLevel, destination: DestinationStream | undefined): Promise<ClosableLog> {
-  // The default export: a bundle of this CommonJS package has no other.
+  // In the packed program this CommonJS package has only a default export.
   const { default: pino } = await import('pino');
   const options = { level, base: null, formatters: { level: (label: string) => ({ level: label }) } };
   const logger = destination === undefined ? pino(options) : pino(options, destination);
@@ -74,7 +74,7 @@ async function createJsonLog(level: LogLevel, destination: DestinationStream | u
   };
 }
 
-/** Texts of several lines, as stacks, keep their line ends. */
+/** Keeps line ends, for example in stacks. */
 function plainField([name, value]: readonly [string, unknown]): [string, unknown] {
   return [name, typeof value === 'string' ? plainLines(value) : plainDocument(value)];
 }

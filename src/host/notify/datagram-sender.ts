@@ -1,9 +1,9 @@
 import type { DgramSocket } from 'node-unix-socket';
 
 /**
- * What became of a datagram. `queued`: the receiver is busy, it is sent as soon as the receiver
- * takes more. `too-large`: the kernel does not take so many bytes at once. `lost`: nobody received
- * it.
+ * The result of a send. `queued`: the receiver is busy, and the datagram is sent as soon as
+ * possible. `too-large`: too many bytes for one datagram. `lost`: there is no receiver or the queue
+ * is full.
  */
 type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
 
@@ -14,19 +14,16 @@ export interface DatagramSender {
   close(): void;
 }
 
-/** Datagrams kept while the receiver is busy; more are lost. */
+/** Maximum number of queued datagrams while the receiver is busy. More are lost. */
 const MAX_QUEUED = 512;
 
-/**
- * Of the send buffer the kernel keeps so many bytes for itself: net/unix/af_unix.c,
- * `unix_dgram_sendmsg`.
- */
+/** Bytes of the send buffer that the kernel reserves (net/unix/af_unix.c, `unix_dgram_sendmsg`). */
 const SEND_BUFFER_RESERVE_BYTES = 32;
 
 /**
- * Makes a {@link DatagramSender} to the socket at `path`, a path in the filesystem: the native
- * module has no abstract addresses. Nothing is opened before the first datagram. The path is looked
- * up for each datagram, so a receiver that started again is found.
+ * Makes a {@link DatagramSender} to the socket file at `path`; the native module does not support
+ * abstract addresses. The socket is opened with the first datagram. The path is resolved for each
+ * datagram, so a restarted receiver is found.
  *
  * The module is loaded here, not on import, so that a machine without systemd never needs it.
  */
@@ -36,7 +33,7 @@ export async function createDatagramSender(path: string): Promise<DatagramSender
 
   const open = (): Connection => {
     const fresh: Connection = { socket: new Socket(), queued: 0 };
-    // It closes itself after an error; the next datagram opens another one.
+    // The socket closes itself after an error. The next datagram opens another one.
     fresh.socket.on('error', () => {
       if (current === fresh) current = undefined;
     });

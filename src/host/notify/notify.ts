@@ -9,27 +9,28 @@ export interface SystemdNotifier extends ServiceNotifier {
   dispose(): void;
 }
 
-/** What {@link createServiceNotifier} needs. */
+/** The options of {@link createServiceNotifier}. */
 export interface NotifierDeps {
   /**
-   * `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are read from it and removed, so that no
-   * child has them.
+   * `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are read and removed, so that no child
+   * process gets them.
    */
   readonly env: NodeJS.ProcessEnv;
   /**
-   * Asked before each `WATCHDOG=1`; while it says false, systemd is left to restart the service.
+   * Called before each `WATCHDOG=1`. While it returns false none is sent, so that systemd restarts
+   * the service.
    */
   readonly healthy: () => boolean;
   readonly log: Log;
-  /** CLOCK_MONOTONIC in microseconds; default the machine's. */
+  /** CLOCK_MONOTONIC in microseconds. Default: of the machine. */
   readonly monotonicUsec?: () => bigint;
   readonly pid?: number;
 }
 
 /**
- * The notifier of this service: sd_notify(3), sd_watchdog_enabled(3). Every call does nothing when
- * `NOTIFY_SOCKET` is not set, or names an abstract socket: those can't be reached from here, and
- * systemd's own is a path (`/run/systemd/notify`).
+ * The notifier of this service (sd_notify(3), sd_watchdog_enabled(3)). Every call does nothing when
+ * `NOTIFY_SOCKET` is not set or names an abstract socket. Abstract sockets are not supported here;
+ * systemd uses a path (`/run/systemd/notify`).
  */
 export async function createServiceNotifier(deps: NotifierDeps): Promise<SystemdNotifier> {
   const { NOTIFY_SOCKET: path, WATCHDOG_USEC: usec, WATCHDOG_PID: watchdogPid } = deps.env;
@@ -38,7 +39,7 @@ export async function createServiceNotifier(deps: NotifierDeps): Promise<Systemd
   if (!path.startsWith('/')) {
     deps.log.warn(
       { path },
-      'NOTIFY_SOCKET is no path in the filesystem, so systemd is not told of start, status and stop',
+      'NOTIFY_SOCKET is no path in the filesystem, so systemd gets no message about start, status and stop',
     );
     return silent;
   }
@@ -82,7 +83,7 @@ function notifierOn(
   };
 }
 
-/** Half of the limit, as sd_watchdog_enabled(3) advises. */
+/** Sends at half of the watchdog interval, as sd_watchdog_enabled(3) advises. */
 function startWatchdog(usec: number, healthy: () => boolean, sender: DatagramSender): NodeJS.Timeout | undefined {
   if (!(usec > 0)) return undefined;
   const timer = setInterval(() => {

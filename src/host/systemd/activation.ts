@@ -10,9 +10,9 @@ export interface ActivatedSocket {
 const FIRST_FD = 3;
 
 /**
- * The sockets passed to this process, none without socket activation. `LISTEN_PID`, `LISTEN_FDS`
- * and `LISTEN_FDNAMES` are removed from `env`, so that no child takes them for its own. A Node
- * server listens on one with `server.listen({ fd })`.
+ * The sockets that systemd passed to this process; none without socket activation. `LISTEN_PID`,
+ * `LISTEN_FDS` and `LISTEN_FDNAMES` are removed from `env`, so that no child process uses them. A
+ * Node server listens on one with `server.listen({ fd })`.
  */
 export function takeActivatedSockets(env: NodeJS.ProcessEnv, pid: number = process.pid): readonly ActivatedSocket[] {
   const { LISTEN_PID: listenPid, LISTEN_FDS: listenFds, LISTEN_FDNAMES: listenNames } = env;

@@ -5,7 +5,7 @@ import { PROPERTIES } from './systemd-names.ts';
 /** A property of an object on the bus. */
 export interface BusProperty {
   readonly destination: string;
-  /** Of the object. */
+  /** Path of the object. */
   readonly path: string;
   /** The interface that has the property. */
   readonly iface: string;
@@ -16,7 +16,7 @@ export interface BusProperty {
  * The value of a property, out of its variant (D-Bus specification,
  * `org.freedesktop.DBus.Properties.Get`).
  *
- * @throws what {@link SystemBus.call} throws
+ * @throws errors of {@link SystemBus.call}
  */
 export async function busProperty(
   bus: SystemBus,

@@ -5,8 +5,9 @@ import { asUnitError } from './unit-error.ts';
 import { unitObjectPath } from './unit-object.ts';
 
 /**
- * One property of a unit, which systemd loads from disk for it if need be: one that does not exist
- * has the `LoadState` `not-found`. `iface` is the last part: `Unit`, `Socket`.
+ * One property of a unit. systemd loads the unit from disk if necessary; one that does not exist
+ * has the `LoadState` `not-found`. @param iface the last part of the interface, for example `Unit`,
+ * `Socket`
  *
  * @throws AppError `host/unit` (`retry`)
  */

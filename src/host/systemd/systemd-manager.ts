@@ -21,13 +21,13 @@ interface MountRequest {
   readonly options: string;
 }
 
-/** systemd's manager over D-Bus (org.freedesktop.systemd1(5)), as far as stickpin needs it. */
+/** The part of systemd's manager that stickpin uses, over D-Bus (org.freedesktop.systemd1(5)). */
 export interface SystemdManager extends UnitControl {
-  /** Names of the units in memory that fit one of the fnmatch(3) patterns. Loads nothing. */
+  /** Names of the loaded units that match one of the fnmatch(3) patterns. */
   listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
   /**
-   * One property of a unit in memory, or undefined when there is no such unit. `iface` is the last
-   * part: `Unit`, `Device`, `Mount`.
+   * One property of a loaded unit. Undefined when it is not loaded. @param iface the last part of
+   * the interface, for example `Unit`, `Device`, `Mount`
    *
    * @throws AppError `host/unit` (`retry`)
    */
@@ -35,23 +35,23 @@ export interface SystemdManager extends UnitControl {
   /** Calls `listener` for device units and with `resync` after each connection to the bus. */
   onDeviceUnit(listener: (event: UnitEvent) => void): Unsubscribe;
   /**
-   * Starts a transient mount unit that goes away with its device; resolves when mounted. @throws
-   * AppError `host/unit` (`retry`)
+   * Starts a transient mount unit that stops when its device is removed. Resolves when mounted.
+   * @throws AppError `host/unit` (`retry`)
    */
   mount(request: MountRequest, signal: AbortSignal): Promise<void>;
   /**
-   * `StopUnit(name, "replace")`; resolves when the job is done, at once when there is no such unit.
+   * `StopUnit(name, "replace")`. Resolves when the job is done, or at once when there is no such
+   * unit.
    * @throws AppError `host/unit`
    */
   stopUnit(unit: string, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Makes a {@link SystemdManager} on `bus`. `onDeviceUnit` and `onUnitChange` are best called before
- * the bus is started.
+ * Makes a {@link SystemdManager} on `bus`. Call `onDeviceUnit` and `onUnitChange` before the bus
+ * starts, if possible.
  *
- * It calls methods by hand: introspection proxies would parse the manager's 100 KiB of XML at each
- * start.
+ * It uses no introspection proxies, because they would parse 100 KiB of XML at each start.
  */
 export function createSystemdManager(deps: { readonly bus: SystemBus }): SystemdManager {
   const { bus } = deps;
@@ -70,8 +70,8 @@ export function createSystemdManager(deps: { readonly bus: SystemBus }): Systemd
     },
     unitProperty: async (unit, iface, name, signal) => {
       try {
-        // GetUnit first: asking a unit's object for a property would load the unit and so bring
-        // back what just went.
+        // GetUnit first: reading a property from the object of a unit would load a unit that was
+        // just unloaded.
         const [path] = await call('GetUnit', 's', [unit], signal);
         const asked = { destination: SYSTEMD, path: String(path), iface: `${SYSTEMD}.${iface}`, name };
         return await busProperty(bus, asked, signal);
@@ -113,7 +113,7 @@ function mountProperties(request: MountRequest): readonly unknown[] {
     ['Type', variant('s', request.type)],
     ['Options', variant('s', request.options)],
     ['LazyUnmount', variant('b', true)],
-    // Of folders that systemd makes on the way: only root reads what others plugged in.
+    // Mode of parent folders that systemd makes: only root may read plugged media.
     ['DirectoryMode', variant('u', 0o700)],
     ['CollectMode', variant('s', 'inactive-or-failed')],
   ];

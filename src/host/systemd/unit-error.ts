@@ -6,7 +6,8 @@ import { SYSTEMD } from './systemd-names.ts';
 export type HostErrorCode = 'host/unit' | 'host/no-such-unit';
 
 /**
- * The error for a job that systemd ran and that ended badly, as `failed` or `timeout` (JobRemoved).
+ * The error for a systemd job that ended without success, for example with `failed` or `timeout`
+ * (JobRemoved).
  */
 export function jobFailed(doing: string, unit: string, result: string): AppError<HostErrorCode> {
   return new AppError({
@@ -17,7 +18,8 @@ export function jobFailed(doing: string, unit: string, result: string): AppError
 }
 
 /**
- * An error reply of systemd as AppError `host/no-such-unit` or `host/unit`; anything else as it is.
+ * Converts an error reply of systemd to AppError `host/no-such-unit` or `host/unit`. Returns other
+ * errors unchanged.
  */
 export function asUnitError(doing: string, unit: string, error: unknown): unknown {
   if (!(error instanceof BusErrorReply)) return error;

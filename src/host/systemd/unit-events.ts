@@ -6,17 +6,16 @@ import { MANAGER, MANAGER_SIGNALS, PROPERTIES, SYSTEMD } from './systemd-names.t
 import { unitObjectPath, unitOfObjectPath } from './unit-object.ts';
 
 /**
- * A unit that came into memory, left it, or changed. `resync`: signals may have been missed, look
- * at everything again.
+ * A unit was loaded, unloaded, or changed. `resync`: signals may be lost, read everything again.
  */
 export type UnitEvent =
   | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
   | { readonly kind: 'resync' };
 
-/** The calls below end with the connection; nobody else has a reason to stop them. */
+/** The calls below end with the connection, so they need no other signal. */
 const forever = new AbortController().signal;
 
-/** Device units that come, go and change; `resync` after each connection. */
+/** Watches device units. `resync` comes after each connection. */
 export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) => void): Unsubscribe {
   const byName = (kind: 'new' | 'removed') => (signal: BusSignal) => {
     const unit = String(signal.body[0]);
@@ -25,13 +24,13 @@ export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) =>
   const resync = (): void => {
     subscribeToSignals(bus, forever).then(
       () => listener({ kind: 'resync' }),
-      () => undefined, // there is no connection now; the next one starts over
+      () => undefined, // there is no connection now; the next one repeats this
     );
   };
   const stops = [
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitNew' }, byName('new')),
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitRemoved' }, byName('removed')),
-    // A unit that something else keeps in memory announces a new device by this alone.
+    // When another unit keeps a device unit loaded, a new device gives only this signal.
     bus.onSignal(
       { sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${SYSTEMD}.Device` },
       (signal) => listener({ kind: 'changed', unit: unitOfObjectPath(signal.path) }),
@@ -44,7 +43,7 @@ export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) =>
   };
 }
 
-/** Asks systemd to send signals, which it does only while somebody wants them. Idempotent. */
+/** Asks systemd to send signals; it sends none without a subscriber. Idempotent. */
 export async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): Promise<void> {
   try {
     await bus.call({ ...MANAGER, member: 'Subscribe' }, signal);
@@ -77,7 +76,7 @@ export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?:
     const activeState = last.get('ActiveState');
     listener(typeof activeState === 'string' ? activeState : undefined);
   };
-  /** Asks for what signals told before anybody listened. */
+  /** Reads the state that earlier signals announced. */
   const ask = async (): Promise<void> => {
     last.clear();
     try {
@@ -93,7 +92,7 @@ export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?:
     bus.onConnected(() => void ask().then(tell)),
   ];
   void ask().then(() => {
-    // Whoever watches has looked at the rest already.
+    // The caller has read all other states already.
     if (last.get('ActiveState') === 'deactivating') tell();
   });
   return () => {

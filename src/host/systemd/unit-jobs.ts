@@ -36,12 +36,12 @@ export function createJobRunner(bus: SystemBus): JobRunner {
 }
 
 interface JobWatch {
-  /** As in JobRemoved; undefined when the connection broke meanwhile, so that nobody knows. */
+  /** The result in JobRemoved. Undefined when the connection broke meanwhile. */
   resultOf(job: string, signal: AbortSignal): Promise<string | undefined>;
   stop(): void;
 }
 
-/** Watches from before the job exists: a short one is over before its path is known here. */
+/** Starts before the job exists, because a short job may end before its path is known. */
 function watchJobs(bus: SystemBus): JobWatch {
   const results = new Map<string, string>();
   let lost = false;

@@ -7,18 +7,18 @@ import type { Offer } from '../offer.ts';
 import type { ReadTurns } from '../read-turns.ts';
 import type { TransferDependencies } from '../transfer.ts';
 
-/** What the pull API is made of. */
+/** The adapters of the pull API. */
 export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 'turn'> {
-  /** 32 hex digits that every path but the ping carries, or undefined. */
+  /** 32 hex digits that every path except the ping must have, or undefined. */
   readonly token: string | undefined;
   /**
-   * What is offered under a repository's path; `namespace` is the registry that containerd says it
-   * stands in for (`?ns=quay.io`).
+   * Finds the offer of a repository path. `namespace` is the original registry, which containerd
+   * sends as `?ns=quay.io`.
    */
   readonly find: (path: string, namespace: string | undefined) => Offer | undefined;
   readonly meter: RecordingMeter;
   readonly log: Log;
-  /** Where layers are kept while they pass by; default none are. */
+  /** The store for layers, which are kept during their transfer. Default none. */
   readonly layers?: Pick<LayerStore, 'begin'>;
 }
 
@@ -28,29 +28,27 @@ export interface Exchange {
   readonly response: ServerResponse;
 }
 
-/** What the answers work on. */
+/** The pull API, as the answers use it. */
 export interface PullApi extends PullApiOptions {
   readonly turns: ReadTurns;
 }
 
-/** The digest, unless the offer is limited to others. */
+/** The digest, or undefined when the offer does not include it. */
 export function offered(digest: Digest | undefined, { digests }: Offer): Digest | undefined {
   return digest === undefined || digests === undefined || digests.has(digest) ? digest : undefined;
 }
 
 /**
- * One for all: without it each abort makes an error of its own, with the stack, and every response
- * ends with one.
+ * One shared error: every response ends with an abort, and a new error each time would also record
+ * a stack.
  */
 export const CLOSED = new Error('the connection to the runtime is closed');
 
-/**
- * Aborts when the response's connection closes, whether it was finished or not; at once when it is
- * closed already.
- */
+/** Aborts when the connection of the response closes, or at once when it is closed already. */
 export function closeSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
-  // A client that left while it was being admitted closed it before anybody listened.
+  // The client may have closed the connection while it was being admitted, before there was a
+  // listener.
   if (response.destroyed) controller.abort(CLOSED);
   else response.once('close', () => controller.abort(CLOSED));
   return controller.signal;

@@ -21,8 +21,7 @@ export async function sendBlob(
   { request, response }: Exchange,
 ): Promise<void> {
   const signal = closeSignal(response);
-  // A layer of an adopted bundle whose medium was just pulled is promised all the same: its
-  // transfer waits.
+  // A layer of an adopted bundle is offered even while its medium is unplugged: its transfer waits.
   const sizeBytes = offered(digest, offer) && ((await api.source.sizeOf(digest, signal)) ?? offer.layers.get(digest));
   if (sizeBytes === undefined) {
     api.meter.unknownRequested(repository, digest);
@@ -52,8 +51,8 @@ export async function sendBlob(
 }
 
 /**
- * Sends at the pace of the client. A source that is gone for good ends the connection, so that the
- * client sees a broken transfer.
+ * Sends at the speed of the client. When the source does not come back in time, the connection is
+ * closed, so that the client sees a broken transfer.
  */
 async function stream(
   api: PullApi,
@@ -76,8 +75,8 @@ async function stream(
     const rest = { ...range, firstByte: position };
     for await (const chunk of transfer(rest, { ...api, turn, onWait: metered.awaitsMedium }, signal)) {
       saved = kept?.write(chunk);
-      // Noted before the runtime has the last byte: it refuses the blob at once, and why is looked
-      // up then, however long the disk takes.
+      // Recorded before the runtime has the last byte: it may refuse the blob at once, and the
+      // cause must be known by then, even if the disk is slow.
       if (kept?.isDamaged()) metered.damaged();
       await send(chunk);
       await saved;
@@ -90,14 +89,16 @@ async function stream(
     api.log.warn({ digest: range.digest, err: error }, message);
   } finally {
     turn.end();
-    // A chunk that the client did not get is kept all the same.
+    // A chunk is kept even if the client did not get it.
     await saved;
     await kept?.close();
     metered.close();
   }
 }
 
-/** What of the range was kept before, when the client broke off: no medium is read for it twice. */
+/**
+ * The part of the range that an earlier, aborted transfer has kept. No medium is read for it again.
+ */
 async function* replayed(
   kept: LayerWriter | undefined,
   { firstByte, lastByte }: TransferRange,
@@ -112,7 +113,9 @@ async function* replayed(
   }
 }
 
-/** Writes a chunk and waits until the kernel has it: then its buffer is read into again. */
+/**
+ * Writes a chunk and waits until the kernel has it, because its buffer is used again afterwards.
+ */
 async function flushed(
   chunk: Buffer,
   response: ServerResponse,

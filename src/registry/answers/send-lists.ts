@@ -24,11 +24,11 @@ export function sendTags({ token }: PullApi, repository: string, offer: Offer, {
   respondJson(response, 200, { name: repository, tags }, last === undefined ? {} : { link: `<${next}>; rel="next"` });
 }
 
-/** Sends the index of what refers to `digest`. */
+/** Sends the index of the referrers of `digest`. */
 export function sendReferrers(digest: Digest, offer: Offer, { request, response }: Exchange): void {
   if (offer.referrers === undefined) {
-    // Clients take this as the sign to look for the referrers tag (distribution-spec 1.1,
-    // "Unavailable Referrers API").
+    // On this answer clients try the referrers tag (distribution-spec 1.1, "Unavailable Referrers
+    // API").
     respondError(response, 404, { code: 'UNSUPPORTED', message: 'referrers are not known here' });
     return;
   }

@@ -5,7 +5,7 @@ import { respondError } from '../respond.ts';
 import type { Route } from '../route.ts';
 import { closeSignal, type Exchange, type PullApi } from './exchange.ts';
 
-/** Sends the manifest of `digest`; 404 when that is undefined or nowhere. */
+/** Sends the manifest with this digest. 404 when it is undefined or no source has it. */
 export async function sendManifest(
   { source, meter }: PullApi,
   { repository, reference }: Extract<Route, { kind: 'manifest' }>,
@@ -16,7 +16,7 @@ export async function sendManifest(
     respondError(response, 404, { code: 'MANIFEST_UNKNOWN', message, detail: { reference } });
   const manifest = digest && (await readManifest(source, digest, closeSignal(response)));
   if (digest === undefined || manifest === undefined) {
-    // By digest only: tags are also asked for to look whether there are signatures.
+    // Only requests by digest count: clients also request tags to check for signatures.
     if (isDigest(reference)) meter.unknownRequested(repository, reference);
     return unknown(`manifest ${reference} is not here`);
   }

@@ -3,12 +3,12 @@ import type { Clock } from '../../platform/clock.ts';
 import { readTable } from './read-table.ts';
 import { findRows, rowKey, type TcpTable } from './tcp-table.ts';
 
-/** What is looked at of a `net.Socket`. */
+/** The used part of a `net.Socket`. */
 export interface PeerSocket {
   readonly destroyed: boolean;
   /**
-   * Undefined when the other end has reset the connection. Node asks the kernel at the first use
-   * and remembers the answer.
+   * Undefined when the other end has reset the connection. Node.js asks the kernel at the first use
+   * and caches the answer.
    */
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
@@ -16,140 +16,137 @@ export interface PeerSocket {
   readonly localPort?: number | undefined;
 }
 
-/** Finds out whose processes are at the other ends of loopback connections. */
+/** Finds the users at the other ends of loopback connections. */
 export interface PeerScan {
   /**
-   * The uid of the process that has the other end open; undefined when nobody has, or when it can't
-   * be found out. Never rejects.
+   * The uid of the process that has the other end open. Undefined when there is none, or when it is
+   * not found. Never rejects.
    */
   uidOf(socket: PeerSocket): Promise<number | undefined>;
 }
 
-/** What {@link createPeerScan} needs. */
+/** The adapters of {@link createPeerScan}. */
 export interface PeerScanDeps {
   readonly clock: Clock;
-  /** Reads a table in pieces of whole lines; default from /proc. */
+  /** Reads a table in pieces of whole lines. Default: from /proc. */
   readonly read?: (table: TcpTable) => AsyncIterable<string>;
 }
 
 /**
- * The kernel gives a table in pieces; a row can slip between two of them when sockets come and go
- * meanwhile.
+ * Number of scans before a socket counts as not found. The kernel returns a table in pieces, and a
+ * row may fall between two of them while sockets open and close.
  */
-const LOOKS = 3;
-/**
- * Pause after a scan, in its own durations: scans take a fifth of the time at most, however many
- * ask.
- */
+const SCANS = 3;
+/** Pause after a scan, as a multiple of its duration. So scans take at most a fifth of the time. */
 const PAUSE_FACTOR = 4;
 const LONGEST_PAUSE_MS = 250;
 /**
- * The pause ends early for so many: shared among them a scan costs little, and there is a limit to
- * how many may wait.
+ * With this many waiting connections the pause ends early: one scan serves them all, and the number
+ * of waiting connections is limited.
  */
 const CROWD = 2_048;
-/** How often it is looked in a pause whether there is a crowd. */
-const LOOK_MS = 20;
+/** How often the number of waiting connections is checked in a pause. */
+const CHECK_MS = 20;
 const TABLES: readonly TcpTable[] = ['/proc/net/tcp', '/proc/net/tcp6'];
 
-interface Question {
+interface Lookup {
   readonly socket: PeerSocket;
   readonly answer: (uid: number | undefined) => void;
-  looks: number;
+  scans: number;
 }
 
-interface Desk {
+interface ScanQueue {
   readonly clock: Clock;
   readonly read: (table: TcpTable) => AsyncIterable<string>;
-  readonly open: Set<Question>;
+  readonly open: Set<Lookup>;
   isBusy: boolean;
   /** Monotonic time before which no scan begins. */
   notBeforeMs: number;
 }
 
 /**
- * Makes a {@link PeerScan}. All that ask while a scan is under way, or in the pause behind one,
- * share the next. A socket that is closed by then costs none.
+ * Makes a {@link PeerScan}. All lookups during a scan, or in the pause after it, share the next
+ * scan. A socket that is closed by then needs no scan.
  */
 export function createPeerScan({ clock, read = readTable }: PeerScanDeps): PeerScan {
-  const desk: Desk = { clock, read, open: new Set(), isBusy: false, notBeforeMs: 0 };
+  const queue: ScanQueue = { clock, read, open: new Set(), isBusy: false, notBeforeMs: 0 };
   return {
     uidOf: (socket) =>
       new Promise((answer) => {
-        desk.open.add({ socket, answer, looks: 0 });
-        if (!desk.isBusy) void work(desk);
+        queue.open.add({ socket, answer, scans: 0 });
+        if (!queue.isBusy) void work(queue);
       }),
   };
 }
 
 const forever = new AbortController().signal;
 
-async function work(desk: Desk): Promise<void> {
-  desk.isBusy = true;
-  while (desk.open.size > 0) {
-    await pause(desk);
-    dropClosed(desk.open);
-    if (desk.open.size === 0) break;
-    const startedMs = desk.clock.monotonic();
-    await scan(desk);
-    const nowMs = desk.clock.monotonic();
-    desk.notBeforeMs = nowMs + Math.min(LONGEST_PAUSE_MS, PAUSE_FACTOR * (nowMs - startedMs));
+async function work(queue: ScanQueue): Promise<void> {
+  queue.isBusy = true;
+  while (queue.open.size > 0) {
+    await pause(queue);
+    dropClosed(queue.open);
+    if (queue.open.size === 0) break;
+    const startedMs = queue.clock.monotonic();
+    await scan(queue);
+    const nowMs = queue.clock.monotonic();
+    queue.notBeforeMs = nowMs + Math.min(LONGEST_PAUSE_MS, PAUSE_FACTOR * (nowMs - startedMs));
   }
-  desk.isBusy = false;
+  queue.isBusy = false;
 }
 
-async function pause({ clock, open, notBeforeMs }: Desk): Promise<void> {
-  await immediate(); // connections that come in the same turn share the scan
+async function pause({ clock, open, notBeforeMs }: ScanQueue): Promise<void> {
+  await immediate(); // connections of the same event-loop turn share the scan
   for (;;) {
     const leftMs = notBeforeMs - clock.monotonic();
     if (leftMs <= 0 || open.size >= CROWD) return;
-    await clock.sleep(Math.min(leftMs, LOOK_MS), forever);
+    await clock.sleep(Math.min(leftMs, CHECK_MS), forever);
   }
 }
 
 /**
- * INVARIANT: nobody asks a socket for its addresses before this does; the first answer of the
- * kernel tells whether it was reset.
+ * INVARIANT: this is the first use of the addresses of a socket. The first answer of the kernel
+ * tells whether it was reset.
  */
-function dropClosed(open: Set<Question>): void {
-  for (const question of open) {
-    const { socket } = question;
+function dropClosed(open: Set<Lookup>): void {
+  for (const lookup of open) {
+    const { socket } = lookup;
     if (!socket.destroyed && socket.remoteAddress !== undefined) continue;
-    open.delete(question);
-    question.answer(undefined);
+    open.delete(lookup);
+    lookup.answer(undefined);
   }
 }
 
 /**
- * One look into the tables for all that are open now. The second one is read only while somebody is
- * not found.
+ * Scans the tables once for all current lookups. The second table is read only if some are not
+ * found in the first.
  */
-async function scan({ open, read }: Desk): Promise<void> {
+async function scan({ open, read }: ScanQueue): Promise<void> {
   const asked = new Set(open);
   for (const table of TABLES) {
-    const wanted = new Map<string, Question>();
-    for (const question of asked) {
-      const key = keyIn(table, question.socket);
-      if (key !== undefined) wanted.set(key, question);
+    const wanted = new Map<string, Lookup>();
+    for (const lookup of asked) {
+      const key = keyIn(table, lookup.socket);
+      if (key !== undefined) wanted.set(key, lookup);
     }
     if (wanted.size === 0) continue;
     try {
       for await (const lines of read(table)) {
-        findRows(table, lines, wanted, (question, uid) => {
-          asked.delete(question);
-          open.delete(question);
-          question.answer(uid);
+        findRows(table, lines, wanted, (lookup, uid) => {
+          asked.delete(lookup);
+          open.delete(lookup);
+          lookup.answer(uid);
         });
       }
     } catch {
-      // There is no tcp6 without IPv6. Who is not found is not admitted.
+      // There is no tcp6 without IPv6. A connection that is not found is not admitted.
     }
   }
-  for (const question of asked) {
-    question.looks += 1;
-    if (question.looks < LOOKS) continue;
-    open.delete(question);
-    question.answer(undefined);
+  for (const lookup of asked) {
+    lookup.scans += 1;
+    if (lookup.scans < SCANS) continue;
+    open.delete(lookup);
+    lookup.answer(undefined);
   }
 }
 

@@ -3,14 +3,17 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import type { TcpTable } from './tcp-table.ts';
 
 const PIECE_BYTES = 64 * 1024;
-/** Pieces between which nothing else runs; the kernel makes each of about 4 KiB. */
+/**
+ * Number of pieces that are read without yielding to the event loop. The kernel returns about 4 KiB
+ * for each.
+ */
 const PIECES_A_TURN = 64;
 
 /**
- * A table of /proc in pieces of whole lines. The kernel writes each piece when it is read, so that
- * reading never waits: another thread would add the way there and back for each piece.
+ * Reads a table of /proc in pieces of whole lines. The read is synchronous: the kernel makes each
+ * piece on demand and never blocks, and a thread would add two switches for each piece.
  *
- * @throws Error when it can't be read; `tcp6` is not there on a kernel without IPv6.
+ * @throws Error when it can't be read. A kernel without IPv6 has no `tcp6`
  */
 export async function* readTable(table: TcpTable): AsyncGenerator<string> {
   const file = openSync(table, 'r');
@@ -34,8 +37,8 @@ function* piecesOf(file: number): Generator<string> {
 }
 
 /**
- * The pieces of a text, each cut back to whole lines; what is cut off begins the next. A last line
- * that is not ended is left out.
+ * Cuts pieces of a text to whole lines; the cut part starts the next piece. A last line without a
+ * newline is dropped.
  */
 export function* wholeLines(pieces: Iterable<string>): Generator<string> {
   let rest = '';

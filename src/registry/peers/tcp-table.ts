@@ -12,19 +12,17 @@ export type TcpTable = '/proc/net/tcp' | '/proc/net/tcp6';
 type ByteOrder = ReturnType<typeof endianness>;
 
 /**
- * States of a row whose process still has the socket (proc(5); the numbers are those of the
- * kernel's tcp_states.h): ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2, in which it has closed its
- * sending half only.
+ * States in which the process still has the socket: ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2, in
+ * which only its sending half is closed (proc(5); numbers from the kernel's tcp_states.h).
  */
 const OPEN_STATES: ReadonlySet<string> = new Set(['01', '04', '05']);
 
 /**
- * How a row begins, behind its number, that belongs to the other end of a connection: `PEER OWN`,
- * since its local end is our remote end. In `tcp6` an IPv4 address stands mapped into IPv6.
- * Undefined when the table has no such connection.
+ * The text after the row number in the row of the other end of a connection: `PEER OWN`, since the
+ * local end of that row is our remote end. In `tcp6` an IPv4 address is mapped into IPv6. Undefined
+ * when the table can't have the connection.
  *
- * @param byteOrder that of the machine which wrote the table, by default this one (s390x is
- *   big-endian)
+ * @param byteOrder byte order of the table. Default: of this machine (s390x is big-endian)
  */
 export function rowKey(
   table: TcpTable,
@@ -41,13 +39,12 @@ export function rowKey(
 const ADDRESS_DIGITS: Readonly<Record<TcpTable, number>> = { '/proc/net/tcp': 8, '/proc/net/tcp6': 32 };
 
 /**
- * Looks for the rows of several connections in whole lines of a table.
+ * Finds the rows of several connections in whole lines of a table.
  *
- * A row without an inode counts for nobody: it belongs to a socket that no process has any more,
- * and is shown with uid 0 whoever had it.
+ * A row without an inode is ignored: no process has its socket any more, and its uid is always 0.
  *
- * @param wanted what is looked for by its {@link rowKey}
- * @param onFound is told what was found, and the uid that has the socket
+ * @param wanted the connections by their {@link rowKey}
+ * @param onFound called with each found connection and the uid of its socket
  */
 export function findRows<T>(
   table: TcpTable,
@@ -70,15 +67,17 @@ export function findRows<T>(
   }
 }
 
-/** The uid in a row, from its first address on; undefined when nobody has the socket. */
+/**
+ * The uid of a row that starts with its first address. Undefined when no process has the socket.
+ */
 function uidOf(row: string): number | undefined {
   const [, , state = '', , , , uid, , inode] = row.trim().split(/\s+/);
   return OPEN_STATES.has(state) && inode !== undefined && inode !== '0' ? Number(uid) : undefined;
 }
 
 /**
- * The start of an IPv4 address mapped into IPv6, and ::1: each group of four bytes is a number in
- * the machine's order.
+ * The prefix of an IPv4-mapped IPv6 address, and ::1. Each group of four bytes is a number in the
+ * byte order of the machine.
  */
 const WORDS = {
   LE: { mapped: '0000000000000000FFFF0000', loopback: '00000000000000000000000001000000' },
@@ -87,7 +86,7 @@ const WORDS = {
 
 const HEX: readonly string[] = Array.from({ length: 256 }, (_none, byte) => hexOf(byte, 2));
 
-/** Of IPv6 only loopback is known: nothing else is admitted. */
+/** The only native IPv6 address is loopback: no other one is admitted. */
 function endpointIn(table: TcpTable, { address, port }: TcpEndpoint, byteOrder: ByteOrder): string | undefined {
   const isShort = table === '/proc/net/tcp';
   if (address === '::1') return isShort ? undefined : `${WORDS[byteOrder].loopback}:${hexOf(port, 4)}`;
@@ -96,7 +95,7 @@ function endpointIn(table: TcpTable, { address, port }: TcpEndpoint, byteOrder: 
   return `${isShort ? '' : WORDS[byteOrder].mapped}${word}:${hexOf(port, 4)}`;
 }
 
-/** An IPv4 address as the kernel writes it; undefined for anything else. */
+/** An IPv4 address in the kernel's form. Undefined for anything else. */
 function wordOf(address: string, byteOrder: ByteOrder): string | undefined {
   const [a, b, c, d, ...more] = address.split('.').map((byte) => HEX[Number(byte)]);
   if (a === undefined || b === undefined || c === undefined || d === undefined || more.length > 0) return undefined;
