@@ -57,12 +57,18 @@ export interface DocumentStore extends BlobSource {
    * The digests of all files, by their names. Reads the disk only the first time. @throws AppError
    * `store/blob` (`retry`)
    */
-  list(): Promise<ReadonlySet<Digest>>;
+  list(signal: AbortSignal): Promise<ReadonlySet<Digest>>;
   /** Idempotent; crash-safe. @throws AppError `store/no-space` or `store/blob` (`retry`) */
   put(digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void>;
+  /** Idempotent. @throws AppError `store/blob` (`retry`) */
+  remove(digest: Digest, signal: AbortSignal): Promise<void>;
+}
+
+/** Keeps attachments among the documents; they may be as large as a layer. */
+export interface AttachmentStore {
   /**
-   * As `put` for a blob of any size, which is never in memory as a whole. Nothing has its name
-   * before all bytes are there and right.
+   * As {@link DocumentStore.put} for a blob of any size, which is never in memory as a whole.
+   * Nothing has its name before all bytes are there and right.
    *
    * @throws AppError `store/no-space`, `store/blob` (`retry`); what `chunks` throws
    */
@@ -77,8 +83,6 @@ export interface DocumentStore extends BlobSource {
    * A blob whose bytes have changed is removed.
    */
   linkTo(digest: Digest, path: string, signal: AbortSignal): Promise<boolean>;
-  /** Idempotent. @throws AppError `store/blob` (`retry`) */
-  remove(digest: Digest): Promise<void>;
 }
 
 /** Writes a layer while it is transferred. */
@@ -98,26 +102,31 @@ export interface LayerWriter {
   replay(signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
   /**
    * Writes the next bytes. Never throws: after a failed write the writer ends, and the layer is not
-   * kept.
+   * kept. After an abort nothing is written, and the writer is closed.
    */
-  write(chunk: Buffer): Promise<void>;
+  write(chunk: Buffer, signal: AbortSignal): Promise<void>;
   /**
    * Whether all bytes were written and their digest is wrong. Then the layer is not kept. Known
    * when `write()` has returned its promise.
    */
   isDamaged(): boolean;
   /**
-   * Ends the writer. The next {@link LayerStore.begin} resumes from the bytes so far. Idempotent.
+   * Ends the writer. The next {@link LayerCopies.begin} resumes from the bytes so far. Idempotent.
+   * Takes no signal, because the file must be closed after an abort too.
    */
   close(): Promise<void>;
 }
 
-/** Keeps layers on the node's own disk. */
-export interface LayerStore extends ChangingBlobSource {
+/** Lists the layers on the node's own disk. */
+export interface LayerInventory {
   /** Complete layers. @throws AppError `store/blob` (`retry`) */
-  list(): Promise<ReadonlySet<Digest>>;
+  list(signal: AbortSignal): Promise<ReadonlySet<Digest>>;
   /** Whether the store is on the filesystem of `path`. False when that is not known. */
-  isBeside(path: string): Promise<boolean>;
+  isBeside(path: string, signal: AbortSignal): Promise<boolean>;
+}
+
+/** Writes and removes layers on the node's own disk. */
+export interface LayerCopies {
   /** Sets the layers to keep. {@link begin} refuses others. */
   want(digests: ReadonlySet<Digest>): void;
   /**
@@ -126,11 +135,20 @@ export interface LayerStore extends ChangingBlobSource {
    *
    * @returns undefined when the layer is not wanted, exists, or is being written; when there is no
    *   space; or when bytes before `startByte` are missing
+   * @throws whatever aborted `signal`, and nothing else
    */
-  begin(digest: Digest, sizeBytes: number, startByte?: number): Promise<LayerWriter | undefined>;
+  begin(
+    digest: Digest,
+    sizeBytes: number,
+    startByte: number | undefined,
+    signal: AbortSignal,
+  ): Promise<LayerWriter | undefined>;
   /**
    * Removes all other layers. Resolves to the number of removed complete ones. @throws AppError
    * `store/blob` (`retry`)
    */
-  retain(digests: ReadonlySet<Digest>): Promise<number>;
+  retain(digests: ReadonlySet<Digest>, signal: AbortSignal): Promise<number>;
 }
+
+/** All of the store of layers, for the composition root. */
+export type LayerStore = ChangingBlobSource & LayerInventory & LayerCopies;

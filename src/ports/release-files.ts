@@ -31,6 +31,6 @@ export interface ReleaseFile {
   readonly digest: Digest;
   /** Its bytes, in chunks of at most 1 MiB, from wherever they are. */
   read(signal: AbortSignal): AsyncIterable<Buffer>;
-  /** As {@link DocumentStore.linkTo}: false where it has to be read. */
+  /** As {@link AttachmentStore.linkTo}: false where it has to be read. */
   linkTo(path: string, signal: AbortSignal): Promise<boolean>;
 }

@@ -51,7 +51,7 @@ export interface Durability {
    * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) until they are;
    *   the changes are in effect meanwhile
    */
-  settled(): Promise<void>;
+  settled(signal: AbortSignal): Promise<void>;
   /**
    * Why no change can be recorded now: `store/no-space`, `store/read-only`, or `store/damaged`
    * until the next start. Undefined while no problem is known. Reads the state of the filesystem,
@@ -189,7 +189,7 @@ export interface FloorStore {
    * Durable when it resolves. @throws AppError `store/write`, `store/no-space`, `store/read-only`
    * (`retry`)
    */
-  save(floors: Floors): Promise<void>;
+  save(floors: Floors, signal: AbortSignal): Promise<void>;
 }
 
 /** The pin ledger, in a file outside the database. */
@@ -199,5 +199,5 @@ export interface PinLedgerStore {
    */
   load(): PinLedger | undefined;
   /** Durable when it resolves. @throws AppError `store/write`, `store/no-space` (`retry`) */
-  save(ledger: PinLedger): Promise<void>;
+  save(ledger: PinLedger, signal: AbortSignal): Promise<void>;
 }

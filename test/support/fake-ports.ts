@@ -566,10 +566,8 @@ export function createFakeNode(
       layers: {
         list: async () => new Set(),
         sizeOf: async () => undefined,
-        read,
         isBeside: async (path) => path.startsWith('/var'),
         want: () => undefined,
-        onChange: () => () => undefined,
         begin: async () => undefined,
         retain: async () => 0,
       },

@@ -43,13 +43,18 @@ function executors(running: () => Daemon): ApiMethods {
   return {
     ...commandMethods(running),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
-    restoreKey: async ({ keyId }, { uid }) => settled(running(), ({ restoreKey }) => restoreKey(keyId, uid)),
+    restoreKey: async ({ keyId }, { uid, signal }) =>
+      settled(running(), signal, ({ restoreKey }) => restoreKey(keyId, uid)),
     rescan: async (args, call) => {
       await running().media.rescan(call.signal);
-      await settled(running(), ({ engine }) => engine.resume(), { command: 'rescan', args, call });
+      await settled(running(), call.signal, ({ engine }) => engine.resume(), { command: 'rescan', args, call });
     },
     load: async (args, call) =>
-      settled(running(), ({ media }) => media.load(args.path, call.signal), { command: 'load', args, call }),
+      settled(running(), call.signal, ({ media }) => media.load(args.path, call.signal), {
+        command: 'load',
+        args,
+        call,
+      }),
   };
 }
 
@@ -70,7 +75,7 @@ function commandMethods(running: () => Daemon): Pick<ApiMethods, CommandName> {
     name,
     async (args: never, call: ApiCall): Promise<unknown> => {
       const act = ({ engine }: { readonly engine: ContractCommands }) => engine[name](args, call.signal);
-      return settled(running(), act, { command: name, args, call });
+      return settled(running(), call.signal, act, { command: name, args, call });
     },
   ]);
   return Object.fromEntries(methods) as Pick<ApiMethods, CommandName>;
@@ -88,10 +93,15 @@ interface Asked {
  * the power. `asked`: what the history says about the caller; default nothing, for what records its
  * caller itself.
  */
-async function settled<T>(daemon: Daemon, act: (daemon: Daemon) => T | Promise<T>, asked?: Asked): Promise<T> {
+async function settled<T>(
+  daemon: Daemon,
+  signal: AbortSignal,
+  act: (daemon: Daemon) => T | Promise<T>,
+  asked?: Asked,
+): Promise<T> {
   const done = await act(daemon);
   if (asked !== undefined) noteCaller(daemon, asked);
-  await daemon.engine.settled();
+  await daemon.engine.settled(signal);
   return done;
 }
 

@@ -83,7 +83,7 @@ interface Parts {
 async function createParts(options: DaemonOptions, disposal: DisposalStack, signal: AbortSignal): Promise<Parts> {
   const { settings, clock, log, node, units } = options;
   await mkdir(settings.paths.run_dir, { recursive: true });
-  const state = await openNodeState(settings.paths, { clock, log });
+  const state = await openNodeState(settings.paths, { clock, log }, signal);
   disposal.defer('the database', state.close);
   const published = await openPublishedFiles(options);
   disposal.defer('the published files', published.settled);

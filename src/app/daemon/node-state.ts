@@ -31,6 +31,7 @@ export interface NodeState {
 export async function openNodeState(
   { state_dir: directory, run_dir }: Settings['paths'],
   { clock, log }: { readonly clock: Clock; readonly log: Log },
+  signal: AbortSignal,
 ): Promise<NodeState> {
   const now = clock.now();
   const state = openState({
@@ -64,7 +65,7 @@ export async function openNodeState(
     const message = `${join(directory, 'floors.json')} could not be used: ${floors.damage}. The floors that the database remembers count`;
     problems.push({ code: 'store/lost', message });
   }
-  if (isStateLost) await floors.floors.save(floors.floors.load()).catch(ignoreOwn); // the rounds try again
+  if (isStateLost) await floors.floors.save(floors.floors.load(), signal).catch(ignoreOwn); // the rounds try again
   if (floors.floors.load().areLost) {
     const message = `Which sequences were activated here is lost, with state.db and floors.json in ${directory}: no release is activated by itself before one of its stream was activated by 'stickpin activate'`;
     problems.push({ code: 'store/floors-lost', message });

@@ -4,12 +4,12 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import type { BlobUnion, LayerStore } from '../../ports/blobs.ts';
+import type { BlobSource, BlobUnion, LayerCopies } from '../../ports/blobs.ts';
 import { findBadBlob } from './find-damage.ts';
 
 /** The adapters of {@link createLayerKeeper}. */
 export interface LayerKeeperDependencies {
-  readonly layers: Pick<LayerStore, 'want' | 'retain' | 'begin' | 'sizeOf'>;
+  readonly layers: LayerCopies & Pick<BlobSource, 'sizeOf'>;
   /** Where blobs are found. */
   readonly source: Pick<BlobUnion, 'read' | 'copiesOf'>;
   readonly clock: Clock;
@@ -28,7 +28,7 @@ export interface LayerKeeper {
    * is copied.
    */
   copyingBytes(): number | undefined;
-  /** Aborts the copy, and waits until it and the removals have ended. */
+  /** Aborts the copy and the removals, and waits until they have ended. */
   stop(): Promise<void>;
 }
 
@@ -48,6 +48,8 @@ interface Keeping extends LayerKeeperDependencies {
   leftBytes: number;
   /** Resolves when all removals so far have ended. */
   removal: Promise<void>;
+  /** Ends the removals. */
+  readonly stopping: AbortController;
 }
 
 /**
@@ -63,11 +65,13 @@ export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => vo
     copy: undefined,
     leftBytes: 0,
     removal: Promise.resolve(),
+    stopping: new AbortController(),
   };
   return {
     follow: (plan, isIdle) => follow(keeping, plan, isIdle),
     copyingBytes: () => (keeping.copy === undefined ? undefined : keeping.leftBytes),
     stop: async () => {
+      keeping.stopping.abort();
       keeping.copy?.controller.abort();
       await keeping.copy?.ended;
       await keeping.removal;
@@ -91,11 +95,15 @@ function follow(keeping: Keeping, plan: KeepPlan, isIdle: boolean): void {
 }
 
 /** Never throws. Layers that can't be removed stay until the next plan. */
-async function removeUnwanted({ layers, log }: Keeping, wanted: ReadonlySet<Digest>): Promise<void> {
+async function removeUnwanted(
+  { layers, log, stopping: { signal } }: Keeping,
+  wanted: ReadonlySet<Digest>,
+): Promise<void> {
   try {
-    const count = await layers.retain(wanted);
+    const count = await layers.retain(wanted, signal);
     if (count > 0) log.info({}, `Removed ${count} kept layers that nothing needs any more`);
   } catch (error) {
+    if (signal.aborted) return;
     log.warn({ err: error }, `Layers that nothing needs could not be removed: ${reasonOf(error)}`);
   }
 }
@@ -121,13 +129,13 @@ async function copyLayer(keeping: Keeping, { digest, sizeBytes }: Layer, signal:
   // changes.
   const copies = await source.copiesOf(digest, signal);
   if (!copies.some(({ isTrusted }) => isTrusted)) return postpone(keeping, digest);
-  const writer = await layers.begin(digest, sizeBytes);
+  const writer = await layers.begin(digest, sizeBytes, undefined, signal);
   if (writer === undefined) {
     if ((await layers.sizeOf(digest, signal)) === undefined) postpone(keeping, digest);
     return;
   }
   try {
-    for await (const chunk of source.read(digest, writer.startByte, signal)) await writer.write(chunk);
+    for await (const chunk of source.read(digest, writer.startByte, signal)) await writer.write(chunk, signal);
   } catch (error) {
     // All bytes were read and their digest was wrong. A later error does not change that.
     if (!writer.isDamaged()) throw error;

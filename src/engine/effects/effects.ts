@@ -4,10 +4,19 @@ import type { Policy } from '../../domain/settings/settings.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import type { BlobUnion, DocumentStore } from '../../ports/blobs.ts';
+import type { AttachmentStore, BlobUnion, DocumentStore } from '../../ports/blobs.ts';
 import type { MediaPort } from '../../ports/media.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
-import type { StateStore } from '../../ports/state.ts';
+import type {
+  ActivationStore,
+  AdoptionStore,
+  Durability,
+  MilestoneStore,
+  PreloadStore,
+  RetirementStore,
+  StateReader,
+  TagStore,
+} from '../../ports/state.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
@@ -25,6 +34,16 @@ import { recordExecutors } from './record-effects.ts';
 import { createTagEffects, type TagEffects } from './tag-effects.ts';
 import { startTask, taskExecutors } from './task-effects.ts';
 
+/** What executors record: everything but the history, conditions, and decisions of people. */
+type EffectRecords = StateReader &
+  Pick<Durability, 'settled'> &
+  AdoptionStore &
+  PreloadStore &
+  ActivationStore &
+  MilestoneStore &
+  RetirementStore &
+  TagStore;
+
 /** The adapters of all executors. Each family takes its part. */
 export interface EffectDependencies {
   readonly clock: Clock;
@@ -32,9 +51,9 @@ export interface EffectDependencies {
   readonly media: MediaPort;
   readonly runtime: RuntimePort;
   readonly containers: ContainersPort;
-  readonly store: StateStore;
+  readonly store: EffectRecords;
   /** The store of manifests and configs of adopted bundles. */
-  readonly documents: DocumentStore;
+  readonly documents: DocumentStore & AttachmentStore;
   /** All sources of blobs: media and local stores. */
   readonly source: BlobUnion;
   readonly meter: TransferMeter;

@@ -4,12 +4,12 @@ import type { Digest } from '../../domain/model/digest.ts';
 import type { Kept } from '../../domain/state/memory.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/in-order.ts';
-import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
+import type { AttachmentStore, BlobSource, DocumentStore } from '../../ports/blobs.ts';
 
 /** The source and the store of documents. */
 export interface DocumentKeeping {
   /** Manifests, configs and attachments of adopted bundles. */
-  readonly documents: Pick<DocumentStore, 'sizeOf' | 'put' | 'putStream'>;
+  readonly documents: Pick<DocumentStore, 'sizeOf' | 'put'> & Pick<AttachmentStore, 'putStream'>;
   /** All sources of blobs. */
   readonly source: Pick<BlobSource, 'read'>;
 }

@@ -69,7 +69,7 @@ export async function runPull(
   if (!online) await passGate(effects, image.reference, assessment, about, signal);
   if (!assessment.life.foreign.has(image.digest)) {
     notePulledByUs(effects, image.reference, true);
-    await effects.store.settled();
+    await effects.store.settled(signal);
   }
   const end = await pullImage(image, bundle, { ...effects, online }, signal);
   return recordEnd(effects, { task, image, bundle, about }, end);

@@ -45,7 +45,7 @@ export function startTask(deps: TaskEffectDependencies, task: RunningTask, asses
   if (bundle === undefined || (task.kind === 'pull' && bundle.cancelled !== undefined)) return;
   deps.tasks.start(task, async (signal) => {
     try {
-      await deps.store.settled();
+      await deps.store.settled(signal);
       signal.throwIfAborted();
       return await runTask(deps, task, bundle, assessment, signal);
     } catch (error) {

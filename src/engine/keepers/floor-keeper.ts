@@ -1,6 +1,7 @@
 import { areSameFloors, floorsFrom, higherFloors } from '../../domain/adoption/floors.ts';
 import type { Floors } from '../../domain/state/floor-set.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Log } from '../../platform/log.ts';
 import type { FloorStore, StateReader } from '../../ports/state.ts';
 
@@ -43,11 +44,11 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
 
   const now = () => higherFloors(floors, floorsFrom(store.load().bundles));
 
-  async function save(wanted: Floors): Promise<void> {
+  async function save(wanted: Floors, signal: AbortSignal): Promise<void> {
     if (isWritten && areSameFloors(wanted, floors)) return;
     floors = wanted;
     isWritten = false;
-    await kept.save(wanted);
+    await kept.save(wanted, signal);
     isWritten = true;
   }
 
@@ -60,16 +61,19 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
   return {
     floors: now,
     raise: (stream, sequence) =>
-      exclusively(() => save(higherFloors(now(), { ...floors, sequences: new Map([[stream, sequence]]) }))),
+      exclusively(() =>
+        save(higherFloors(now(), { ...floors, sequences: new Map([[stream, sequence]]) }), NEVER_ABORTED),
+      ),
     follow: (isForgotten, signal) =>
       exclusively(async () => {
         signal.throwIfAborted();
         try {
           const current = now();
           const areLost = current.areLost || (isForgotten && current.sequences.size === 0);
-          await save({ ...current, areLost });
+          await save({ ...current, areLost }, signal);
           trouble = undefined;
         } catch (error) {
+          signal.throwIfAborted();
           const reason = reasonOf(error);
           if (reason !== trouble) log.warn({ err: error }, `${reason}. It is tried again by itself`);
           trouble = reason;

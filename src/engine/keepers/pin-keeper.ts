@@ -48,24 +48,29 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
     return result;
   };
 
-  async function follow({ record, isUncertain }: PinAssessment, from: PinLedger | undefined): Promise<void> {
+  async function follow(
+    { record, isUncertain }: PinAssessment,
+    from: PinLedger | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (isUncertain || from !== ledger) return;
     const { bundles, age = NO_AGE } = store.load();
     const isSame = ledger !== undefined && isSameRecord(record, ledger) && isAsNew(age, ledger.state);
     if (isSame && isWritten) return;
     if (!isSame) ledger = ledgerOf(record, bundles, age);
     try {
-      if (ledger !== undefined) await pinLedger.save(ledger);
+      if (ledger !== undefined) await pinLedger.save(ledger, signal);
       [isWritten, trouble] = [true, undefined];
     } catch (error) {
       isWritten = false;
+      signal.throwIfAborted();
       const reason = reasonOf(error);
       if (reason !== trouble) log.warn({ err: error }, `${reason}. The pins stay; it is tried again by itself`);
       trouble = reason;
     }
   }
 
-  async function giveUp(references: readonly string[]): Promise<void> {
+  async function giveUp(references: readonly string[], signal: AbortSignal): Promise<void> {
     const { bundles, age = NO_AGE } = store.load();
     const given = new Set(references);
     const keep = (all: readonly string[]) => all.filter((reference) => !given.has(reference));
@@ -74,14 +79,14 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
       .filter((release) => release.references.length > 0);
     const givenUp = [...new Set([...(ledger?.givenUp ?? []), ...references])].sort();
     const next = ledgerOf({ releases, unclaimed: keep(ledger?.unclaimed ?? []), givenUp }, bundles, age);
-    await pinLedger.save(next);
+    await pinLedger.save(next, signal);
     [ledger, isWritten] = [next, true];
   }
 
   return {
     ledger: () => ledger,
-    follow: (pins, from, signal) => exclusively(signal, () => follow(pins, from)),
-    giveUp: (references, signal) => exclusively(signal, () => giveUp(references)),
+    follow: (pins, from, signal) => exclusively(signal, () => follow(pins, from, signal)),
+    giveUp: (references, signal) => exclusively(signal, () => giveUp(references, signal)),
   };
 }
 

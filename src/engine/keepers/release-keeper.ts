@@ -5,7 +5,7 @@ import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
-import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
+import type { AttachmentStore, BlobSource, DocumentStore } from '../../ports/blobs.ts';
 import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { documentsOf } from '../blobs/image-documents.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
@@ -15,7 +15,7 @@ export interface ReleaseKeeperDependencies {
   readonly releaseFiles: ReleaseFiles;
   readonly source: BlobSource;
   /** The store of attachments, manifests and configs. */
-  readonly documents: DocumentStore;
+  readonly documents: DocumentStore & Pick<AttachmentStore, 'linkTo'>;
   readonly recorder: EventRecorder;
   readonly clock: Pick<Clock, 'monotonic'>;
   /** Called before each release, for the watchdog. */
@@ -230,13 +230,13 @@ async function install(
  */
 async function dropSpare(keeping: Keeping, assessment: Assessment, signal: AbortSignal): Promise<void> {
   const { documents, shared, alive } = keeping;
-  const spare = spareAttachments(assessment, await documents.list()).filter((digest) => !shared.has(digest));
+  const spare = spareAttachments(assessment, await documents.list(signal)).filter((digest) => !shared.has(digest));
   if (spare.length === 0) return;
   for (const image of imagesOf(assessment)) {
     alive();
     for (const digest of await documentsOf(image, documents, signal)) if (spare.includes(digest)) shared.add(digest);
   }
-  for (const digest of spare) if (!shared.has(digest)) await documents.remove(digest);
+  for (const digest of spare) if (!shared.has(digest)) await documents.remove(digest, signal);
 }
 
 function imagesOf({ bundles, adoptions }: Assessment): ReadonlySet<Digest> {

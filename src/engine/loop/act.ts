@@ -30,7 +30,7 @@ export async function act(
   for (const effect of wanted) {
     alive(loop);
     try {
-      if (effect.kind !== 'start') await deps.store.settled();
+      if (effect.kind !== 'start') await deps.store.settled(signal);
       signal.throwIfAborted();
       await execute(effects.executors, effect, assessment, signal);
       deps.afterEffect?.(effect);

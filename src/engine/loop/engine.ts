@@ -37,7 +37,7 @@ export interface Engine extends Commands {
    */
   note(event: Event, bundle: string | undefined): void;
   /** Resolves when everything that was recorded is on the disk. See `Durability.settled`. */
-  settled(): Promise<void>;
+  settled(signal: AbortSignal): Promise<void>;
   /** Resumes cancelled preloads, and asks for a round now. */
   resume(): void;
 }

@@ -4,10 +4,10 @@ import type { Fault } from '../../domain/model/reason.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Effect } from '../../domain/state/effect.ts';
-import type { LayerStore } from '../../ports/blobs.ts';
+import type { BlobSource, LayerCopies, LayerInventory } from '../../ports/blobs.ts';
 import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
-import type { FloorStore, PinLedgerStore } from '../../ports/state.ts';
+import type { FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { LayerKeeper } from '../blobs/layer-keeper.ts';
 import type { RunningReleases } from '../commands/running-releases.ts';
@@ -28,9 +28,13 @@ import type { Pace } from './pace.ts';
 
 /** The adapters and settings of the engine. */
 export interface EngineDependencies
-  extends Omit<EffectDependencies, 'tasks' | 'mediaJobs' | 'failures' | 'recorder' | 'alive' | 'floorKeeper'> {
+  extends Omit<
+    EffectDependencies,
+    'tasks' | 'mediaJobs' | 'failures' | 'recorder' | 'alive' | 'floorKeeper' | 'store'
+  > {
+  readonly store: StateStore;
   /** Where layers are kept. */
-  readonly layers: LayerStore;
+  readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
   /** Problems of the stored state that were found at the start. Default none. */

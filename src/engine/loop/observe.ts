@@ -7,7 +7,7 @@ import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
-import type { DocumentStore, LayerStore } from '../../ports/blobs.ts';
+import type { DocumentStore, LayerInventory } from '../../ports/blobs.ts';
 import type { MediaView } from '../../ports/media.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
@@ -23,7 +23,7 @@ export interface ObserveDependencies {
   readonly trust: TrustPort;
   readonly node: NodePort;
   readonly documents: Pick<DocumentStore, 'list'>;
-  readonly layers: Pick<LayerStore, 'list' | 'isBeside'>;
+  readonly layers: LayerInventory;
   readonly mediaJobs: Pick<MediaJobs, 'busy'>;
 }
 
@@ -48,7 +48,7 @@ export async function observe(
     deps.media.refresh(signal),
   ]);
   const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
-  const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath));
+  const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath, signal));
   const containers = needsContainers(runtime) ? await observeContainers(deps.containers, signal) : undefined;
   return {
     now: deps.clock.now(),
@@ -113,7 +113,7 @@ async function observeLocalBlobs(
   { documents, layers }: Pick<ObserveDependencies, 'documents' | 'layers'>,
   signal: AbortSignal,
 ): Promise<ReadonlySet<Digest>> {
-  const lists = await Promise.allSettled([documents.list(), layers.list()]);
+  const lists = await Promise.allSettled([documents.list(signal), layers.list(signal)]);
   signal.throwIfAborted();
   return new Set(lists.flatMap((list) => (list.status === 'fulfilled' ? [...list.value] : [])));
 }

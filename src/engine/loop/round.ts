@@ -114,7 +114,7 @@ async function keepInLine(
 ): Promise<void> {
   const { deps, tasks } = loop;
   alive(loop);
-  await deps.store.settled();
+  await deps.store.settled(signal);
   alive(loop);
   const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
   const isIdle = tasks.running().length === 0 && !isStarting;

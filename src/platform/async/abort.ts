@@ -7,6 +7,12 @@ import { AppError } from '../app-error.ts';
 const OVER = new Error('the work is over');
 
 /**
+ * The signal of work that must be done although its surroundings are being stopped: a record of
+ * what has happened already. It never aborts.
+ */
+export const NEVER_ABORTED: AbortSignal = new AbortController().signal;
+
+/**
  * Runs `work` under a deadline. The signal handed to `work` aborts when `parent` does or when
  * `timeoutMs` has passed.
  *

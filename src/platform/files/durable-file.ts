@@ -1,6 +1,7 @@
 import { type FileHandle, lstat, mkdir, open, readFile, rename } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
+import { NEVER_ABORTED } from '../async/abort.ts';
 
 /** A file that another program may read while it is replaced. */
 export interface DurableFile {
@@ -17,14 +18,20 @@ const MODE = 0o644;
 /**
  * Makes `content` the content of the file: staged, synced, renamed over it, mode 0644, so that a
  * reader sees the old or the new one and a power cut leaves one of them. Missing directories are
- * made. A file that is as wanted already isn't touched.
+ * made. A file that is as wanted already isn't touched. An abort before the rename leaves the old
+ * content; after it the new one is made durable.
  *
  * @returns whether anything was written.
  * @throws system errors as they are
  */
-export async function replaceFile(file: DurableFile, content: string | Buffer): Promise<boolean> {
+export async function replaceFile(
+  file: DurableFile,
+  content: string | Buffer,
+  signal: AbortSignal = NEVER_ABORTED,
+): Promise<boolean> {
   const directory = dirname(file.path);
   const { stagingDirectory = directory } = file;
+  signal.throwIfAborted();
   if (await isAsWanted(file.path, content)) return false;
   await mkdir(directory, { recursive: true });
   await mkdir(stagingDirectory, { recursive: true });
@@ -33,6 +40,7 @@ export async function replaceFile(file: DurableFile, content: string | Buffer): 
     await handle.chmod(MODE); // the umask may have taken bits away
     await handle.writeFile(content);
   });
+  signal.throwIfAborted();
   await rename(staged, file.path);
   await syncFolder(directory);
   return true;

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { Log } from '../../platform/log.ts';
-import type { LayerStore } from '../../ports/blobs.ts';
+import type { LayerCopies } from '../../ports/blobs.ts';
 import type { RecordingMeter } from '../meter.ts';
 import type { Offer } from '../offer.ts';
 import type { ReadTurns } from '../read-turns.ts';
@@ -19,7 +19,7 @@ export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 't
   readonly meter: RecordingMeter;
   readonly log: Log;
   /** The store for layers, which are kept during their transfer. Default none. */
-  readonly layers?: Pick<LayerStore, 'begin'>;
+  readonly layers?: Pick<LayerCopies, 'begin'>;
 }
 
 /** A request and its response. */

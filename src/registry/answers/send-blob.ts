@@ -60,7 +60,7 @@ async function stream(
   response: ServerResponse,
   signal: AbortSignal,
 ) {
-  const kept = await api.layers?.begin(range.digest, range.sizeBytes, range.firstByte);
+  const kept = await api.layers?.begin(range.digest, range.sizeBytes, range.firstByte, signal);
   const metered = api.meter.open(range.digest);
   let position = range.firstByte;
   let saved: Promise<void> | undefined;
@@ -74,7 +74,7 @@ async function stream(
     for await (const chunk of replayed(kept, range, signal)) await send(chunk);
     const rest = { ...range, firstByte: position };
     for await (const chunk of transfer(rest, { ...api, turn, onWait: metered.awaitsMedium }, signal)) {
-      saved = kept?.write(chunk);
+      saved = kept?.write(chunk, signal);
       // Recorded before the runtime has the last byte: it may refuse the blob at once, and the
       // cause must be known by then, even if the disk is slow.
       if (kept?.isDamaged()) metered.damaged();

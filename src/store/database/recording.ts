@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import type { AppError } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import type { Durability, EventRow } from '../../ports/state.ts';
 import { createDiskWatch, type DiskWatch } from '../files/disk-watch.ts';
 import { databaseWriteError } from '../files/write-error.ts';
@@ -122,12 +123,12 @@ export function read<T>(recording: Recording, work: () => T): T {
 export function createDurability(recording: Recording): Durability {
   const { database, disk, walSync } = recording;
   return {
-    settled: async () => {
-      try {
-        await walSync.settled();
-      } catch (error) {
+    settled: async (signal) => {
+      const synced = walSync.settled().catch((error: unknown) => {
         throw disk.failed(databaseWriteError(database.name, error));
-      }
+      });
+      // The write to the disk goes on after an abort, for all others that wait for it.
+      await untilAborted(synced, signal);
     },
     trouble: () => {
       const { refusal } = recording;

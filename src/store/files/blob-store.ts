@@ -3,11 +3,12 @@ import { link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import { shareRuns } from '../../platform/async/share-runs.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { type Allocate, newBuffer, oneBuffer } from '../../platform/files/chunk-buffer.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
-import type { DocumentStore } from '../../ports/blobs.ts';
+import type { AttachmentStore, DocumentStore } from '../../ports/blobs.ts';
 import { blobError, mismatch } from './blob-error.ts';
 import { largeSizeOf, requireRoom, SMALL_BYTES, streamInto, sweepStaged } from './large-blob.ts';
 import { readFrom } from './layer-files.ts';
@@ -23,7 +24,11 @@ import { fileWriteError } from './write-error.ts';
  * @param syncNames syncs a directory to the disk
  * @param minFreePercent share of the filesystem that a large blob leaves free, in percent
  */
-export function createBlobStore(folder: string, syncNames = syncFolder, minFreePercent = 0): DocumentStore {
+export function createBlobStore(
+  folder: string,
+  syncNames = syncFolder,
+  minFreePercent = 0,
+): DocumentStore & AttachmentStore {
   const directory = join(folder, 'sha256');
   const blobs: BlobFolder = {
     folder,
@@ -33,10 +38,10 @@ export function createBlobStore(folder: string, syncNames = syncFolder, minFreeP
     staging: new Set(),
   };
   return {
-    list: () => heldNames(blobs),
+    list: (signal) => untilAborted(heldNames(blobs), signal),
     sizeOf: (digest, signal) => sizeOf(blobs, digest, signal),
     read: (digest, startByte, signal, allocate = newBuffer) => read(blobs, digest, startByte, signal, allocate),
-    remove: (digest) => remove(blobs, digest),
+    remove: (digest, signal) => remove(blobs, digest, signal),
     put: async (digest, bytes, signal) => {
       const actual = digestOf(bytes);
       if (actual !== digest) throw mismatch(pathOf(blobs, digest), digest, actual);
@@ -109,7 +114,7 @@ async function* read(
     throw blobError(path, 'read', error);
   }
   if (hash === undefined || digestFromHex(hash.digest('hex')) === digest) return;
-  await remove(blobs, digest);
+  await remove(blobs, digest, signal);
   throw blobError(path, 'used', new Error('its bytes have changed; it was removed'));
 }
 
@@ -141,7 +146,8 @@ async function linkTo(blobs: BlobFolder, digest: Digest, path: string, signal: A
   }
 }
 
-async function remove(blobs: BlobFolder, digest: Digest): Promise<void> {
+async function remove(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
   const path = pathOf(blobs, digest);
   try {
     await rm(path, { force: true });

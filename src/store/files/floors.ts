@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { higherFloors, NO_FLOORS } from '../../domain/adoption/floors.ts';
 import type { Floors } from '../../domain/state/floor-set.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { FloorRecordStore, FloorStore } from '../../ports/state.ts';
 import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
 
@@ -46,10 +47,12 @@ export async function openFloors({ path, record, isStateLost, now }: FloorOption
   const loaded = higherFloors(higherFloors(own ?? NO_FLOORS, recorded ?? NO_FLOORS), { ...NO_FLOORS, areLost });
   const isDamaged = content.kind !== 'absent' && own === undefined;
   const damaged = isDamaged ? createDamagedFile(path, now) : undefined;
-  const save = async (floors: Floors) => {
+  const save = async (floors: Floors, signal: AbortSignal) => {
+    signal.throwIfAborted();
     const document = { ...floors, sequences: [...floors.sequences] };
     await damaged?.setAside();
-    await writeSealed(path, document);
+    // Once a damaged file is renamed, another one must follow in its place.
+    await writeSealed(path, document, damaged === undefined ? signal : NEVER_ABORTED);
     record.setFloorRecord(JSON.stringify(document));
   };
   const isWhole = own !== undefined && recorded !== undefined;

@@ -67,10 +67,11 @@ export async function listFolder(folder: string): Promise<Map<Digest, number>> {
 }
 
 /** Hashes the part of a layer from an earlier process. */
-export async function hashOf(handle: FileHandle): Promise<Partial> {
+export async function hashOf(handle: FileHandle, signal: AbortSignal): Promise<Partial> {
   const hash = createHash('sha256');
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   for (let at = 0; ; ) {
+    signal.throwIfAborted();
     const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, at);
     if (bytesRead === 0) return { hash, lengthBytes: at, ownFromByte: at };
     hash.update(buffer.subarray(0, bytesRead));

@@ -71,11 +71,15 @@ export async function finishLayer(
 }
 
 /** Opens the file of a layer to append to it. */
-export async function resumeLayer({ folder, partials }: LayerFolder, digest: Digest): Promise<OpenedLayer> {
+export async function resumeLayer(
+  { folder, partials }: LayerFolder,
+  digest: Digest,
+  signal: AbortSignal,
+): Promise<OpenedLayer> {
   await mkdir(folder, { recursive: true });
   const handle = await open(partialPath(folder, digest), constants.O_RDWR | constants.O_CREAT, 0o600);
   try {
-    const partial = partials.get(digest) ?? (await hashOf(handle));
+    const partial = partials.get(digest) ?? (await hashOf(handle, signal));
     partials.set(digest, partial);
     return { handle, partial };
   } catch (error) {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import { type Allocate, newBuffer } from '../../platform/files/chunk-buffer.ts';
 import type { Log } from '../../platform/log.ts';
 import type { LayerStore, LayerWriter } from '../../ports/blobs.ts';
@@ -44,9 +45,9 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
   };
   let wanted: ReadonlySet<Digest> = new Set();
   return {
-    list: async () => new Set((await heldLayers(layers)).keys()),
-    sizeOf: async (digest) => (await heldLayers(layers)).get(digest),
-    isBeside: (path) => isBeside(folder, path),
+    list: async (signal) => new Set((await untilAborted(heldLayers(layers), signal)).keys()),
+    sizeOf: async (digest, signal) => (await untilAborted(heldLayers(layers), signal)).get(digest),
+    isBeside: (path, signal) => untilAborted(isBeside(folder, path), signal),
     want: (digests) => {
       wanted = digests;
     },
@@ -56,14 +57,14 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
         layers.listeners.delete(listener);
       };
     },
-    begin: async (digest, sizeBytes, startByte) => {
+    begin: async (digest, sizeBytes, startByte, signal) => {
       // A caller that aborts and resumes at once may get here before the file is closed.
-      await layers.writing.get(digest);
+      await untilAborted(Promise.resolve(layers.writing.get(digest)), signal);
       if (!wanted.has(digest) || layers.writing.has(digest)) return undefined;
-      return begin(layers, digest, sizeBytes, startByte);
+      return begin(layers, { digest, sizeBytes, startByte }, signal);
     },
     read: (digest, startByte, signal, allocate = newBuffer) => read(layers, digest, startByte, signal, allocate),
-    retain: (digests) => retain(layers, digests),
+    retain: (digests, signal) => retain(layers, digests, signal),
   };
 }
 
@@ -77,18 +78,25 @@ async function isBeside(folder: string, path: string): Promise<boolean> {
   }
 }
 
+/** What is to be written. */
+interface WantedBytes {
+  readonly digest: Digest;
+  readonly sizeBytes: number;
+  /** Undefined: from where it was left. */
+  readonly startByte: number | undefined;
+}
+
 async function begin(
   layers: LayerFolder,
-  digest: Digest,
-  sizeBytes: number,
-  startByte: number | undefined,
+  { digest, sizeBytes, startByte }: WantedBytes,
+  signal: AbortSignal,
 ): Promise<LayerWriter | undefined> {
   const { partials, writing } = layers;
   writing.set(digest, undefined);
   try {
     const isHeld = (await heldLayers(layers)).has(digest);
     if (!isHeld && (await hasRoomFor(layers, sizeBytes - (partials.get(digest)?.lengthBytes ?? 0)))) {
-      const opened = await resumeLayer(layers, digest);
+      const opened = await resumeLayer(layers, digest, signal);
       const { lengthBytes } = opened.partial;
       const fromByte = startByte ?? lengthBytes;
       if (lengthBytes < sizeBytes && lengthBytes >= fromByte) {
@@ -100,9 +108,10 @@ async function begin(
       await opened.handle.close();
     }
   } catch (error) {
-    tellFull(layers, error);
+    if (!signal.aborted) tellFull(layers, error);
   }
   writing.delete(digest);
+  signal.throwIfAborted();
   return undefined;
 }
 
@@ -133,10 +142,15 @@ async function* read(
 }
 
 /** Removes all other layers. Resolves to the number of removed complete ones. */
-async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>): Promise<number> {
+async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>, signal: AbortSignal): Promise<number> {
+  signal.throwIfAborted();
   const gone = [...(await heldLayers(layers)).keys()].filter((digest) => !digests.has(digest));
-  for (const digest of gone) await forgetLayer(layers, digest);
+  for (const digest of gone) {
+    signal.throwIfAborted();
+    await forgetLayer(layers, digest);
+  }
   for (const digest of await listPartials(layers.folder)) {
+    signal.throwIfAborted();
     if (!digests.has(digest) && !layers.writing.has(digest)) await forgetLayer(layers, digest);
   }
   return gone.length;

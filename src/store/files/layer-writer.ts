@@ -41,8 +41,9 @@ export function createLayerWriter(
     startByte,
     isDamaged: () => writing.isDamaged,
     replay: (signal, allocate = newBuffer) => replay(writing, signal, allocate),
-    write: async (chunk) => {
+    write: async (chunk, signal) => {
       if (writing.ended !== undefined) return;
+      if (signal.aborted) return end(writing);
       try {
         await take(writing, chunk);
       } catch (error) {

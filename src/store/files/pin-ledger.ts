@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { PinLedgerStore } from '../../ports/state.ts';
 import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
 
@@ -33,12 +34,17 @@ export async function openPinLedger(path: string, now: number): Promise<OpenedPi
   const parsed = content.kind === 'read' ? v.safeParse(schema, content.value) : undefined;
   const loaded: PinLedger | undefined = parsed?.success ? parsed.output : undefined;
   if (content.kind === 'absent' || loaded !== undefined) {
-    return { ledger: { load: () => loaded, save: (ledger) => writeSealed(path, ledger) }, damage: undefined };
+    return {
+      ledger: { load: () => loaded, save: (ledger, signal) => writeSealed(path, ledger, signal) },
+      damage: undefined,
+    };
   }
   const damaged = createDamagedFile(path, now);
-  const save = async (ledger: PinLedger) => {
+  const save = async (ledger: PinLedger, signal: AbortSignal) => {
+    signal.throwIfAborted();
     await damaged.setAside();
-    await writeSealed(path, ledger);
+    // Once the damaged file is renamed, another one must follow in its place.
+    await writeSealed(path, ledger, NEVER_ABORTED);
   };
   const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
   return { ledger: { load: () => undefined, save }, damage: `${reason}; it is kept as ${damaged.aside}` };

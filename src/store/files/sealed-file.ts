@@ -40,11 +40,12 @@ export async function readSealed(path: string): Promise<SealedContent> {
  *
  * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
  */
-export async function writeSealed(path: string, value: unknown): Promise<void> {
+export async function writeSealed(path: string, value: unknown, signal: AbortSignal): Promise<void> {
   const body = JSON.stringify(value);
   try {
-    await replaceFile({ path }, `{"checksum":"${checksumOf(body)}","content":${body}}\n`);
+    await replaceFile({ path }, `{"checksum":"${checksumOf(body)}","content":${body}}\n`, signal);
   } catch (error) {
+    signal.throwIfAborted();
     throw fileWriteError(path, error, 'store/write', `${path} can't be written: ${reasonOf(error)}`);
   }
 }

@@ -80,15 +80,15 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const beginOnSlowDisk: LayerStore['begin'] = async (wanted, sizeBytes, startByte) => {
-  const writer = await layers.begin(wanted, sizeBytes, startByte);
+const beginOnSlowDisk: LayerStore['begin'] = async (wanted, sizeBytes, startByte, signal) => {
+  const writer = await layers.begin(wanted, sizeBytes, startByte, signal);
   let handedOver = writer?.startByte ?? 0;
   return (
     writer && {
       ...writer,
-      write: async (chunk) => {
+      write: async (chunk, inner) => {
         handedOver += chunk.length;
-        const written = writer.write(chunk);
+        const written = writer.write(chunk, inner);
         if (handedOver >= sizeBytes) await disk;
         await written;
       },

@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import type { DocumentStore } from '../../../src/ports/blobs.ts';
+import type { AttachmentStore, DocumentStore } from '../../../src/ports/blobs.ts';
 import { createBlobStore } from '../../../src/store/files/blob-store.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
 import { have } from '../../support/requirements.ts';
@@ -25,7 +25,7 @@ const { signal } = new AbortController();
 const text = '{"schemaVersion":2}';
 const digest = digestOf(text);
 let folder: string;
-let store: DocumentStore;
+let store: DocumentStore & AttachmentStore;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'stickpin-blobs-'));
@@ -62,7 +62,7 @@ describe('blob store', () => {
         expect(await again.sizeOf(digestOf(one), signal)).toBe(one.length);
       }),
     );
-    expect([...(await store.list())].sort()).toEqual(texts.map(digestOf).sort());
+    expect([...(await store.list(signal))].sort()).toEqual(texts.map(digestOf).sort());
     expect(readdirSync(folder)).toEqual(['sha256']);
   });
 
@@ -93,10 +93,10 @@ describe('blob store', () => {
 
   it('removes what is there, and minds nothing that is not', async () => {
     await store.put(digest, Buffer.from(text), signal);
-    await store.remove(digest);
-    await store.remove(digest);
+    await store.remove(digest, signal);
+    await store.remove(digest, signal);
     expect(await store.sizeOf(digest, signal)).toBeUndefined();
-    expect([...(await store.list())]).toEqual([]);
+    expect([...(await store.list(signal))]).toEqual([]);
     expect(readdirSync(join(folder, 'sha256'))).toEqual([]);
   });
 
@@ -140,7 +140,10 @@ describe('blob store', () => {
     await store.put(digest, Buffer.from(text), signal);
     await expect(store.sizeOf(digest, stop)).rejects.toThrow('stop');
     await expect(store.put(digestOf('x'), Buffer.from('x'), stop)).rejects.toThrow('stop');
+    await expect(store.list(stop)).rejects.toThrow('stop');
+    await expect(store.remove(digest, stop)).rejects.toThrow('stop');
     expect(readdirSync(folder)).toEqual(['sha256']);
+    expect([...(await store.list(signal))]).toEqual([digest]);
   });
 });
 
@@ -177,7 +180,7 @@ describe('a blob too large to be in memory', () => {
 
   it('is streamed, is there as a whole, and gets further names instead of copies', async () => {
     await store.putStream({ digest: large, sizeBytes }, bytes(), signal);
-    expect([await store.sizeOf(large, signal), [...(await store.list())]]).toEqual([sizeBytes, [large]]);
+    expect([await store.sizeOf(large, signal), [...(await store.list(signal))]]).toEqual([sizeBytes, [large]]);
     expect((await readAll(large, sizeBytes - 3)).length).toBe(3);
     expect(digestOf(await readAll(large))).toBe(large);
     const other = join(folder, 'other-name');
@@ -211,7 +214,7 @@ describe('a blob too large to be in memory', () => {
 
   it('is swept up when a crash left it half-written', async () => {
     writeFileSync(join(folder, `.${hexOf(large)}.0123abcd`), 'half');
-    await store.list();
+    await store.list(signal);
     expect(readdirSync(folder)).toEqual([]);
   });
 

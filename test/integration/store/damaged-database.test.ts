@@ -9,6 +9,7 @@ import { NOON, verified } from '../../support/daemon/scenario.ts';
 import { type DamagedPart, damageDatabase } from '../../support/damage-database.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
+const { signal } = new AbortController();
 const bundle = verified();
 const event = (kind: string) => ({ at: NOON, kind, message: kind });
 
@@ -73,7 +74,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     damageDatabase(path, part);
     expect(() => store.mark(bundle.bundleId, 'readyAt', event('bundleReady'))).toThrow();
     expect(store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
-    await store.settled();
+    await store.settled(signal);
   });
 
   it('says so as well when the history is read', () => {

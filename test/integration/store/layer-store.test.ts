@@ -34,12 +34,13 @@ beforeEach(() => {
 afterEach(() => rmSync(join(folder, '..'), { recursive: true, force: true }));
 
 const begin = async (startByte?: number, of = store): Promise<LayerWriter> => {
-  const writer = await of.begin(digest, bytes.length, startByte);
+  const writer = await of.begin(digest, bytes.length, startByte, signal);
   if (writer === undefined) throw new Error('not begun');
   return writer;
 };
 const feed = async (writer: LayerWriter, from: number, to: number, content = bytes): Promise<void> => {
-  for (let at = from; at < to; at += MIB / 2) await writer.write(content.subarray(at, Math.min(at + MIB / 2, to)));
+  for (let at = from; at < to; at += MIB / 2)
+    await writer.write(content.subarray(at, Math.min(at + MIB / 2, to)), signal);
   await writer.close();
 };
 const readAll = async (startByte = 0): Promise<Buffer> => {
@@ -47,13 +48,13 @@ const readAll = async (startByte = 0): Promise<Buffer> => {
   for await (const chunk of store.read(digest, startByte, signal)) chunks.push(chunk);
   return Buffer.concat(chunks);
 };
-const isKept = async () => (await store.list()).has(digest);
+const isKept = async () => (await store.list(signal)).has(digest);
 
 describe('layer store', () => {
   it('tells whether it lies on the filesystem of another path, also before its folder is made', async () => {
-    expect(await store.isBeside(join(folder, '../..'))).toBe(true);
-    expect(await store.isBeside('/proc')).toBe(false);
-    expect(await store.isBeside(join(folder, 'absent'))).toBe(false);
+    expect(await store.isBeside(join(folder, '../..'), signal)).toBe(true);
+    expect(await store.isBeside('/proc', signal)).toBe(false);
+    expect(await store.isBeside(join(folder, 'absent'), signal)).toBe(false);
     expect(existsSync(folder)).toBe(false);
   });
 
@@ -69,7 +70,7 @@ describe('layer store', () => {
     expect((await readAll(MIB + 7)).equals(bytes.subarray(MIB + 7))).toBe(true);
     store = makeStore();
     expect(await isKept()).toBe(true);
-    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+    expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
   });
 
   it.each([
@@ -111,7 +112,7 @@ describe('layer store', () => {
 
   it('is gone on with at once by who broke off, before its file is closed', async () => {
     const writer = await begin(0);
-    await writer.write(bytes.subarray(0, MIB));
+    await writer.write(bytes.subarray(0, MIB), signal);
     const closed = writer.close();
     const next = await begin(MIB);
     await closed;
@@ -124,7 +125,7 @@ describe('layer store', () => {
     const writer = await begin(0);
     rmSync(join(folder, `${hexOf(digest)}.part`));
     await expect(writer.replay(signal)[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: 'store/blob' });
-    await writer.write(bytes.subarray(MIB));
+    await writer.write(bytes.subarray(MIB), signal);
     expect(await isKept()).toBe(false);
     await feed(await begin(0), 0, bytes.length);
     expect(await isKept()).toBe(true);
@@ -132,12 +133,46 @@ describe('layer store', () => {
 
   it('does not begin behind a gap, what is not wanted, or twice at once', async () => {
     await feed(await begin(0), 0, MIB);
-    expect(await store.begin(digest, bytes.length, MIB + 1)).toBeUndefined();
+    expect(await store.begin(digest, bytes.length, MIB + 1, signal)).toBeUndefined();
     const writer = await begin(0);
-    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+    expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
     await writer.close();
     store.want(new Set());
-    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+    expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
+  });
+
+  it('ends with the signal: nothing is begun, listed or removed, and a writer is closed', async () => {
+    const stop = new AbortController();
+    const writer = await begin(0);
+    await writer.write(bytes.subarray(0, MIB), signal);
+    stop.abort(new Error('stop'));
+    await writer.write(bytes.subarray(MIB), stop.signal);
+    await writer.write(bytes.subarray(MIB), signal);
+    expect(await isKept()).toBe(false);
+    for (const work of [
+      () => store.begin(digest, bytes.length, 0, stop.signal),
+      () => store.list(stop.signal),
+      () => store.sizeOf(digest, stop.signal),
+      () => store.isBeside('/proc', stop.signal),
+      () => store.retain(new Set(), stop.signal),
+    ]) {
+      await expect(work()).rejects.toThrow('stop');
+    }
+    expect(log.lines).toEqual([]);
+    expect(readdirSync(folder)).toEqual([`${hexOf(digest)}.part`]);
+    // What is there so far is gone on with.
+    const next = await begin();
+    expect(next.startByte).toBe(MIB);
+    await feed(next, MIB, bytes.length);
+    expect(await isKept()).toBe(true);
+  });
+
+  it('hashes no more of what an earlier run left once it is aborted', async () => {
+    await feed(await begin(0), 0, MIB);
+    store = makeStore();
+    await expect(store.begin(digest, bytes.length, 0, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
+    await feed(await begin(MIB), MIB, bytes.length);
+    expect(await isKept()).toBe(true);
   });
 
   it('keeps nothing that has another digest', async () => {
@@ -157,9 +192,9 @@ describe('layer store', () => {
     const wrong = Buffer.from(bytes);
     wrong[5] = (wrong[5] ?? 0) ^ 1;
     const writer = await begin(0);
-    await writer.write(wrong.subarray(0, bytes.length - 1));
+    await writer.write(wrong.subarray(0, bytes.length - 1), signal);
     expect(writer.isDamaged()).toBe(false);
-    const written = writer.write(wrong.subarray(bytes.length - 1));
+    const written = writer.write(wrong.subarray(bytes.length - 1), signal);
     expect(writer.isDamaged()).toBe(true);
     await written;
     await writer.close();
@@ -180,16 +215,16 @@ describe('layer store', () => {
   it('finishes what a crash left whole but unnamed', async () => {
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, `${hexOf(digest)}.part`), bytes);
-    expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+    expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
     expect(await isKept()).toBe(true);
   });
 
   it('removes what is not to be kept, half-written files too', async () => {
     await feed(await begin(0), 0, bytes.length);
     writeFileSync(join(folder, `${'0'.repeat(64)}.part`), 'half');
-    expect(await store.retain(new Set([digest]))).toBe(0);
+    expect(await store.retain(new Set([digest]), signal)).toBe(0);
     expect(readdirSync(folder)).toEqual([hexOf(digest)]);
-    expect(await store.retain(new Set())).toBe(1);
+    expect(await store.retain(new Set(), signal)).toBe(1);
     expect(readdirSync(folder)).toEqual([]);
     expect(await isKept()).toBe(false);
   });
@@ -203,7 +238,7 @@ describe('layer store', () => {
 
     it('begins nothing that would take the share that stays free', async () => {
       store = makeStore(50);
-      expect(await store.begin(digest, bytes.length, 0)).toBeUndefined();
+      expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
       expect(log.lines.at(-1)?.message).toContain('has no room');
     });
 

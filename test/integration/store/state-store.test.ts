@@ -24,6 +24,7 @@ const revive: BundleReviver = ({ payload, contents }) => ({
   payload: parsePayload(Buffer.from(payload)),
   contents: parseContents(Buffer.from(contents)),
 });
+const { signal } = new AbortController();
 const bundle = verified();
 const other = verified({ name: 'tools', version: '1.0.0' });
 const event = (at: number, kind: string, over: Partial<EventRow> = {}): EventRow => ({
@@ -377,16 +378,39 @@ describe('what is on the disk', () => {
     const store = createStateStore(database, revive, { sync });
     await vi.waitFor(() => expect(runs).toBe(1));
     write();
-    await store.settled();
+    await store.settled(signal);
     store.append(event(1, 'filler'));
     let isSettled = false;
-    const settled = store.settled().then(() => {
+    const settled = store.settled(signal).then(() => {
       isSettled = true;
     });
     await vi.waitFor(() => expect(runs).toBe(2));
     expect([isSettled, store.events(undefined, 10).length]).toEqual([false, 1]);
     write();
     await settled;
+  });
+
+  it('is not waited for after an abort, and is written all the same', async () => {
+    const { database } = openStore();
+    let write: (() => void) | undefined;
+    let isWritten = false;
+    const sync = () =>
+      new Promise<void>((resolve) => {
+        write = () => {
+          isWritten = true;
+          resolve();
+        };
+      });
+    const store = createStateStore(database, revive, { sync });
+    await vi.waitFor(() => expect(write).toBeDefined());
+    const stop = new AbortController();
+    const settled = store.settled(stop.signal);
+    const other = store.settled(signal);
+    stop.abort(new Error('stop'));
+    await expect(settled).rejects.toThrow('stop');
+    write?.();
+    await other;
+    expect([isWritten, store.trouble()]).toEqual([true, undefined]);
   });
 
   it('is told until it is written, naming the file, also where that is behind a link', async () => {
@@ -396,7 +420,7 @@ describe('what is on the disk', () => {
     const { store } = openStore();
     const log = join(folder, 'real.db-wal');
     store.append(event(1, 'filler'));
-    await store.settled();
+    await store.settled(signal);
     // What SQLite has open goes on; it is not found by its name any more.
     renameSync(log, `${log}-gone`);
     const failure = {
@@ -405,11 +429,11 @@ describe('what is on the disk', () => {
       message: expect.stringMatching(/state\.db can't be written: ENOENT/),
     };
     store.append(event(2, 'filler'));
-    await expect(store.settled()).rejects.toMatchObject(failure);
-    await expect(store.settled()).rejects.toMatchObject(failure);
+    await expect(store.settled(signal)).rejects.toMatchObject(failure);
+    await expect(store.settled(signal)).rejects.toMatchObject(failure);
     expect(store.events(undefined, 10)).toHaveLength(2);
     renameSync(`${log}-gone`, log);
-    await store.settled();
+    await store.settled(signal);
   });
 
   it('is all there once the database is closed', async () => {
@@ -417,7 +441,7 @@ describe('what is on the disk', () => {
     store.append(event(1, 'filler'));
     database.close();
     open = [];
-    await store.settled();
+    await store.settled(signal);
     expect(openStore().store.events(undefined, 10)).toHaveLength(1);
   });
 });

@@ -79,7 +79,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
       harness.unplug();
       save(bundle === bundles[0] ? 'before' : 'now');
     }
-    await harness.daemon().engine.settled();
+    await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
     save('now');
     await harness.stop();
     references = bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)).sort();

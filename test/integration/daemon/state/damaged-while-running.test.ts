@@ -25,7 +25,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
     harness.unplug();
     await harness.until(({ media }) => media.every(({ bundles }) => bundles === 0));
-    await harness.daemon().engine.settled();
+    await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
     damageDatabase(statePath('state.db'), part);
   });
   afterEach(async () => {

@@ -52,7 +52,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
       (report) => report !== before && report.unclaimed.flatMap((pins) => pins.references).length === 2,
     );
     node.harness.daemon().engine.kick();
-    await node.harness.daemon().engine.settled();
+    await node.harness.daemon().engine.settled(AbortSignal.timeout(10_000));
   };
   const owner = () => ({ bundleId: bundle.bundleId, name: 'ocp', version: '4.13.7', references });
 

@@ -132,7 +132,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
         else disk.writable();
         await harness.until(({ status }) => !given.words.test(status), 20_000);
         harness.daemon().engine.reject({ bundle: bundle.bundleId });
-        await harness.daemon().engine.settled();
+        await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
         expect(existsSync(join(harness.base, 'run/state'))).toBe(false);
         await harness.stop();
         await harness.start();

@@ -48,6 +48,18 @@ describe('files that outlive a power cut', () => {
     expect([readFileSync(at('deep/er/file'), 'utf8'), modeOf('deep/er/file')]).toEqual(['two', 0o644]);
   });
 
+  it('keep what they had when the replacement is aborted', async () => {
+    writeFileSync(at('a'), 'one');
+    const stop = new AbortController();
+    await expect(replaceFile({ path: at('a') }, 'two', AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
+    const underWay = replaceFile({ path: at('a') }, 'two', stop.signal);
+    stop.abort(new Error('stop'));
+    await expect(underWay).rejects.toThrow('stop');
+    expect(readFileSync(at('a'), 'utf8')).toBe('one');
+    await replaceFile({ path: at('a') }, 'two');
+    expect([readFileSync(at('a'), 'utf8'), readdirSync(folder)]).toEqual(['two', ['a']]);
+  });
+
   it('get their mode with their sync', async () => {
     writeFileSync(at('a'), 'one', { mode: 0o600 });
     await syncFile(at('a'));
