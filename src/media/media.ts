@@ -31,7 +31,7 @@ export interface MediaDeps {
    */
   readonly log: Log;
   /**
-   * Pauses before what failed and may work next time is tried again by itself, in milliseconds.
+   * Pauses before what failed and may work next time is retried automatically, in milliseconds.
    * Default 2 s, 10 s and 60 s.
    */
   readonly retryMs?: readonly number[];

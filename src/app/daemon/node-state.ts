@@ -67,7 +67,7 @@ export async function openNodeState(
   }
   if (isStateLost) await floors.floors.save(floors.floors.load(), signal).catch(ignoreOwn); // the rounds try again
   if (floors.floors.load().areLost) {
-    const message = `Which sequences were activated here is lost, with state.db and floors.json in ${directory}: no release is activated by itself before one of its stream was activated by 'stickpin activate'`;
+    const message = `Which sequences were activated here is lost, with state.db and floors.json in ${directory}: no release is activated automatically before one of its stream was activated by 'stickpin activate'`;
     problems.push({ code: 'store/floors-lost', message });
   }
   for (const { message } of problems) {

@@ -44,8 +44,8 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
 /** One hold, with what ends it: `its end of life was on … (rule "endOfLife"); a person ends it`. */
 function holdText({ message, releasedBy, until }: ActivationHoldReport): string {
   if (releasedBy === 'person') return `${message}; a person ends it`;
-  if (releasedBy === 'event') return `${message}; it ends by itself`;
-  return `${message}; it ends by itself${until === undefined ? '' : ` on ${until}`}`;
+  if (releasedBy === 'event') return `${message}; it ends automatically`;
+  return `${message}; it ends automatically${until === undefined ? '' : ` on ${until}`}`;
 }
 
 /** The keys that count and those that never do; which of them signed a bundle is marked. */

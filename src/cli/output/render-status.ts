@@ -64,7 +64,7 @@ export function renderList(report: StatusReport): string {
     ),
     ...report.notices.map(
       ({ name, version, reason }) =>
-        `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are taken up'}`,
+        `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are in effect'}`,
     ),
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];

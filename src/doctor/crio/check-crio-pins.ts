@@ -15,7 +15,7 @@ async function lookAtPins({ paths, inspectPins }: ExaminedCrio, signal: AbortSig
   const { ok, fault, warning } = findingsOn('crio pins');
   const [kept, read] = [await textOf(paths.persistentPinsFile), await textOf(paths.pinsFile)];
   const { rendered, fault: trouble } = await inspectPins(signal);
-  if (trouble !== undefined) return fault(trouble.message, 'change that file; stickpin goes on by itself');
+  if (trouble !== undefined) return fault(trouble.message, 'change that file; stickpin continues automatically');
   if ((kept ?? '') !== (read ?? '')) {
     const how = (read ?? '') === '' ? 'does not hold the pins of' : 'differs from';
     return warning(

@@ -15,7 +15,7 @@ export function isStorageTrouble({ code }: Pick<Fault, 'code'>): boolean {
 
 /**
  * Whether stickpin's own files can't be written since their filesystem is full or read-only: a
- * person has to act, and all goes on by itself then.
+ * person has to act, and all continues automatically then.
  */
 export function isDiskTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'store/no-space' || code === 'store/read-only';

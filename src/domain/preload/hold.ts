@@ -237,7 +237,7 @@ function referenceOf(failure: TaskFailure): string {
 }
 
 /**
- * The failure that a person should see: one that is not tried again by itself, else the one tried
+ * The failure that a person should see: one that is not retried automatically, else the one tried
  * most often.
  */
 export function worstFailure(failures: readonly TaskFailure[]): Fault | undefined {

@@ -79,7 +79,7 @@ export function ruleReason(
   const [first] = holds;
   if (first === undefined) return undefined;
   const isDue = isImmediate({ payload }) && holds.every(({ releasedBy }) => releasedBy === 'time');
-  const then = isDue ? ', and goes on by itself then' : '';
+  const then = isDue ? ', and continues automatically then' : '';
   const next = `'stickpin activate ${bundleName(payload)}' activates it all the same, after a confirmation`;
   return { code: first.code, message: `Its activation is held${then}: ${whyHeld(holds)}. ${next}` };
 }
@@ -105,7 +105,7 @@ export function heldReason({
   const hold = holds.find(({ code }) => !QUIET.has(code));
   if (hold === undefined) return undefined;
   const ask = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
-  return { code: hold.code, message: `It is not activated by itself: ${holdClause(hold)}. ${ask}` };
+  return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${ask}` };
 }
 
 const QUIET: ReadonlySet<string> = new Set<ActivationHold['code']>([

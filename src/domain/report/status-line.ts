@@ -172,11 +172,11 @@ function blockedLine({ observed, memory, assessment }: Snapshot): string | undef
   const tooOld = unsupportedReason(runtime);
   if (tooOld !== undefined) return `${reasonText(tooOld)}${waits}`;
   if (obstacle === undefined) return undefined;
-  if (!isRecordingTrouble(obstacle)) return `${sentence(obstacle.message)} It is tried again by itself.`;
+  if (!isRecordingTrouble(obstacle)) return `${sentence(obstacle.message)} It is retried automatically.`;
   const [awaited] = adoptions;
   const what =
     awaited === undefined ? '' : ` ${bundleTitle(awaited.found.bundle.payload)} on ${awaited.label} waits for it.`;
-  const next = isStateDamage(obstacle) ? '' : ' stickpin goes on by itself.';
+  const next = isStateDamage(obstacle) ? '' : ' stickpin continues automatically.';
   return `${sentence(obstacle.message)}${what}${next}`;
 }
 

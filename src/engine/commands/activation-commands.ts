@@ -58,7 +58,7 @@ function rollback({ clock, store, assessment }: ActivationContext, { stream }: {
   if (from === undefined) {
     store.requestActivation(to.bundleId, [], request);
   } else {
-    const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again by itself; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
+    const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again automatically; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
     const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message };
     store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request });
   }

@@ -50,8 +50,8 @@ function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string
   if (isApproved(target.bundleId, approvals)) return `${what} is approved already.`;
   const then = {
     signature: 'this node asks for signatures only (trust.require = "signature"), so it makes no difference now',
-    approval: 'it is taken up when a medium has it, whoever signed it',
-    both: 'it is taken up when a medium has it and enough trusted keys signed it',
+    approval: 'it is adopted when a medium has it, whoever signed it',
+    both: 'it is adopted when a medium has it and enough trusted keys signed it',
   }[policy.trust.require];
   return record(context, target, 'approved', `${what} is approved: ${then}.`);
 }
@@ -66,8 +66,8 @@ function reject(context: VerdictContext, { bundle: name }: VerdictArgs): string 
   const target = targetOf(name, bundles, assessment());
   const isAdopted = bundles.some(({ bundleId }) => bundleId === target.bundleId);
   const then = isAdopted
-    ? 'it was taken up before, so it is not loaded any further and not activated, and what is pinned stays'
-    : 'it is not taken up';
+    ? 'it was adopted before, so it is not loaded any further and not activated, and what is pinned stays'
+    : 'it is not adopted';
   return record(
     context,
     target,

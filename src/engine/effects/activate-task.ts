@@ -83,8 +83,8 @@ function storageError(error: unknown, path: string | undefined): AppError | unde
   const where = path === undefined ? '' : ` (${path}, or where it stages blobs)`;
   const message =
     error.code === 'runtime/no-space'
-      ? `the runtime's storage${where} is full or its quota used up. Make room on it; stickpin goes on by itself`
-      : `the runtime's storage${where} is read-only. Look for errors of its disk in dmesg and remount it writable; stickpin goes on by itself`;
+      ? `the runtime's storage${where} is full or its quota used up. Make room on it; stickpin continues automatically`
+      : `the runtime's storage${where} is read-only. Look for errors of its disk in dmesg and remount it writable; stickpin continues automatically`;
   return new AppError({ code: error.code, message, disposition: 'wait', cause: error });
 }
 
@@ -125,7 +125,7 @@ async function provenMirror(
   const why = end.failure === undefined ? '' : `: ${reasonOf(end.failure)}`;
   throw new AppError({
     code: 'engine/mirror-unused',
-    message: `the runtime did not come to stickpin's registry for ${repository}; it has not taken up its mirror configuration (yet), and no tag is pulled before it has${why}`,
+    message: `the runtime did not ask stickpin's registry for ${repository}; it does not use its mirror configuration (yet), and no tag is pulled before it has${why}`,
     disposition: 'retry',
   });
 }

@@ -93,7 +93,7 @@ function recordMark(
 function recordRolledBack(deps: LifeEffectDependencies, bundle: StoredBundle, to: BundleId): void {
   const toTitle = titleOf(deps, to);
   record(deps, rolledBackEvent(bundle, toTitle), (row) => {
-    const message = `Activation of ${toTitle} was asked for by itself, since it runs again`;
+    const message = `Activation of ${toTitle} was requested automatically, because it runs again`;
     const event = { at: row.at + 1, kind: 'activation-requested', bundleId: to, message };
     deps.store.rollBack(bundle.bundleId, row, { bundleId: to, event });
   });

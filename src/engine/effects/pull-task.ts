@@ -110,12 +110,12 @@ async function explain(
       return fault(`the runtime went away while pulling ${what}: ${reasonOf(error)}`, 'observed');
     case 'runtime/no-space':
       return fault(
-        `the runtime's disk is full while pulling ${what}; all pulls are stopped. Free space on it, stickpin goes on by itself`,
+        `the runtime's disk is full while pulling ${what}; all pulls are stopped. Free space on it, stickpin continues automatically`,
         'backoff',
       );
     case 'runtime/read-only':
       return fault(
-        `the runtime's storage is read-only while pulling ${what}; all pulls are stopped. Look for errors of its disk in dmesg and remount it writable, stickpin goes on by itself`,
+        `the runtime's storage is read-only while pulling ${what}; all pulls are stopped. Look for errors of its disk in dmesg and remount it writable, stickpin continues automatically`,
         'space',
       );
     case 'runtime/policy':
@@ -130,7 +130,7 @@ async function explain(
       if (deps.online === true) return fault(onlineMessage(failed.image, what, error), 'backoff');
       return failed.isUnused
         ? fault(
-            `the runtime did not come to stickpin's registry for ${what}; it has not taken up its mirror configuration (yet): ${reasonOf(error)}`,
+            `the runtime did not ask stickpin's registry for ${what}; it does not use its mirror configuration (yet): ${reasonOf(error)}`,
             'settling',
             'engine/mirror-unused',
           )

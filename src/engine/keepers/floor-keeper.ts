@@ -75,7 +75,7 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
         } catch (error) {
           signal.throwIfAborted();
           const reason = reasonOf(error);
-          if (reason !== trouble) log.warn({ err: error }, `${reason}. It is tried again by itself`);
+          if (reason !== trouble) log.warn({ err: error }, `${reason}. It is retried automatically`);
           trouble = reason;
         }
       }),

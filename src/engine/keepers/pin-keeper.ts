@@ -65,7 +65,7 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
       isWritten = false;
       signal.throwIfAborted();
       const reason = reasonOf(error);
-      if (reason !== trouble) log.warn({ err: error }, `${reason}. The pins stay; it is tried again by itself`);
+      if (reason !== trouble) log.warn({ err: error }, `${reason}. The pins stay; it is retried automatically`);
       trouble = reason;
     }
   }

@@ -51,7 +51,7 @@ async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {
     loop.status.logTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
     const isOwn = !(error instanceof AppError && (error.disposition === 'retry' || error.disposition === 'wait'));
     const what = isOwn ? `An error in stickpin itself: ${reasonOf(error)}` : reasonOf(error);
-    loop.deps.notifier.status(oneLine(`${what}. It is tried again by itself.`));
+    loop.deps.notifier.status(oneLine(`${what}. It is retried automatically.`));
     return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
   }
 }

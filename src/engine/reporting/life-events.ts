@@ -20,7 +20,7 @@ export function provenEvent({ bundleId, payload }: StoredBundle): Event {
 /** An earlier release runs again. @param toTitle that release */
 export function rolledBackEvent({ bundleId, payload }: StoredBundle, toTitle: string): Event {
   const name = bundleName(payload);
-  const message = `${bundleTitle(payload)} was rolled back: ${toTitle} runs again, and gets its tags back. It is not activated again by itself; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
+  const message = `${bundleTitle(payload)} was rolled back: ${toTitle} runs again, and gets its tags back. It is not activated again automatically; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
   return { kind: 'bundleRolledBack', level: 'warn', bundleId, message };
 }
 

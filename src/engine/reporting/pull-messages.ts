@@ -26,7 +26,7 @@ export function pullFailedEvent(
   { reason, blob, triedAgain }: FailedPull,
   about: AboutImage & Required<Pick<Event, 'image'>>,
 ): Event {
-  const again = triedAgain === undefined ? '' : ` (try ${triedAgain}, tried again by itself)`;
+  const again = triedAgain === undefined ? '' : ` (try ${triedAgain}, retried automatically)`;
   const where = [
     ...(blob?.file === undefined ? [] : [`File on ${blob.medium}: ${blob.file}.`]),
     ...(blob === undefined ? [] : [`Image: ${about.image}.`]),
@@ -48,13 +48,13 @@ export function pulledEvent(reference: string, about: AboutImage): Event {
 
 /** An image was pulled, though not from our registry. */
 export function pulledElsewhereEvent(reference: string, level: 'info' | 'warn', about: AboutImage): Event {
-  const message = `Pulled ${reference}, though not from stickpin's registry: the runtime had not taken up its mirror configuration yet, or something in it goes before, and it took the image from another source. It is the right one, since it goes by its digest`;
+  const message = `Pulled ${reference}, though not from stickpin's registry: the runtime did not use its mirror configuration yet, or something in it goes before, and it took the image from another source. It is the right one, since it goes by its digest`;
   return { ...about, kind: 'imagePulled', level, message };
 }
 
 /** The runtime has not taken up its mirrors in time, and is asked to pull all the same. */
 export function mirrorsUnusedEvent(about: AboutImage): Event {
   const message =
-    "The runtime has not come to stickpin's registry although its mirrors are written; it is pulled from all the same, and other registries may answer. Look for a reload that failed in the runtime's own journal";
+    "The runtime has not asked stickpin's registry although its mirrors are written; it is pulled from all the same, and other registries may answer. Look for a reload that failed in the runtime's own journal";
   return { ...about, kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message };
 }

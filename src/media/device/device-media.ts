@@ -174,7 +174,7 @@ async function lookAtPending(watch: DeviceWatch): Promise<void> {
 function tryAgainLater(watch: DeviceWatch, unit: string, err: unknown): void {
   const { unanswered, deps } = watch;
   if (!unanswered.has(unit))
-    deps.log.warn({ unit, err }, `${unit} could not be looked at; it is tried again by itself`);
+    deps.log.warn({ unit, err }, `${unit} could not be looked at; it is retried automatically`);
   unanswered.set(unit, (unanswered.get(unit) ?? 0) + 1);
   setTimeout(() => lookAt(watch, unit), deps.retryMs).unref();
 }

@@ -64,7 +64,7 @@ export async function requireRoom(folder: string, sizeBytes: number, minFreePerc
   const need = `needs ${formatBytes(sizeBytes)}, ${formatBytes(bavail * bsize)} are free of which ${formatBytes(reservedBytes)} are reserved`;
   throw new AppError({
     code: 'store/no-space',
-    message: `Not enough space in ${folder} for an attachment: it ${need}. Make room; it goes on by itself`,
+    message: `Not enough space in ${folder} for an attachment: it ${need}. Make room; it continues automatically`,
     disposition: 'retry',
   });
 }

@@ -308,7 +308,7 @@ describe('the way back', () => {
     node.engine.unpin({ bundle: name, removeImages, force }, new AbortController().signal);
   const unpinned = () => node.store.rows.filter(({ kind }) => kind === 'bundleRetired').map(({ message }) => message);
 
-  it('a release that was active and goes back is marked, not promoted, and not activated again by itself', async () => {
+  it('a release that was active and goes back is marked, not promoted, and not activated again automatically', async () => {
     await start();
     await prove(A);
     await preload(B);
@@ -354,7 +354,7 @@ describe('the way back', () => {
       'bundleActive',
     ]);
     expect(node.store.rows[since + 1]?.message).toBe(
-      'Activation of ocp 4.13.1 was asked for by itself, since it runs again',
+      'Activation of ocp 4.13.1 was requested automatically, because it runs again',
     );
     await node.clock.advance(10 * MINUTE);
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'activated' });

@@ -104,7 +104,7 @@ describe('a release whose activation its rules hold', () => {
     );
   });
 
-  it('goes on by itself when the rollout is over, also while nothing else happens', async () => {
+  it('continues automatically when the rollout is over, also while nothing else happens', async () => {
     await start();
     await plug('sdb1', release(7, rollout(10 * MINUTE + 123)));
     expect(entry('4.13.7')).toMatchObject({

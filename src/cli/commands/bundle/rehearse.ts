@@ -163,7 +163,7 @@ function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
 function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal, need: Need): string {
   const title = bundleTitle(bundle.payload);
   if (bundle.contents.images.length === 0 && fault === undefined) {
-    return `Verdict: ${title} is taken up; it carries no image.\n`;
+    return `Verdict: ${title} is adopted; it carries no image.\n`;
   }
   const bytes = images.reduce((sum, { newBytes, fault: bad }) => sum + (bad === undefined ? newBytes : 0), 0);
   const loaded = images.filter((image) => image.fault === undefined).length;

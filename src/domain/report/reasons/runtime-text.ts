@@ -14,7 +14,7 @@ export function runtimeText(reason: RuntimeReason): string {
     }
     case 'runtime/version': {
       const { runtime, needed } = reason.data;
-      return `${runtime} is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs ${needed} or newer. Upgrade and restart it; stickpin goes on by itself.`;
+      return `${runtime} is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs ${needed} or newer. Upgrade and restart it; stickpin continues automatically.`;
     }
     default:
       return assertNever(reason);

@@ -21,19 +21,19 @@ export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): Runt
         return {
           word: 'RuntimeStopping',
           what: `${runtime.stoppingUnit} is being stopped, so pulls were broken off.`,
-          next: 'They go on by themselves when it runs again.',
+          next: 'They continue automatically when it runs again.',
         };
       }
       return {
         word: 'RuntimeUnreachable',
         what: `The container runtime does not answer: ${sentence(runtime.reason)}`,
-        next: 'Start it; stickpin goes on by itself.',
+        next: 'Start it; stickpin continues automatically.',
       };
     case 'unlisted':
       return {
         word: 'ImagesUnknown',
         what: `${runtime.name} answers, but does not list its images: ${sentence(runtime.reason)}`,
-        next: "It is asked again by itself; the runtime's own journal tells more.",
+        next: "It is asked again automatically; the runtime's own journal tells more.",
       };
     default:
       return assertNever(runtime);

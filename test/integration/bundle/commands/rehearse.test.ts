@@ -191,7 +191,7 @@ describe('bundle rehearse', () => {
     expect(made.exitCode, made.stderr).toBe(0);
     const run = await rehearse(path);
     expect(run).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(run.stdout).toMatch(/\nVerdict: ocp 4\.13\.8 is taken up; it carries no image\.\n$/);
+    expect(run.stdout).toMatch(/\nVerdict: ocp 4\.13\.8 is adopted; it carries no image\.\n$/);
     expect(JSON.parse((await rehearse(path, '--json')).stdout)).toMatchObject({ loads: true, images: [] });
   });
 

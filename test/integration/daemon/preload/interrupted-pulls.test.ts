@@ -188,7 +188,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await whole();
     const failure = told().find(({ kind }) => kind === 'pullFailed');
     expect(failure?.message).toContain(large);
-    expect(failure?.message).toContain('tried again by itself');
+    expect(failure?.message).toContain('retried automatically');
   });
 
   it('a file that changes while it is read: the blob is named, and the stick goes on once it is right again', async () => {

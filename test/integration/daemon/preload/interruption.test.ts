@@ -104,7 +104,7 @@ describe.runIf(have('root'))('a disk that is too small', () => {
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('is told with the numbers, nothing is pulled, and it goes on by itself when there is room', async () => {
+  it('is told with the numbers, nothing is pulled, and it continues automatically when there is room', async () => {
     const small = join(factory, 'small');
     execFileSync('mkdir', [small]);
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=20m', 'tmpfs', small]);

@@ -153,7 +153,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     expect((await tagsNow()).sort()).toEqual(bundle.contents.images.flatMap(({ tags }) => tags).sort());
   });
 
-  it('an envelope waits for its registry: tried again by itself, and told', async () => {
+  it('an envelope waits for its registry: retried automatically, and told', async () => {
     await setUp();
     drop(await envelopeOf('envelope'));
     const failed = await node.harness.until(({ status }) => /could not be pulled from quay/.test(status), 30_000);

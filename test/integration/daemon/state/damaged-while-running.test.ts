@@ -9,7 +9,7 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
 import { type DamagedPart, damageDatabase } from '../../../support/damage-database.ts';
 
 const DAMAGED = /state\.db is damaged .*all pins stay\. Run 'systemctl restart stickpin'/;
-const TRIED_AGAIN = /tried again|goes on by itself/;
+const TRIED_AGAIN = /tried again|continues automatically/;
 
 describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are damaged under the daemon', (part) => {
   let factory: string;

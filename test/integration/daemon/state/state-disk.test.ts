@@ -59,7 +59,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
       );
       const stick = join(harness.base, 'stick');
       expect(report.status).toContain(disk.path);
-      expect(report.status).toMatch(/ocp 4\.13\.7 on \S+ waits for it\. stickpin goes on by itself\.$/);
+      expect(report.status).toMatch(/ocp 4\.13\.7 on \S+ waits for it\. stickpin continues automatically\.$/);
       expect(renderStatus(report)).toContain(`${stick} (read, 1 bundle)`);
       expect(renderList(report)).toMatch(new RegExp(`ocp@4\\.13\\.7 +detected +0/2 .*${stick} `));
       expect(renderList(report)).toMatch(words);

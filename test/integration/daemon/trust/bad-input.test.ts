@@ -69,7 +69,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     await harness.until(isActivated);
   }
 
-  it('no key installed: says where the key belongs, and goes on by itself once it is there', async () => {
+  it('no key installed: says where the key belongs, and continues automatically once it is there', async () => {
     rmSync(join(harness.keysFolder, 'factory-2026.pub'));
     await expect.poll(() => harness.log.lines.some(({ message }) => /No key is trusted/.test(message))).toBe(true);
     harness.plug(bundle.path);

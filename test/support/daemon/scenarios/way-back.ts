@@ -16,7 +16,7 @@ import {
 /** The way back: by evidence, and by hand. */
 export const WAY_BACK: readonly Scenario[] = [
   {
-    name: 'B was active and A runs again: B is rolled back and A has its tags again; B is not activated again by itself, but by hand',
+    name: 'B was active and A runs again: B is rolled back and A has its tags again; B is not activated again automatically, but by hand',
     rows: [
       ...B_ACTIVATED,
       starts('B', 'A proven, B active'),

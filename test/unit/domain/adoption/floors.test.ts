@@ -39,7 +39,7 @@ describe('a ready release that floors keep from being activated by itself', () =
 
   it('says why, and what to do', () => {
     expect(look({})?.message).toBe(
-      "It is not activated by itself: it has sequence 7, and sequence 9 of ocp was activated here before. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
+      "It is not activated automatically: it has sequence 7, and sequence 9 of ocp was activated here before. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
     );
     const lost = { areLost: true, sequences: new Map() };
     expect(look(lost)?.code).toBe('engine/floor-unknown');

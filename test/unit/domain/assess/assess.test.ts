@@ -97,7 +97,7 @@ describe('assess: what is degraded', () => {
     ...over,
   });
 
-  it('shows what is not tried again by itself before what was tried most often', () => {
+  it('shows what is not retried automatically before what was tried most often', () => {
     const often = failure('etcd', { attempts: 9 });
     expect(phase({ media: [stick], failures: [failure('api', {}), often] })?.trouble?.code).toBe('code/etcd');
     const final = failure('api', { retryAt: undefined });

@@ -98,14 +98,16 @@ describe('rules that hold an activation', () => {
     expect(ruleReason(bundle, [])).toBeUndefined();
   });
 
-  it('says when a rollout ends, and that it goes on by itself where it does', () => {
+  it('says when a rollout ends, and that it continues automatically where it does', () => {
     const message = (update: UpdateRules, manual = false, isSynchronised = true) => {
       const bundle = stored(verified({ update, ...(manual && { schedule: 'manual' }) }), { readyAt: NOON });
       return ruleReason(bundle, askRules(bundle, { bundles: [], now: NOON, clockSynchronised: isSynchronised }).holds)
         ?.message;
     };
     const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
-    expect(message({ rollout })).toMatch(/is held, and goes on by itself then: .* ends on 2030-01-01T01:30:00Z\./);
+    expect(message({ rollout })).toMatch(
+      /is held, and continues automatically then: .* ends on 2030-01-01T01:30:00Z\./,
+    );
     expect(message({ rollout }, true)).toMatch(/^Its activation is held: .* ends on 2030-01-01T01:30:00Z\./);
     expect(message({ rollout, from: '1.x' })).toMatch(/^Its activation is held: its rule "from"/);
     expect(message({ rollout }, false, false)).toContain("by this node's clock, which is not synchronised");

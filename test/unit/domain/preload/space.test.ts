@@ -213,7 +213,7 @@ describe('a disk that filled up in mid-pull', () => {
     expect(decision.wakeAt).toBe(NOON + 1_000);
   });
 
-  it('goes on by itself when the pause is over and the estimate says that it fits', () => {
+  it('continues automatically when the pause is over and the estimate says that it fits', () => {
     expect(spoken(node({ failures: [full], now: NOON + 1_000 }).decision.effects)).toEqual(['pull etcd', 'pull shell']);
     const tight = seen({ filesystem: disk(10) }, { failures: [full], now: NOON + 1_000 });
     expect(tight.first?.reason?.code).toBe('engine/no-space');

@@ -31,7 +31,7 @@ describe('what holds an activation', () => {
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
     expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
       `its rule "from" lets it be applied only from 1.x, which stickpin can't check yet; a person ends it`,
-      `its rule "rollout" spreads activations over nodes, which stickpin can't do yet, and ends on 2027-01-01T00:00:00Z; it ends by itself on 2027-01-01T00:00:00.000Z`,
+      `its rule "rollout" spreads activations over nodes, which stickpin can't do yet, and ends on 2027-01-01T00:00:00Z; it ends automatically on 2027-01-01T00:00:00.000Z`,
       `its end of life was on ${update.endOfLife} (rule "endOfLife"); a person ends it`,
       'its schedule is "manual": a person activates it; a person ends it',
     ]);
@@ -52,7 +52,7 @@ describe('what holds an activation', () => {
     expect(heldReason({ bundle: release, phase: 'ready', holds: [unworded] })).toEqual({
       code: 'x/window',
       message:
-        'It is not activated by itself: gate "window" holds it (opens 22:00). Run \'stickpin activate ocp@4.13.7\' if it is the release that you want',
+        'It is not activated automatically: gate "window" holds it (opens 22:00). Run \'stickpin activate ocp@4.13.7\' if it is the release that you want',
     });
     expect(heldReason({ bundle: release, phase: 'preloading', holds: [unworded] })).toBeUndefined();
   });

@@ -258,14 +258,14 @@ describe('statusLine: the wording of the design', () => {
       over: { media: [stick], runtime: { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' } },
       bundles: [adopted],
       reads:
-        'The container runtime does not answer: connect ENOENT /run/crio/crio.sock. ocp 4.13.7 waits for it. Start it; stickpin goes on by itself.',
+        'The container runtime does not answer: connect ENOENT /run/crio/crio.sock. ocp 4.13.7 waits for it. Start it; stickpin continues automatically.',
     },
     {
       when: 'the runtime answers and lists no images',
       over: { media: [stick], runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } },
       bundles: [adopted],
       reads:
-        "cri-o 1.36.3 answers, but does not list its images: database is locked. ocp 4.13.7 waits for it. It is asked again by itself; the runtime's own journal tells more.",
+        "cri-o 1.36.3 answers, but does not list its images: database is locked. ocp 4.13.7 waits for it. It is asked again automatically; the runtime's own journal tells more.",
     },
     {
       when: 'the runtime is being stopped and a bundle waits for it',
@@ -275,13 +275,13 @@ describe('statusLine: the wording of the design', () => {
       },
       bundles: [adopted],
       reads:
-        'crio.service is being stopped, so pulls were broken off. ocp 4.13.7 waits for it. They go on by themselves when it runs again.',
+        'crio.service is being stopped, so pulls were broken off. ocp 4.13.7 waits for it. They continue automatically when it runs again.',
     },
     {
       when: 'the runtime is too old, before the first stick',
       over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
       reads:
-        "containerd 1.6.20~ds1 is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs containerd 1.7 or newer. Upgrade and restart it; stickpin goes on by itself.",
+        "containerd 1.6.20~ds1 is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs containerd 1.7 or newer. Upgrade and restart it; stickpin continues automatically.",
     },
     {
       when: 'the stick is empty',
@@ -312,12 +312,12 @@ describe('statusLine: the wording of the design', () => {
         obstacle: { code: 'runtime/config', message: 'Rendering the pins failed: /etc/crio/crio.conf is broken' },
       },
       bundles: [adopted],
-      reads: 'Rendering the pins failed: /etc/crio/crio.conf is broken. It is tried again by itself.',
+      reads: 'Rendering the pins failed: /etc/crio/crio.conf is broken. It is retried automatically.',
     },
     {
       when: 'nothing can be recorded',
       over: { obstacle: { code: 'store/no-space', message: '/var/lib/stickpin is full. Make room on it' } },
-      reads: '/var/lib/stickpin is full. Make room on it. stickpin goes on by itself.',
+      reads: '/var/lib/stickpin is full. Make room on it. stickpin continues automatically.',
     },
     {
       when: 'a bundle waits for that',
@@ -325,7 +325,8 @@ describe('statusLine: the wording of the design', () => {
         media: [stick],
         obstacle: { code: 'store/read-only', message: '/var/lib/stickpin is read-only. Remount it' },
       },
-      reads: '/var/lib/stickpin is read-only. Remount it. ocp 4.13.7 on sdb1 waits for it. stickpin goes on by itself.',
+      reads:
+        '/var/lib/stickpin is read-only. Remount it. ocp 4.13.7 on sdb1 waits for it. stickpin continues automatically.',
     },
     {
       when: 'a bundle waits for a restart, since the state database is damaged',
@@ -697,9 +698,9 @@ describe('statusLine: whatever comes', () => {
 
   it('puts one full stop behind what others say', () => {
     const obstacle = { code: 'runtime/config', message: 'Rendering the pins failed. Restart it.' };
-    expect(line({ obstacle })).toBe('Rendering the pins failed. Restart it. It is tried again by itself.');
+    expect(line({ obstacle })).toBe('Rendering the pins failed. Restart it. It is retried automatically.');
     expect(line({ runtime: { kind: 'unreachable', reason: 'no socket.' } })).toBe(
-      'The container runtime does not answer: no socket. Start it; stickpin goes on by itself.',
+      'The container runtime does not answer: no socket. Start it; stickpin continues automatically.',
     );
   });
 

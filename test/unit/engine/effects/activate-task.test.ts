@@ -127,7 +127,7 @@ describe('activateBundle', () => {
   it('says why the pull failed when our registry was not asked', async () => {
     node.mirrored = new Set();
     node.failPull = new Error('no route to host');
-    await expect(node.activate()).rejects.toThrow(/did not come to stickpin's registry for quay.*no route to host/);
+    await expect(node.activate()).rejects.toThrow(/did not ask stickpin's registry for quay.*no route to host/);
   });
 
   it.each(['runtime/unreachable', 'runtime/stopping'])('tells a runtime that is away as such: %s', async (code) => {

@@ -402,7 +402,7 @@ describe('engine: tags', () => {
 });
 
 describe('engine: the runtime', () => {
-  it('waits while it is away, says so, and goes on by itself soon after it is back', async () => {
+  it('waits while it is away, says so, and continues automatically soon after it is back', async () => {
     await start([], ({ runtime }) => {
       runtime.isUp = false;
     });
@@ -622,7 +622,7 @@ describe('engine: pulls that fail', () => {
     expect(kinds().filter((kind) => kind === 'pullStalled')).toHaveLength(1);
   });
 
-  it('stops all pulls when the disk fills up in mid-pull, keeps the pins, and goes on by itself', async () => {
+  it('stops all pulls when the disk fills up in mid-pull, keeps the pins, and continues automatically', async () => {
     const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'] }, schedule: 'manual' });
     let isFull = true;
     const ends: string[] = [];
@@ -640,7 +640,7 @@ describe('engine: pulls that fail', () => {
     await node.clock.advance(0);
     expect(ends).toEqual([referenceOf('b')]);
     expect(node.statuses.at(-1)).toMatch(
-      /^the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7; all pulls are stopped\. Free space.*by itself$/,
+      /^the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7; all pulls are stopped\. Free space.*automatically$/,
     );
     expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'space' });
     expect(kinds().filter((kind) => kind === 'pullFailed' || kind === 'diskFull')).toEqual(['diskFull']);
@@ -965,7 +965,7 @@ describe('engine: what must not end it', () => {
     expect(tries).toBeLessThan(40);
     expect(node.log.lines.filter(({ message }) => /crio\.conf is broken/.test(message))).toHaveLength(1);
     expect(node.statuses.at(-1)).toBe(
-      'Rendering the pins failed: /etc/crio/crio.conf is broken. It is tried again by itself.',
+      'Rendering the pins failed: /etc/crio/crio.conf is broken. It is retried automatically.',
     );
     node.runtime.failPins = undefined;
     await node.clock.advance(60_000);
@@ -1227,7 +1227,7 @@ describe('engine: bundles that come in', () => {
     node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
     await node.clock.advance(5_000);
     expect(node.statuses.at(-1)).toBe(
-      'Keeping the manifests of ocp 4.13.7 failed: input/output error. It is tried again by itself.',
+      'Keeping the manifests of ocp 4.13.7 failed: input/output error. It is retried automatically.',
     );
     isBad = false;
     await node.clock.advance(60_000);
