@@ -58,7 +58,9 @@ const BUNDLE_ABOUT: Readonly<Record<keyof BundleValues, string>> = {
   activatedAt: 'When it was activated (RFC 3339).',
   activationHolds: 'The rules that hold its activation: `code`, `message`, `releasedBy`, `until`.',
   rules: 'Its rules: name, value and effect.',
+  warnings: 'What its maker was warned of.',
   current: 'Whether it is the release of its stream that was activated last.',
+  kept: 'Of one that was activated and is not the current one: why it is kept, and until when.',
   advisory: 'What a bundle of the stream says about this release.',
 };
 

@@ -134,6 +134,13 @@ export const METHODS = {
     result: { consequence: lines },
     access: 'reject',
   },
+  prove: {
+    about:
+      'Makes the current release of a stream a proven one, by the word of the caller. Fails with `Engine.NotProvable` for any other.',
+    args: { bundle: text },
+    result: { consequence: lines },
+    access: 'activate',
+  },
   restoreKey: {
     about: 'Lifts the stored revocation of a key.',
     args: { keyId: text },
@@ -331,7 +338,9 @@ export const BUNDLE_PROPERTIES: FieldTypes<BundleValues> = {
       }),
     ),
   ),
+  warnings: optional(list(text)),
   current: optional(flag),
+  kept: optional(text),
   advisory: optional(
     dictionary<NonNullable<BundleReport['advisory']>>({
       version: text,

@@ -18,12 +18,20 @@ export type ShownBundle =
  * its rules, with what they do; its conditions; and the trust in force.
  */
 export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
-  const { conditions, rules = [], advisory, activationHolds = [], ...members } = bundle as Partial<BundleReport>;
+  const {
+    conditions,
+    rules = [],
+    advisory,
+    activationHolds = [],
+    warnings = [],
+    ...members
+  } = bundle as Partial<BundleReport>;
   const shown = [
     ...Object.entries(members).map(
       ([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)] as const,
     ),
     ...activationHolds.map((hold) => ['held', holdText(hold)] as const),
+    ...warnings.map((warning) => ['warning', warning] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
     ...('advisories' in members ? [['note', 'advisories are shown, and not enforced yet'] as const] : []),

@@ -55,6 +55,12 @@ export function renderList(report: StatusReport): string {
       const message = reason?.message ?? firstHold(bundle);
       return message === undefined ? [] : [`${shownName(bundle)}: ${message}`];
     }),
+    ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${shownName(bundle)}: ${kept}`])),
+    ...report.bundles.flatMap(({ warnings = [], ...bundle }) => {
+      const count = warnings.length === 1 ? '1 warning' : `${warnings.length} warnings`;
+      const name = shownName(bundle);
+      return warnings.length === 0 ? [] : [`${name}: its maker had ${count}, see 'stickpin show ${name}'`];
+    }),
     ...report.bundles.flatMap(({ rules = [], ...bundle }) => {
       const ofOthers = rules.filter(({ effect }) => effect === 'not-enforced-yet');
       return ofOthers.map((rule) => `${shownName(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);

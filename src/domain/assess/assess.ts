@@ -2,12 +2,13 @@ import { isAboveFloor } from '../adoption/floors.ts';
 import { newSignersOf, type Signers } from '../adoption/signers.ts';
 import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import { sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
-import type { Digest } from '../model/digest.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
 import type { Reason } from '../model/reason.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/runtime-image.ts';
 import type { ShortageKind } from '../preload/disk-estimate.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { supplyOf } from '../preload/supply.ts';
+import { type KeptWhy, whyKept } from '../release/kept-why.ts';
 import { assessLife, type LifeAssessment, type ShortOfSpace } from '../release/lifecycle.ts';
 import { type ProtectedRelease, protectedReleases } from '../release/retention.ts';
 import { neverActivated, streamsInMotion } from '../release/seen-running.ts';
@@ -47,6 +48,8 @@ export interface Assessment extends UnknownBundles {
   readonly life: LifeAssessment;
   /** Releases that the settings keep for good. */
   readonly protectedReleases: readonly ProtectedRelease[];
+  /** Why each activated release that is not the current one is kept. */
+  readonly kept: ReadonlyMap<BundleId, KeptWhy>;
 }
 
 /**
@@ -98,6 +101,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     short,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
+    kept: whyKept(releases.bundles, policy.lifecycle),
     ...sortUnknown(found, known, observed, memory, stored, policy, new Set(pins.unclaimed)),
   };
 }

@@ -18,6 +18,8 @@ export function lifeEffect(
       return { kind: 'record-active', bundleId };
     case 'soaked':
       return { kind: 'record-proven', bundleId };
+    case 'unseen-for-long':
+      return { kind: 'record-proven', bundleId, soak: verdict.soak };
     case 'went-back':
       return { kind: 'record-rolled-back', bundleId, to: verdict.to };
     case 'runs-unasked':

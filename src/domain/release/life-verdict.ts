@@ -20,6 +20,8 @@ export type LifeVerdict =
   | { readonly kind: 'runs'; readonly bundleId: BundleId }
   /** It has run for the soak time. */
   | { readonly kind: 'soaked'; readonly bundleId: BundleId }
+  /** Nothing told for long enough whether it works. `soak`: its clock, which is to be kept. */
+  | { readonly kind: 'unseen-for-long'; readonly bundleId: BundleId; readonly soak: Soak }
   /** `to` runs again in its place. */
   | { readonly kind: 'went-back'; readonly bundleId: BundleId; readonly to: BundleId }
   /** It runs by these components, though it was never activated. */

@@ -13,6 +13,7 @@ import { isProtected, type Room, removableIds, roomFor, surplusBundles, withoutU
 import { isLookDue, provenWayBack, provenWithFallback, unprovenWayBack } from './rollback-evidence.ts';
 import { neverActivated, seenRunning } from './seen-running.ts';
 import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
+import { unseenAfter } from './without-evidence.ts';
 
 /**
  * How often to look whether pins that were taken away are gone: a reload takes its time and nothing
@@ -226,9 +227,16 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed & { readonl
   const { observed, stored, policy } = look;
   const { bundleId, activatedAt = 0 } = bundle;
   const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
-  const back = unprovenWayBack(bundle, soakAfter(bundle.soak, witnesses, observed.boot, activatedAt), look);
+  const clock = soakAfter(bundle.soak, witnesses, observed.boot, activatedAt);
+  const { uptimeMs } = observed.boot;
+  const isOtherRunning = isOtherOfStreamRunning(bundle, look);
+  const unseen = unseenAfter(clock, bundle.soak, { uptimeMs, isOtherRunning }, policy.lifecycle);
+  const back = unprovenWayBack(bundle, unseen.soak, look);
   const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
   const verdicts = clockVerdict(bundle, back.soak);
+  if (unseen.isDone) {
+    verdicts.push({ kind: 'unseen-for-long', bundleId, soak: { ...back.soak, proof: 'without-evidence' } });
+  }
   if (verdict.kind !== 'none' && !wasActive(bundle)) verdicts.push({ kind: 'runs', bundleId });
   if (verdict.kind === 'done') verdicts.push({ kind: 'soaked', bundleId });
   const soaksMs = verdict.kind === 'soaking' ? verdict.remainingMs : undefined;
@@ -238,7 +246,7 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed & { readonl
     verdict,
     isBack,
     verdicts: [...verdicts, ...back.verdicts],
-    dueInMs: isBack ? back.dueInMs : soaksMs,
+    dueInMs: isBack ? back.dueInMs : (soaksMs ?? unseen.dueInMs),
   };
 }
 
@@ -278,6 +286,17 @@ function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): LifeV
 
 function isRunning(bundle: StoredBundle, { stored: { bundles }, containers, ids }: ContainerLook): boolean {
   return isAnyRunning(bundle, { bundles, containers, ids });
+}
+
+/** An older release that runs tells that this one does not yet. */
+function isOtherOfStreamRunning({ bundleId, payload }: StoredBundle, look: ContainerLook): boolean {
+  return keptBundles(look.stored.bundles).some(
+    (other) =>
+      other.bundleId !== bundleId &&
+      other.payload.name === payload.name &&
+      other.activatedAt !== undefined &&
+      isRunning(other, look),
+  );
 }
 
 function isAnyRunning(

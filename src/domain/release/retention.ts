@@ -25,7 +25,7 @@ export function isBaseInNeed({ bundleId }: StoredBundle, bundles: readonly Store
 }
 
 /** Asked for by a person and not done yet. */
-function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
+export function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
   return activationRequestedAt > activatedAt;
 }
 

@@ -7,7 +7,7 @@ import type { Reason } from '../model/reason.ts';
 import { spaceHold } from '../preload/space.ts';
 import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed } from '../state/state.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
 import { heldReason } from './hold-text.ts';
 import { reasonText } from './reasons/reason-text.ts';
 import { trustedBy } from './texts/bundle-text.ts';
@@ -145,8 +145,10 @@ function judgeActive(look: Look): Judgement {
   const { bundle, phase } = look.entry;
   const not = notRunning(look);
   if (not !== undefined) return not;
-  if (isProven(bundle))
-    return judgement('True', 'Proven', 'it ran for the soak time, and no older release was seen to run in its place');
+  if (isProven(bundle)) {
+    const why = proofText(bundle);
+    return judgement('True', 'Proven', `${why}, and no older release was seen to run in its place`);
+  }
   const unknown = away(look);
   if (unknown !== undefined) return unknown;
   return phase === 'active'
@@ -157,7 +159,7 @@ function judgeActive(look: Look): Judgement {
 /** Whether it is a known good release: of the present activation, or as the fallback. */
 function judgeProven(look: Look): Judgement {
   const { bundle, phase } = look.entry;
-  if (phase === 'proven') return judgement('True', 'SoakDone', 'each component has run for the soak time');
+  if (phase === 'proven') return judgement('True', proofWord(bundle), proofText(bundle));
   if (phase === 'superseded') return judgement('True', 'Superseded', 'an older proven release, kept as the fallback');
   const not = notRunning(look);
   if (not !== undefined) return not;
@@ -168,6 +170,28 @@ function judgeProven(look: Look): Judgement {
     return judgement('False', 'ComponentsLacking', `waits for ${soak.lacking.join(', ')} to run`);
   if (soak.failing.length > 0) return judgement('False', 'ComponentsFailing', `${soak.failing.join(', ')} failed`);
   return judgement('False', 'Soaking', `proven in about ${formatDuration(soak.remainingMs ?? 0)}`);
+}
+
+function proofWord({ soak }: StoredBundle): string {
+  switch (soak?.proof) {
+    case 'hand':
+      return 'ProvenByHand';
+    case 'without-evidence':
+      return 'WithoutEvidence';
+    case undefined:
+      return 'SoakDone';
+  }
+}
+
+function proofText({ soak }: StoredBundle): string {
+  switch (soak?.proof) {
+    case 'hand':
+      return 'a person said that it works';
+    case 'without-evidence':
+      return 'no container of it was seen for the time in lifecycle.without_evidence';
+    case undefined:
+      return 'each component has run for the soak time';
+  }
 }
 
 /** Whether something is wrong that waiting alone does not mend. */

@@ -18,6 +18,7 @@ import { reasonText, type ShownReason, shownReason } from './reasons/reason-text
 import { type ShownRule, shownRules } from './shown-rules.ts';
 import type { Snapshot } from './snapshot.ts';
 import { type Progress, statusLine } from './status-line.ts';
+import { keptText } from './texts/kept-text.ts';
 import { sourcesOf } from './texts/sources.ts';
 
 /**
@@ -58,6 +59,10 @@ export interface BundleReport {
    * hold.
    */
   readonly current?: boolean;
+  /** Of one that was activated and is not the current one: why it is kept, and until when. */
+  readonly kept?: string;
+  /** What the maker of the bundle was warned of; absent when of nothing. */
+  readonly warnings?: readonly string[];
   /**
    * All that holds its activation, the first one first; absent while nothing does, and when its
    * activation is done.
@@ -233,9 +238,11 @@ function releaseReports(
   return assessment.bundles.map((entry) => {
     const { name, version } = entry.bundle.payload;
     const advisory = streams.get(name)?.get(version);
+    const why = assessment.kept.get(entry.bundle.bundleId);
     return {
       ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
       current: current.has(entry.bundle.bundleId),
+      ...(why !== undefined && { kept: keptText(entry.bundle, why) }),
       ...(advisory !== undefined && { advisory: { ...advisory, effect: 'not-enforced-yet' } }),
     };
   });
@@ -288,6 +295,7 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
     ...(holds.length > 0 && { activationHolds: holds.map(holdReport) }),
     ...(rules.length > 0 && { rules }),
+    ...(payload.warnings !== undefined && payload.warnings.length > 0 && { warnings: payload.warnings }),
   };
 }
 

@@ -4,6 +4,7 @@ import {
   absolutePaths,
   bundleDigests,
   duration,
+  durationOrKeep,
   filesystems,
   flag,
   loopbackAddress,
@@ -230,6 +231,12 @@ export const settingsTable = {
         default: true,
         about:
           'Whether the fallback is retired early when the next release lacks space and the present one is proven. Needs `lifecycle.remove_images`.',
+      },
+      without_evidence: {
+        type: durationOrKeep,
+        default: 'keep',
+        about:
+          'After which time an activated release counts as proven although no container of it was ever seen. `keep`: never. [proof.md](decisions/proof.md#without-evidence) says what counts.',
       },
       protect: { type: releases, default: [], about: 'Releases that are never retired.' },
     },

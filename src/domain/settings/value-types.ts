@@ -32,6 +32,20 @@ export const duration: ValueType<number> = {
   ),
 };
 
+/** A duration, or `"keep"` for no end. */
+export const durationOrKeep: ValueType<number | 'keep'> = {
+  ...duration,
+  name: '`"keep"` or duration',
+  range: '`"keep"`, or more than 0',
+  schema: v.union([
+    v.literal('keep'),
+    v.pipe(
+      duration.schema,
+      v.check((ms) => ms > 0, 'must be "keep", or more than 0'),
+    ),
+  ]),
+};
+
 /** `true` or `false`. */
 export const flag: ValueType<boolean> = { name: 'boolean', schema: v.boolean() };
 

@@ -38,7 +38,8 @@ export type Effect =
   /** Keep the soak clock, which has been started, disturbed or has lost a container. */
   | { readonly kind: 'record-soak'; readonly bundleId: BundleId; readonly soak: Soak }
   | { readonly kind: 'record-active'; readonly bundleId: BundleId }
-  | { readonly kind: 'record-proven'; readonly bundleId: BundleId }
+  /** `soak`: its clock, of one that counts as proven although nothing of it was seen. */
+  | { readonly kind: 'record-proven'; readonly bundleId: BundleId; readonly soak?: Soak }
   /**
    * It had been active, and `to` runs again: that one is to be activated, so that tags name what
    * runs.

@@ -36,4 +36,19 @@ export interface Soak {
   readonly components: readonly ComponentSoak[];
   /** Uptime since which the release before runs again and nothing of this one. */
   readonly backSinceMs?: number;
+  /** How long nothing told whether the release works; absent once something did. */
+  readonly unseen?: UnseenTime;
+  /**
+   * Why it counts as proven, where that was not the soak time: a person said so, or nothing told
+   * for long enough (`lifecycle.without_evidence`).
+   */
+  readonly proof?: 'hand' | 'without-evidence';
+}
+
+/** Time between looks at the containers in which no container of a release was seen. */
+export interface UnseenTime {
+  /** So far, over reboots. */
+  readonly totalMs: number;
+  /** Uptime of the machine at the look up to which it was counted. */
+  readonly atMs: number;
 }

@@ -6,7 +6,7 @@ import type { Policy } from '../../domain/settings/settings.ts';
 import type { Kept } from '../../domain/state/memory.ts';
 import { type KeyRotation, NO_ROTATION, rotatesKeys } from '../../domain/trust/key-rotation.ts';
 import type { AdoptionStore } from '../../ports/state.ts';
-import { adoptedEvent, rotationEvents } from '../reporting/adoption-events.ts';
+import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/adoption-events.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Executors } from './executor.ts';
 import { type DocumentKeeping, keepDocuments } from './keep-documents.ts';
@@ -64,6 +64,7 @@ function adopt(deps: AdoptionEffectDependencies, bundleId: BundleId, assessment:
   deps.store.adopt(bundle, deps.recorder.row(event), rotation, adoption.isClaim);
   deps.keeping.delete(bundleId);
   deps.recorder.log(event);
+  for (const warned of warningEvents(bundle)) deps.recorder.tell(warned);
   for (const event of rotationEvents(bundle, rotation)) deps.recorder.tell(event);
 }
 

@@ -48,8 +48,7 @@ export function lifeExecutors(deps: LifeEffectDependencies): Executors<LifeEffec
     'record-soak': ({ bundleId, soak }) => onBundle(deps, bundleId, () => deps.store.setSoak(bundleId, soak)),
     'record-active': ({ bundleId }) =>
       onBundle(deps, bundleId, (bundle) => recordMark(deps, bundle, 'activeAt', activeEvent(bundle))),
-    'record-proven': ({ bundleId }) =>
-      onBundle(deps, bundleId, (bundle) => recordMark(deps, bundle, 'provenAt', provenEvent(bundle))),
+    'record-proven': (effect) => onBundle(deps, effect.bundleId, (bundle) => recordProven(deps, bundle, effect)),
     'record-rolled-back': ({ bundleId, to }) =>
       onBundle(deps, bundleId, (bundle) => recordRolledBack(deps, bundle, to)),
     'request-activation': ({ bundleId, components }) =>
@@ -88,6 +87,16 @@ function recordMark(
   event: Event,
 ): void {
   record(deps, event, (row) => deps.store.mark(bundleId, mark, row));
+}
+
+/** INVARIANT: `provenAt` is recorded last. Without it the release is looked at again. */
+function recordProven(
+  deps: LifeEffectDependencies,
+  bundle: StoredBundle,
+  { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
+): void {
+  if (soak !== undefined) deps.store.setSoak(bundle.bundleId, soak);
+  recordMark(deps, bundle, 'provenAt', provenEvent({ ...bundle, ...(soak !== undefined && { soak }) }));
 }
 
 function recordRolledBack(deps: LifeEffectDependencies, bundle: StoredBundle, to: BundleId): void {

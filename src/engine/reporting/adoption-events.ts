@@ -1,5 +1,5 @@
 import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
-import { bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
+import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { shortDigest } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
 import { noticeEffect, noticeTitle, trustedBy } from '../../domain/report/texts/bundle-text.ts';
@@ -30,6 +30,27 @@ function adoptionMessage({ label, found: { bundle, missing } }: Adoption, rotati
   const found = `${blobs - missing.length} of ${blobs} blobs found`;
   return `${bundleTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${found}, ${formatCount(images, 'image')}, ${formatBytes(sizeBytes)}`;
 }
+
+/**
+ * What the maker of a bundle was warned of and signed with it, at most {@link TOLD_WARNINGS} lines;
+ * nothing for most bundles.
+ */
+export function warningEvents({ bundleId, payload }: VerifiedBundle): Event[] {
+  const { warnings = [] } = payload;
+  const title = bundleTitle(payload);
+  const told = warnings.slice(0, TOLD_WARNINGS).map((warning) => `${title}: its maker was warned: ${warning}`);
+  const left = warnings.length - told.length;
+  const rest = `${title}: its maker had ${left} more warnings; 'stickpin show ${bundleName(payload)}' has all`;
+  return [...told, ...(left > 0 ? [rest] : [])].map((message) => ({
+    kind: 'bundleWarned',
+    level: 'warn',
+    bundleId,
+    message,
+  }));
+}
+
+/** Lines for one bundle: the journal is not filled by what is shown elsewhere. */
+const TOLD_WARNINGS = 10;
 
 /** The signers of an adopted bundle are others than before. */
 export function signersEvent({ bundleId, payload }: StoredBundle, signedBy: readonly string[]): Event {

@@ -11,9 +11,11 @@ export function activeEvent({ bundleId, payload }: StoredBundle): Event {
   return { kind: 'bundleActive', level: 'info', bundleId, message };
 }
 
-/** A release has run for the soak time. */
-export function provenEvent({ bundleId, payload }: StoredBundle): Event {
-  const message = `${bundleTitle(payload)} is proven: it is the last known good release now`;
+/** A release has run for the soak time, or counts as proven without that. */
+export function provenEvent({ bundleId, payload, soak }: StoredBundle): Event {
+  const isUnseen = soak?.proof === 'without-evidence';
+  const although = isUnseen ? ', although no container of it was seen (lifecycle.without_evidence)' : '';
+  const message = `${bundleTitle(payload)} is proven${although}: it is the last known good release now`;
   return { kind: 'bundleProven', level: 'info', bundleId, message };
 }
 

@@ -56,6 +56,7 @@ const IDLE: ApiMethods = {
   cancel: nothing,
   approve: text,
   reject: text,
+  prove: text,
   restoreKey: text,
   rescan: nothing,
   load: text,
@@ -156,7 +157,9 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
       },
     ],
     rules: [{ rule: 'from', value: '>=4.12.0', effect: 'holds-activation' }],
+    warnings: ['an image has no tag'],
     current: false,
+    kept: 'kept as the last known good release',
     advisory: {
       version: '4.13.7',
       deadend: true,

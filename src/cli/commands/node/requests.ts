@@ -55,6 +55,13 @@ const REQUESTS: readonly Request[] = [
     ask: (client, bundle, signal) => client.reject({ bundle }, signal),
   },
   {
+    name: 'prove',
+    description: 'count the current release of a stream as proven, when its containers can not be seen',
+    argument: { usage: '<bundle>', description: 'NAME@VERSION, or the digest of the bundle' },
+    hasJson: true,
+    ask: (client, bundle, signal) => client.prove({ bundle }, signal),
+  },
+  {
     name: 'rescan',
     description: 'look at all media and the runtime again, and continue what was cancelled',
     ask: async (client, _argument, signal) => {

@@ -1,0 +1,50 @@
+import type { Policy } from '../settings/settings.ts';
+import type { Soak } from '../state/soak-record.ts';
+
+/** Looks at the containers further apart than this leave a time in which nobody could look. */
+const LONGEST_GAP_MS = 180_000;
+/** The time is recorded so often, at most: each record is a write to the disk. */
+const STEP_MS = 60_000;
+
+/** What one more look without evidence comes to. */
+export interface UnseenVerdict {
+  /** The clock of the release, with the time without evidence. */
+  readonly soak: Soak;
+  /** It counts as proven. */
+  readonly isDone: boolean;
+  /** When it will, or is to be recorded next, as milliseconds from now; undefined: never. */
+  readonly dueInMs: number | undefined;
+}
+
+/**
+ * Counts the time for which a release is activated and nothing tells whether it works
+ * (`lifecycle.without_evidence`). Only time between looks at the containers counts, so that an
+ * outage of the runtime or of the daemon adds nothing.
+ *
+ * It never ends with a proof once a container of the release was seen, in whatever state: from then
+ * on the soak time decides, or a rollback. Nor where `lifecycle.require` names components, since
+ * these must be seen. It begins anew while another release of the stream runs.
+ *
+ * @param soak the clock after this look
+ * @param before the clock as it is recorded
+ */
+export function unseenAfter(
+  soak: Soak,
+  before: Soak | undefined,
+  { uptimeMs, isOtherRunning }: { readonly uptimeMs: number; readonly isOtherRunning: boolean },
+  { without_evidence: neededMs, require }: Pick<Policy['lifecycle'], 'without_evidence' | 'require'>,
+): UnseenVerdict {
+  if (neededMs === 'keep' || soak.components.length > 0 || require.length > 0 || isOtherRunning) {
+    return { soak, isDone: false, dueInMs: undefined };
+  }
+  const known = before?.activatedAt === soak.activatedAt ? before.unseen : undefined;
+  const { totalMs, atMs } = known ?? { totalMs: 0, atMs: uptimeMs };
+  const sinceMs = uptimeMs - atMs;
+  const isGap = before?.bootId !== soak.bootId || sinceMs < 0 || sinceMs > LONGEST_GAP_MS;
+  const now = { totalMs: totalMs + (isGap ? 0 : sinceMs), atMs: uptimeMs };
+  const leftMs = Math.max(0, neededMs - now.totalMs);
+  const stepMs = Math.min(STEP_MS, neededMs);
+  const isDone = leftMs === 0;
+  const unseen = known !== undefined && !isGap && !isDone && sinceMs < stepMs ? known : now;
+  return { soak: { ...soak, unseen }, isDone, dueInMs: Math.max(1, Math.min(leftMs, stepMs)) };
+}

@@ -1,0 +1,60 @@
+import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { currentRelease, isProven, isRetired, isRolledBack } from '../../domain/release/recorded-phase.ts';
+import { soakAfter } from '../../domain/release/soak.ts';
+import { stampAfter } from '../../domain/state/stamp.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { NodePort } from '../../ports/node.ts';
+import type { MilestoneStore, StateReader } from '../../ports/state.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { findBundle, refuse } from './find-bundle.ts';
+
+/** What commands on proofs act on. */
+export interface ProofContext {
+  readonly clock: Clock;
+  readonly store: StateReader & MilestoneStore;
+  readonly node: Pick<NodePort, 'boot'>;
+  readonly recorder: Pick<EventRecorder, 'log'>;
+}
+
+/** Proves releases by the word of a person. */
+export const proofCommands = { prove };
+
+/**
+ * Makes the current release of a stream a proven one, for a person who knows that it works although
+ * its containers can't be seen.
+ *
+ * INVARIANT: `provenAt` is recorded last. A crash before it leaves the release unproven.
+ *
+ * @returns what that does, in a sentence
+ * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
+ */
+function prove({ clock, store, node, recorder }: ProofContext, { bundle: name }: { readonly bundle: string }): string {
+  const { bundles } = store.load();
+  const bundle = findBundle(bundles, name);
+  requireProvable(bundle, bundles);
+  const { bundleId, payload, activatedAt = 0 } = bundle;
+  store.setSoak(bundleId, { ...soakAfter(bundle.soak, [], node.boot(), activatedAt), proof: 'hand' });
+  const message = `${bundleTitle(payload)} was proven by hand: it is the last known good release now`;
+  const at = stampAfter(bundles, clock.now());
+  store.mark(bundleId, 'provenAt', { at, kind: 'bundleProven', bundleId, message });
+  recorder.log({ kind: 'bundleProven', level: 'info', bundleId, message });
+  return `${message}. Older releases that are needed no longer are retired.`;
+}
+
+function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+  const name = bundleName(bundle.payload);
+  const current = currentRelease(bundles, bundle.payload.name);
+  if (isRetired(bundle) || bundle.activatedAt === undefined) {
+    throw refuse('engine/not-provable', `${name} is not activated, so nobody can know that it works`);
+  }
+  if (current?.bundleId !== bundle.bundleId) {
+    const which = current === undefined ? 'another release' : bundleName(current.payload);
+    throw refuse('engine/not-provable', `${name} is not the current release: ${which} was activated after it`);
+  }
+  if (isRolledBack(bundle)) {
+    const again = `'stickpin activate ${name}' activates it again`;
+    throw refuse('engine/not-provable', `${name} was rolled back; ${again}, and then it may be proven`);
+  }
+  if (isProven(bundle)) throw refuse('engine/not-provable', `${name} is proven already`);
+}
