@@ -11,6 +11,7 @@ const domain = [
   'adoption',
   'preload',
   'release',
+  'path',
   'gates',
   'assess',
   'decide',

@@ -2,16 +2,18 @@ import type { Section } from '../domain/settings/settings-table.ts';
 import { settingsTable } from '../domain/settings/settings-table.ts';
 
 /**
- * Settings as they are written in `stickpin.toml`: sections with their keys. Keys without a value
- * are left out.
+ * Settings as they are written in `stickpin.toml`: sections with their keys; `streams.ocp` is a
+ * section. Keys without a value are left out.
  */
 export type WrittenSettings = Readonly<Record<string, Readonly<Record<string, WrittenValue>>>>;
 
 /** What a setting may be in a file. */
 export type WrittenValue = string | number | boolean | readonly (string | number)[];
 
+type Table = Readonly<Record<string, unknown>>;
+
 /** The content of a `stickpin.toml` that was found valid. */
-export type SettingsFile = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+export type SettingsFile = Readonly<Record<string, Table>>;
 
 /**
  * All settings as they are written: the value of the file, else the default of the table, in the
@@ -19,11 +21,17 @@ export type SettingsFile = Readonly<Record<string, Readonly<Record<string, unkno
  */
 export function writtenSettings(file: SettingsFile): WrittenSettings {
   return Object.fromEntries(
-    Object.entries<Section>(settingsTable).map(([name, { settings }]) => {
-      const values = Object.entries(settings).map(([key, setting]) => [key, file[name]?.[key] ?? setting.default]);
-      return [name, Object.fromEntries(values.filter(([, value]) => value !== undefined))];
+    Object.entries<Section>(settingsTable).flatMap(([name, section]) => {
+      const written = file[name] ?? {};
+      if (section.isNamed !== true) return [[name, writtenSection(section, written)]];
+      return Object.entries(written).map(([one, table]) => [`${name}.${one}`, writtenSection(section, table as Table)]);
     }),
   );
+}
+
+function writtenSection({ settings }: Section, written: Table): WrittenSettings[string] {
+  const values = Object.entries(settings).map(([key, setting]) => [key, written[key] ?? setting.default]);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 
 /** The settings as a `stickpin.toml` (TOML 1.0) that gives the same settings when it is read. */

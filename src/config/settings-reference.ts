@@ -24,7 +24,8 @@ settings in force, as they are written, defaults included.
 /** The page \`docs/settings.md\`: one table for each section, with a row for each setting. */
 export function settingsReference(): string {
   const defaults = writtenSettings({});
-  const sections = Object.entries<Section>(settingsTable).map(([name, { about, settings }]) => {
+  const sections = Object.entries<Section>(settingsTable).map(([section, { about, settings, isNamed }]) => {
+    const name = isNamed ? `${section}.NAME` : section;
     const rows = Object.entries(settings).map(([key, setting]) =>
       row(`${name}.${key}`, setting, defaults[name]?.[key]),
     );

@@ -8,36 +8,36 @@ import { type Listeners, notifyAll } from '../platform/subscription.ts';
 import { forgetMedium, type MediaBlobs } from './media-blobs.ts';
 import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
 
-/** One plugged medium and its state. */
+/** One plugged-in medium, and how far it has come. */
 export interface Slot {
   readonly plugged: PluggedMedium;
-  /** Aborts with `media/gone` when the medium is unplugged. */
+  /** Aborts with `media/gone` when the medium left. */
   readonly gone: AbortController;
   state: MediumState;
-  /** The open medium, once it is mounted. */
+  /** What it is read through, once it is mounted. */
   opened: OpenMedium | undefined;
   /**
-   * The number of changes of its content. The result of a read that began before the last change is
-   * outdated.
+   * How often what is on it has changed. A result of a read that began before the last change is
+   * out of date.
    */
   changes: number;
-  /** Failures since the last success. */
+  /** Failures since it last worked. */
   failures: number;
 }
 
-/** All plugged media, in the order of arrival, and the listeners for changes. */
+/** All plugged-in media, in the order of arrival, and who wants to know of changes. */
 export interface Slots {
   readonly byId: Map<MediumId, Slot>;
   readonly listeners: Listeners;
-  /** Mounts that are being removed. The same path must not be mounted meanwhile. */
+  /** Mounts that are being taken away. The same place must not be mounted meanwhile. */
   readonly releasing: Map<MediumId, Promise<void>>;
   readonly blobs: MediaBlobs;
-  /** Pauses before the first, second … retry, in milliseconds. */
+  /** Pauses before the first, second … new try of what failed, in milliseconds. */
   readonly retryMs: readonly number[];
   readonly log: Log;
 }
 
-/** Adds a medium as `attached`. An existing one with the same id is removed first. */
+/** Adds a medium as `attached`. One that has the same id is taken to have left. */
 export function arrive(slots: Slots, plugged: PluggedMedium): void {
   leave(slots, plugged.mediumId);
   slots.byId.set(plugged.mediumId, {
@@ -53,8 +53,8 @@ export function arrive(slots: Slots, plugged: PluggedMedium): void {
 }
 
 /**
- * Call when the content of a medium has changed, or to try it again. It becomes `mounted`, or
- * `attached` when it is not mounted.
+ * What is on a medium changed, or it is to be tried again: it becomes `mounted`, or `attached` when
+ * it is not mounted.
  */
 export function changed(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
@@ -64,8 +64,8 @@ export function changed(slots: Slots, mediumId: MediumId): void {
 }
 
 /**
- * Removes a medium, ends its streams and releases its mount in the background. Does nothing for an
- * unknown one.
+ * Removes a medium, ends its streams and releases its mount in the background. Nothing happens for
+ * one that is not there.
  */
 export function leave(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
@@ -83,17 +83,14 @@ export function leave(slots: Slots, mediumId: MediumId): void {
   releasing.set(mediumId, released);
 }
 
-/** Gives a medium a new state, unless it was removed. */
+/** Gives a medium a new state, unless it has left. */
 export function move(slots: Slots, slot: Slot, state: MediumState): void {
   if (slots.byId.get(slot.plugged.mediumId) !== slot) return;
   slot.state = state;
   notifyAll(slots.listeners);
 }
 
-/**
- * A medium becomes `failed`. Errors with disposition `retry` are tried again a few times, after
- * pauses.
- */
+/** A medium becomes `failed`. What may work next time is tried again after a pause, a few times. */
 export function fail(slots: Slots, slot: Slot, error: unknown): void {
   slots.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
   const failed: MediumState = { kind: 'failed', reason: reasonFor(error) };
@@ -108,8 +105,8 @@ export function fail(slots: Slots, slot: Slot, error: unknown): void {
 }
 
 /**
- * Call when the mount of a medium is gone. `state` is its new state. Open streams continue while
- * they can.
+ * The place where a medium was read is gone; `state` is what the medium is instead. Streams that
+ * are open go on while they can.
  */
 export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
   slot.opened = undefined;
@@ -125,7 +122,7 @@ export function endAll(slots: Slots): void {
   slots.byId.clear();
 }
 
-/** The public view of a medium. */
+/** A medium as others see it. */
 export function mediumOf({ plugged, state }: Slot): Medium {
   const { mediumId, label, isDropFolder } = plugged;
   return { mediumId, label: plainText(label), isDropFolder, state };

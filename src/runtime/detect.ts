@@ -1,23 +1,23 @@
 import { stat } from 'node:fs/promises';
 import { createCriClient } from './cri/cri-client.ts';
 
-/** A runtime that may be on a node, with its paths. */
+/** A runtime that may be on a node, and where it has its things. */
 export interface RuntimeCandidate {
   readonly kind: 'crio' | 'containerd';
-  /** Name for display: `k3s`. */
+  /** For people: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
-  /** systemd units; one of them runs it. */
+  /** systemd units of which one runs it. */
   readonly unitNames: readonly string[];
-  /** containerd's `certs.d`, if this distribution has its own. */
+  /** containerd's `certs.d`, where this distribution has its own. */
   readonly certsDirectory?: string;
-  /** A path that exists when the runtime is installed. */
+  /** A path that tells of an installation, running or not. */
   readonly trace: string;
 }
 
 /**
- * The known runtimes. Distributions with their own containerd come before plain containerd, which
- * such a node may also have for Docker.
+ * The usual runtimes. Those that bring their own containerd come before the plain one, which such a
+ * node may have as well, for Docker.
  */
 const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   {
@@ -60,7 +60,7 @@ const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   },
 ];
 
-/** Checks of the machine for the detection. */
+/** What detection asks of the machine. */
 export interface Probes {
   exists(path: string): Promise<boolean>;
   /** Whether something on the socket answers CRI's `Version`. */
@@ -68,9 +68,10 @@ export interface Probes {
 }
 
 /**
- * The runtime of this node: the first candidate that answers CRI. If none answers (it may start
- * later): the first installed one with a socket, otherwise the first installed one. Undefined when
- * none is found. k3s and RKE2 share a socket; the installed files decide.
+ * The runtime of this node: the first candidate that answers CRI; while none does (it may start
+ * after us), the first installed one whose socket is there, or else the first installed one.
+ * Undefined when nothing tells of any. k3s and RKE2 share a socket; their installations tell them
+ * apart.
  */
 export async function detectRuntime(
   signal: AbortSignal,
@@ -93,8 +94,8 @@ export async function detectRuntime(
 }
 
 /**
- * Whether an installed candidate has the same socket. Then a candidate known only by its socket is
- * ignored.
+ * A candidate known by its socket alone must not stand in for one with the same socket that is
+ * installed.
  */
 function sharesSocket(
   candidate: RuntimeCandidate,
@@ -117,7 +118,7 @@ const machineProbes: Probes = {
       return true;
     } catch {
       signal.throwIfAborted();
-      return false; // anything else is not a CRI runtime
+      return false; // whatever it says instead, it is no CRI runtime for us
     } finally {
       cri.close();
     }

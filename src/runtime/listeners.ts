@@ -1,13 +1,13 @@
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/** Listeners for one source of signals, which runs only while there are listeners. */
+/** Subscribers to one source of signals that runs only while there are any. */
 export interface Listeners {
   add(listener: () => void): Unsubscribe;
 }
 
 /**
- * Makes {@link Listeners}. `start` is called with the first listener; the function that it returns
- * is called when the last one is removed.
+ * {@link Listeners} of a source: `start` subscribes to it when the first listener comes, what it
+ * returns is called when the last has gone.
  */
 export function createListeners(start: (notify: () => void) => Unsubscribe): Listeners {
   const listeners = new Set<{ readonly call: () => void }>();

@@ -1,7 +1,7 @@
 import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
 
-/** A {@link RuntimePort} with open connections. */
+/** A {@link RuntimePort} that holds connections. */
 export interface RuntimeAdapter extends RuntimePort, ContainersPort {
-  /** Closes the connections. Running calls fail. */
+  /** Closes them; running calls fail. */
   close(): void;
 }

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { Advisory, Contents, Payload } from '../../domain/model/bundle.ts';
+import { type Advisory, type Contents, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { isVersion, isVersionRange } from '../../domain/model/version.ts';
 import { bundleError } from '../bundle-error.ts';
@@ -9,9 +9,6 @@ import { decodeJson, parseJson, validateJson } from './json.ts';
 
 /** Architectures of bundles, as Go names them. */
 export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
-
-/** A release stream's name. */
-const BUNDLE_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for, since texts reach terminals
@@ -122,7 +119,7 @@ const advisory = v.strictObject({
 
 const payload = v.strictObject({
   schemaVersion: v.literal(1),
-  name: v.pipe(v.string(), v.regex(BUNDLE_NAME, `must match ${BUNDLE_NAME.source}`)),
+  name: v.pipe(v.string(), v.regex(STREAM_NAME, `must match ${STREAM_NAME.source}`)),
   version,
   arch: v.picklist(architectures, `must be one of ${architectures.join(', ')}`),
   sequence,

@@ -34,7 +34,6 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
     ...warnings.map((warning) => ['warning', warning] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
-    ...('advisories' in members ? [['note', 'advisories are shown, and not enforced yet'] as const] : []),
   ];
   const lines = shown.map(([name, text]) => `${`${name}:`.padEnd(14)}${oneLine(text)}\n`);
   const rows = (conditions ?? []).map(({ type, status, lastTransitionTime, reason, message }) => [

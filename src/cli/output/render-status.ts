@@ -1,5 +1,5 @@
+import { progressText } from '../../domain/report/progress-text.ts';
 import type { BundleReport, StatusReport } from '../../domain/report/report.ts';
-import { progressText } from '../../domain/report/status/progress-text.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { progressBar } from './progress-bar.ts';
@@ -62,7 +62,7 @@ export function renderList(report: StatusReport): string {
       return warnings.length === 0 ? [] : [`${name}: its maker had ${count}, see 'stickpin show ${name}'`];
     }),
     ...report.bundles.flatMap(({ rules = [], ...bundle }) => {
-      const ofOthers = rules.filter(({ effect }) => effect === 'not-enforced-yet');
+      const ofOthers = rules.filter(({ effect }) => effect === 'holds-others');
       return ofOthers.map((rule) => `${shownName(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);
     }),
     ...report.bundles.flatMap(({ advisory, ...bundle }) =>

@@ -2,18 +2,13 @@ import type { UpdateRules } from '../../domain/model/bundle.ts';
 import type { BundleReport } from '../../domain/report/report.ts';
 import type { ShownRule } from '../../domain/report/shown-rules.ts';
 
-/** What `from`, `rollout` and `endOfLife` come to on a node today. */
+/** What `rollout` does on a node today. */
 export const HOLD_NOTE =
-  "nodes can't enforce 'from' and 'rollout' yet: a release with 'from', with a rollout that is not over, or past its end of life becomes ready, and waits for 'stickpin activate' with a confirmation";
+  "nodes can't spread a rollout yet: a release with a rollout that is not over becomes ready, and waits for its end, or for 'stickpin activate' with a confirmation";
 
 /** What whoever makes a bundle with such rules should know. */
-export function ruleWarnings({ from, rollout, endOfLife, barrier, deadend }: UpdateRules): readonly string[] {
-  const holds = [from, rollout, endOfLife].some((rule) => rule !== undefined);
-  const ofOthers = [...(barrier === undefined ? [] : ['--barrier']), ...(deadend === undefined ? [] : ['--deadend'])];
-  return [
-    ...(holds ? [HOLD_NOTE] : []),
-    ...ofOthers.map((option) => `${option} is not enforced yet: nodes show it, and hold no release because of it`),
-  ];
+export function ruleWarnings({ rollout }: UpdateRules): readonly string[] {
+  return rollout === undefined ? [] : [HOLD_NOTE];
 }
 
 const NAMES: Readonly<Record<ShownRule['rule'], string>> = {
@@ -26,7 +21,7 @@ const NAMES: Readonly<Record<ShownRule['rule'], string>> = {
 
 const EFFECTS: Readonly<Record<ShownRule['effect'], string>> = {
   'holds-activation': 'holds its activation while it applies',
-  'not-enforced-yet': 'not enforced yet',
+  'holds-others': 'holds other releases of its stream',
 };
 
 /** What people call a rule. */

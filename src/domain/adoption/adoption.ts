@@ -14,6 +14,8 @@ export interface AdoptionContext {
   readonly clockSynchronised: boolean;
   /** Remembered beside the bundles. Default none. */
   readonly floors?: Floors;
+  /** Takes releases below the floor of their stream (`update.allow_downgrade`). Default false. */
+  readonly allowDowngrade?: boolean;
   /** Pins that belong to no known release. Default none. */
   readonly unclaimed?: ReadonlySet<string>;
 }
@@ -57,7 +59,9 @@ function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): Ado
 }
 
 /** Bundle format, `sequence`: below the floor is refused. */
-function refuseSequence({ payload }: VerifiedBundle, { bundles, floors }: AdoptionContext): AdoptionReason | undefined {
+function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
+  const { bundles, floors, allowDowngrade } = context;
+  if (allowDowngrade === true) return undefined;
   const floor = sequenceFloor(bundles, payload.name, floors);
   const { sequence } = payload;
   if (sequence >= floor) return undefined;

@@ -98,7 +98,8 @@ export function sortUnknown(
     const { bundleId, payload } = bundle.bundle;
     if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
-    const context = { ...observed, floors, bundles: [...stored.bundles, ...adopting], unclaimed };
+    const allowDowngrade = policy.update.allow_downgrade;
+    const context = { ...observed, floors, bundles: [...stored.bundles, ...adopting], allowDowngrade, unclaimed };
     const admission = admit(bundle.bundle, context, approvals, medium.label);
     switch (admission.kind) {
       case 'adopt':

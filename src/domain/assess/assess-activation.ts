@@ -1,5 +1,6 @@
 import type { GateContext } from '../gates/gate.ts';
 import { type ActivationHold, askGates } from '../gates/gates.ts';
+import { placeIn } from '../path/read-paths.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
 
@@ -31,15 +32,15 @@ interface ActivationContext extends Omit<GateContext, 'bundle'> {
 export function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
   const { holds, lookAgainAt } = askGates({ ...context, bundle });
   const isFree = holds.every(({ keepsDue }) => keepsDue === true);
-  return { activationDue: isFree && isWanted(bundle, context.bundles), holds, lookAgainAt };
+  return { activationDue: isFree && isWanted(bundle, context), holds, lookAgainAt };
 }
 
 /**
  * Whether a release is to be activated once no gate holds it: it was asked for, and nothing of its
- * stream was activated since; or nothing of its stream with a higher sequence was activated before,
- * and it was not either.
+ * stream was activated since; or it was never activated, and nothing of its stream with a higher
+ * sequence was either, unless it is a downgrade that is allowed.
  */
-function isWanted(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): boolean {
   if (isRetired(bundle)) return false;
   const others = bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
   if (bundle.activationRequestedAt !== undefined) {
@@ -47,5 +48,6 @@ function isWanted(bundle: StoredBundle, bundles: readonly StoredBundle[]): boole
     return (bundle.activatedAt ?? 0) < bundle.activationRequestedAt && bundle.activationRequestedAt >= latest;
   }
   if (bundle.activatedAt !== undefined) return false;
+  if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return true;
   return others.every((other) => other.activatedAt === undefined || other.payload.sequence < bundle.payload.sequence);
 }

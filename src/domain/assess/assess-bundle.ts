@@ -7,11 +7,12 @@ import type { Digest } from '../model/digest.ts';
 import type { PhaseOf } from '../model/phase.ts';
 import type { Reason } from '../model/reason.ts';
 import type { RuntimeImage } from '../model/runtime-image.ts';
+import { pathOf, type StreamPaths } from '../path/read-paths.ts';
 import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
 import type { DiskVerdict } from '../preload/disk-estimate.ts';
 import { type BundleFacts, type Carrier, copyNeeded, lostImages } from '../preload/hold.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
-import { diskVerdict } from '../preload/space.ts';
+import { diskVerdict, type LackingRelease } from '../preload/space.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -59,6 +60,7 @@ export interface BundleContext {
   readonly images: ReadonlyMap<string, RuntimeImage> | undefined;
   readonly presentLayers: ReadonlySet<Digest>;
   readonly supply: Supply;
+  readonly paths: StreamPaths;
 }
 
 /** Concludes about one adopted release. */
@@ -69,6 +71,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   const withdrawal = withdrawalOf(bundle, observed.revocations, approvals);
   const activation = assessActivation(bundle, {
     policy,
+    path: pathOf(context.paths, bundle.payload.name),
     now: observed.now,
     ruleTime: ruleTime(stored.bundles, observed.now),
     clockSynchronised: observed.clockSynchronised,
@@ -98,6 +101,19 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     newSigners: newSignersOf(bundle, carriers),
     ...derivePhase(facts, withdrawal, context),
   };
+}
+
+/**
+ * What lacks of the releases that come before this one on the path of its stream, or of all on that
+ * path where this one is not.
+ */
+function aheadOf(bundle: StoredBundle, context: BundleContext): readonly LackingRelease[] {
+  const { route } = pathOf(context.paths, bundle.payload.name);
+  const at = route.findIndex(({ id }) => id === bundle.bundleId);
+  const ids = new Set((at < 0 ? route : route.slice(0, at)).map(({ id }) => id));
+  return context.stored.bundles
+    .filter((other) => ids.has(other.bundleId) && !isRetired(other) && other.cancelled === undefined)
+    .map((other) => ({ bundle: other, absentImages: imagesOf(other, context).absentImages }));
 }
 
 interface BundleImages {
@@ -144,7 +160,7 @@ function factsOf(
     lastCarrier: memory.lastCarriers.get(bundle.bundleId),
     media: observed.media,
     isLooking: memory.isLooking,
-    disk: diskVerdict(bundle, absentImages, context),
+    disk: diskVerdict({ bundle, absentImages }, absentImages.length === 0 ? [] : aheadOf(bundle, context), context),
     badBlobs: isKnown ? badBlobsAfter(seen) : (bundle.badBlobs ?? []),
   };
 }

@@ -5,6 +5,7 @@ import { sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { Reason } from '../model/reason.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/runtime-image.ts';
+import type { StreamPaths } from '../path/read-paths.ts';
 import type { ShortageKind } from '../preload/disk-estimate.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { supplyOf } from '../preload/supply.ts';
@@ -19,6 +20,8 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
 import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
+import { assessOrder, type OrderAssessment } from './assess-order.ts';
+import { assessPaths } from './assess-paths.ts';
 
 /** What one round concludes about an adopted bundle without images. */
 export interface NoticeAssessment {
@@ -42,6 +45,10 @@ export interface Assessment extends UnknownBundles {
   readonly mirrors: RenderedMirrors;
   readonly tags: TagAssessment;
   readonly pins: PinAssessment;
+  /** The update graph of each stream, and where the node is in it. */
+  readonly paths: StreamPaths;
+  /** The release of each stream that is activated next; absent where none is. */
+  readonly next: OrderAssessment['next'];
   /** Bundles that lack space which older releases may give up. */
   readonly short: readonly ShortOfSpace[];
   /** What comes after activation. */
@@ -67,11 +74,14 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     found.map((entry) => entry.found),
     observed.localBlobs,
   );
-  const assessed = stored.bundles
-    .filter(isRelease)
-    .map((bundle) => assessBundle(bundle, { observed, memory, stored, policy, found, images, presentLayers, supply }));
-  const tags = assessTags(assessed, observed, memory);
-  const bundles = assessed.map((entry) => withTrouble(entry, tags.troubles.get(entry.bundle.bundleId)));
+  const pins = pinsFrom(observed, memory, { ...stored, bundles: stored.bundles.filter(isRelease) });
+  const unknown = sortUnknown(found, known, observed, memory, stored, policy, new Set(pins.unclaimed));
+  const paths = assessPaths(observed, stored, unknown.adoptions, policy);
+  const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths };
+  const assessed = stored.bundles.filter(isRelease).map((bundle) => assessBundle(bundle, context));
+  const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths);
+  const tags = assessTags(ordered, observed, memory);
+  const bundles = ordered.map((entry) => withTrouble(entry, tags.troubles.get(entry.bundle.bundleId)));
   const approvals = { policy: policy.trust, verdicts: stored.verdicts };
   const notices = stored.bundles
     .filter((bundle) => !isRelease(bundle))
@@ -83,7 +93,6 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
-  const pins = pinsFrom(observed, memory, releases);
   const life = assessLife(
     observed,
     memory,
@@ -102,7 +111,9 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
     kept: whyKept(releases.bundles, policy.lifecycle),
-    ...sortUnknown(found, known, observed, memory, stored, policy, new Set(pins.unclaimed)),
+    paths,
+    next,
+    ...unknown,
   };
 }
 

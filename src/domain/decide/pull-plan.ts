@@ -1,6 +1,7 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Image } from '../model/bundle.ts';
+import { pathOf } from '../path/read-paths.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
 import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
@@ -14,8 +15,26 @@ import { failedPulls } from './activation.ts';
 export function planPulls(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): PullStarts {
   const running = runningPulls(memory, assessment);
   const waiting =
-    diskFull(memory, observed.now) === undefined ? orderPulls(candidates(observed, memory, assessment)) : [];
+    diskFull(memory, observed.now) === undefined
+      ? byPath(orderPulls(candidates(observed, memory, assessment)), assessment)
+      : [];
   return fill({ waiting, running, landed: new Set(), parallel: policy.preload.parallel });
+}
+
+/**
+ * What comes earlier on the path of its stream is loaded earlier, and what is not on it comes last.
+ * Within a step the order stays.
+ */
+function byPath(pulls: readonly PlannedPull[], { bundles, paths }: Assessment): PlannedPull[] {
+  const ranks = new Map(
+    bundles.map(({ bundle: { bundleId, payload } }) => {
+      const { route } = pathOf(paths, payload.name);
+      const at = route.findIndex(({ id }) => id === bundleId);
+      return [bundleId, at < 0 ? route.length : at] as const;
+    }),
+  );
+  const rankOf = ({ task }: PlannedPull) => ranks.get(task.bundleId) ?? 0;
+  return [...pulls].sort((a, b) => rankOf(a) - rankOf(b));
 }
 
 /** Whether anything of a bundle may be pulled. */

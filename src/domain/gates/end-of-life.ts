@@ -3,14 +3,18 @@ import { ruleInForce } from './rule.ts';
 
 type EndOfLifeHold = Hold<'rule/end-of-life', { readonly endOfLife: string; readonly isClockUnsure: boolean }>;
 
-/** Rule `endOfLife`: a release that is past it is activated only when a person confirms that. */
+/**
+ * Rule `endOfLife`: a release that is past it is activated only with `update.allow_end_of_life`, or
+ * when a person confirms it.
+ */
 export function endOfLife({
   bundle,
+  path,
   ruleTime,
   clockSynchronised,
-}: Pick<GateContext, 'bundle' | 'ruleTime' | 'clockSynchronised'>): GateVerdict<EndOfLifeHold> {
+}: Pick<GateContext, 'bundle' | 'path' | 'ruleTime' | 'clockSynchronised'>): GateVerdict<EndOfLifeHold> {
   const rule = ruleInForce(bundle, 'endOfLife', 'rule/end-of-life');
-  if (rule === undefined) return PASS;
+  if (rule === undefined || path.allowEndOfLife) return PASS;
   const end = Date.parse(rule);
   if (end > ruleTime) return { kind: 'pass', lookAgainAt: end };
   const data = { endOfLife: rule, isClockUnsure: clockSynchronised === false };

@@ -1,4 +1,5 @@
 import { isAboveFloor } from '../adoption/floors.ts';
+import { placeIn } from '../path/read-paths.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 import { isImmediate } from './schedule.ts';
@@ -10,9 +11,13 @@ type FloorHold =
 /**
  * A release that would be activated without being asked for is not, when a newer one of its stream
  * was activated here before, or when nobody knows any more which ones were. A person may ask for
- * it.
+ * it; and with `update.allow_downgrade` one that came later than what is activated is let pass.
  */
-export function floor({ bundle, floors }: Pick<GateContext, 'bundle' | 'floors'>): GateVerdict<FloorHold> {
+export function floor({
+  bundle,
+  floors,
+  path,
+}: Pick<GateContext, 'bundle' | 'floors' | 'path'>): GateVerdict<FloorHold> {
   const { payload, activationRequestedAt, activatedAt } = bundle;
   const isAutomatic = isImmediate(bundle) && activationRequestedAt === undefined && activatedAt === undefined;
   if (!isAutomatic || isRetired(bundle) || isAboveFloor(bundle, floors)) return PASS;
@@ -21,6 +26,7 @@ export function floor({ bundle, floors }: Pick<GateContext, 'bundle' | 'floors'>
   if (least === undefined) {
     return { kind: 'hold', hold: { code: 'engine/floor-unknown', data: { stream }, releasedBy: 'person' } };
   }
+  if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return PASS;
   const data = { stream, sequence: payload.sequence, floor: least };
   return { kind: 'hold', hold: { code: 'engine/below-floor', data, releasedBy: 'person' } };
 }

@@ -1,3 +1,4 @@
+import type { PlannedPath } from '../path/read-paths.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { RunningTask, TaskFailure } from '../state/memory.ts';
@@ -6,6 +7,8 @@ import type { StoredBundle } from '../state/state.ts';
 /** What gates look at: one release in one round, as plain data. */
 export interface GateContext {
   readonly bundle: StoredBundle;
+  /** The update graph of its stream, and where the node is in it. */
+  readonly path: PlannedPath;
   /** Settings. */
   readonly policy: Policy;
   /** Wall clock, milliseconds since the epoch. */

@@ -1,9 +1,17 @@
+import type { PlannedPath } from '../path/read-paths.ts';
+import type { PathRelease } from '../path/stream-path.ts';
+import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { barrier } from './barrier.ts';
 import { cancellation } from './cancellation.ts';
+import { deadend } from './deadend.ts';
+import { denied } from './denied.ts';
+import { downgrade } from './downgrade.ts';
 import { endOfLife } from './end-of-life.ts';
 import { floor } from './floor.ts';
 import { from } from './from.ts';
 import type { Gate, GateContext, GateVerdict, Hold } from './gate.ts';
+import { order } from './order.ts';
 import { retry } from './retry.ts';
 import { rollout } from './rollout.ts';
 import { ruleTime } from './rule.ts';
@@ -12,18 +20,27 @@ import { tagsInMotion } from './tags-in-motion.ts';
 import { trust } from './trust.ts';
 
 /**
- * Rules of the payload. A person may confirm the activation in spite of them
+ * Rules of a release and of its stream. A person may confirm the activation in spite of them
  * (`activationOverrides`).
  */
-const RULES = { from, rollout, endOfLife };
+const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife };
 
 /**
  * All gates, in the order in which they are asked and shown. A new gate is one file and one line
  * here; words of its own in report/hold-text.ts are optional.
  */
-const GATES = { trust, cancellation, ...RULES, floor, schedule, tagsInMotion, retry } satisfies Record<string, Gate>;
+const GATES = {
+  trust,
+  cancellation,
+  denied,
+  ...RULES,
+  floor,
+  schedule,
+  tagsInMotion,
+  retry,
+} satisfies Record<string, Gate>;
 
-type RuleContext = Pick<GateContext, 'bundle' | 'ruleTime' | 'clockSynchronised'>;
+type RuleContext = Pick<GateContext, 'bundle' | 'path' | 'ruleTime' | 'clockSynchronised'>;
 
 type HeldBy<Name extends keyof typeof GATES> = Extract<
   ReturnType<(typeof GATES)[Name]>,
@@ -31,9 +48,11 @@ type HeldBy<Name extends keyof typeof GATES> = Extract<
 >['hold'];
 
 /** What holds an activation. `gate`: the name of the gate that says so. */
-export type ActivationHold = HeldBy<keyof typeof GATES> & { readonly gate: string };
+export type ActivationHold = (HeldBy<keyof typeof GATES> | OrderHold) & { readonly gate: string };
 
-/** A hold by a rule of the payload. */
+type OrderHold = Extract<ReturnType<typeof order>, { readonly kind: 'hold' }>['hold'];
+
+/** A hold by a rule. */
 export type RuleHold = HeldBy<keyof typeof RULES> & { readonly gate: string };
 
 /** What gates say about one activation. */
@@ -48,22 +67,32 @@ export interface GateVerdicts<H extends Hold = ActivationHold> {
 }
 
 /**
- * Asks all gates about a release. One that was activated, and was not asked for since, is past
- * them.
+ * Asks all gates about a release, but {@link askOrder}. One that was activated, and neither asked
+ * for since nor rolled back, is past them.
  */
 export function askGates(context: GateContext): GateVerdicts {
   const { activatedAt, activationRequestedAt = 0 } = context.bundle;
-  const isOpen = activatedAt === undefined || activationRequestedAt > activatedAt;
+  const isOpen = activatedAt === undefined || activationRequestedAt > activatedAt || isRolledBack(context.bundle);
   return isOpen ? ask<GateContext, HeldBy<keyof typeof GATES>>(GATES, context) : { holds: [], lookAgainAt: undefined };
 }
 
-/** Asks the rules of the payload alone: what a person is to confirm. */
+/**
+ * What holds a release that nothing else holds, since another one of its stream is to be activated
+ * next. It is asked last, when that is known.
+ */
+export function askOrder(bundle: StoredBundle, next: PathRelease | undefined): readonly ActivationHold[] {
+  const verdict = order(bundle, next);
+  return verdict.kind === 'hold' ? [{ ...verdict.hold, gate: 'order' }] : [];
+}
+
+/** Asks the rules alone: what a person is to confirm. */
 export function askRules(
   bundle: StoredBundle,
-  { bundles, now, clockSynchronised }: RuleQuestion,
+  { bundles, path, now, clockSynchronised }: RuleQuestion,
 ): GateVerdicts<RuleHold> {
   return ask<RuleContext, HeldBy<keyof typeof RULES>>(RULES, {
     bundle,
+    path,
     ruleTime: ruleTime(bundles, now),
     clockSynchronised,
   });
@@ -73,6 +102,8 @@ export function askRules(
 export interface RuleQuestion {
   /** All adopted bundles. */
   readonly bundles: readonly StoredBundle[];
+  /** The path of the stream of the release. */
+  readonly path: PlannedPath;
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
   /** Undefined: nobody asked. */

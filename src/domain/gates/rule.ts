@@ -8,11 +8,16 @@ import type { StoredBundle } from '../state/state.ts';
  * the request for the activation confirmed it.
  */
 export function ruleInForce<Name extends keyof UpdateRules>(
-  { payload, activatedAt, activationOverrides = [] }: StoredBundle,
+  bundle: StoredBundle,
   name: Name,
   code: RuleCode,
 ): UpdateRules[Name] | undefined {
-  return activatedAt !== undefined || activationOverrides.includes(code) ? undefined : payload.update?.[name];
+  return isRuleInForce(bundle, code) ? bundle.payload.update?.[name] : undefined;
+}
+
+/** Whether a rule, of the release itself or of its stream, can hold its activation. */
+export function isRuleInForce({ activatedAt, activationOverrides = [] }: StoredBundle, code: RuleCode): boolean {
+  return activatedAt === undefined && !activationOverrides.includes(code);
 }
 
 /**

@@ -1,5 +1,8 @@
 import type { BundleId, Digest } from './digest.ts';
 
+/** What the name of a release stream looks like (bundle format 1, `name`). */
+export const STREAM_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
 /** A pointer to content: digest and size in bytes (OCI image-spec, descriptor.md). */
 export interface ContentPointer {
   readonly digest: Digest;

@@ -18,13 +18,22 @@ export interface SpaceContext {
   readonly presentLayers: ReadonlySet<Digest>;
 }
 
+/** What of a release lacks. */
+export interface LackingRelease {
+  readonly bundle: StoredBundle;
+  readonly absentImages: readonly Image[];
+}
+
 /**
  * Whether what is neither present nor being pulled fits; undefined when nothing is known about the
  * filesystem.
+ *
+ * @param ahead releases that come before this one on the path of the stream: what they lack must
+ *   fit too, so that this one never takes their space.
  */
 export function diskVerdict(
-  bundle: StoredBundle,
-  absent: readonly Image[],
+  { bundle, absentImages: absent }: LackingRelease,
+  ahead: readonly LackingRelease[],
   { observed, memory: { running }, policy, presentLayers }: SpaceContext,
 ): DiskVerdict | undefined {
   const { runtime } = observed;
@@ -37,8 +46,11 @@ export function diskVerdict(
   const images = absent
     .filter((image) => !pulling.has(image.reference))
     .map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
+  const before = ahead.flatMap((other) =>
+    other.absentImages.map((image) => missingLayersOf(image, other.bundle, presentLayers)),
+  );
   return estimateDisk({
-    images,
+    images: absent.length === 0 ? [] : [...before, ...images],
     filesystem: runtime.filesystem,
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,

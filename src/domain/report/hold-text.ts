@@ -1,3 +1,4 @@
+import { assertNever } from '../../platform/app-error.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { ActivationHold, RuleHold } from '../gates/gates.ts';
 import { isImmediate } from '../gates/schedule.ts';
@@ -16,8 +17,18 @@ export function holdClause(hold: ActivationHold): string {
       return `it is not trusted now (${hold.data.reason})`;
     case 'engine/cancelled':
       return 'its preload was cancelled, and images are missing';
+    case 'engine/denied':
+      return 'it was rolled back on this node, and a newer release takes its place';
+    case 'engine/not-next':
+      return `${hold.data.next} is activated next, and this release is passed over then`;
     case 'rule/from':
-      return `its rule "from" lets it be applied only from ${hold.data.from}, which stickpin can't check yet`;
+      return fromClause(hold.data);
+    case 'rule/barrier':
+      return barrierClause(hold.data);
+    case 'rule/downgrade':
+      return `it is a downgrade: its ${hold.data.by} is lower than that of ${hold.data.current}, the present release`;
+    case 'rule/deadend':
+      return `the present release ${hold.data.current} is a dead end, says ${hold.data.saidBy}: ${hold.data.reason}`;
     case 'rule/rollout':
       return rolloutClause(hold.data);
     case 'rule/end-of-life':
@@ -36,6 +47,27 @@ export function holdClause(hold: ActivationHold): string {
       return `its activation failed (${hold.data.reason}) and is tried again`;
     default:
       return unworded(hold);
+  }
+}
+
+type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: Code }>['data'];
+
+function fromClause({ from, current, isUnreadable, after }: DataOf<'rule/from'>): string {
+  if (isUnreadable) return `its rule "from" (${from}) can't be compared with the present release ${current}`;
+  const turn = after === undefined ? '' : `; its turn is after ${after}`;
+  return `its rule "from" lets it be applied only from ${from}, and the present release is ${current}${turn}`;
+}
+
+function barrierClause({ barrier, reason, lacks }: DataOf<'rule/barrier'>): string {
+  switch (lacks) {
+    case 'bundle':
+      return `barrier ${barrier} must be activated first (${reason}), and it is not here: plug in its stick`;
+    case 'activation':
+      return `barrier ${barrier} must be activated and proven first (${reason})`;
+    case 'proof':
+      return `barrier ${barrier}, the present release, must be proven first (${reason})`;
+    default:
+      return assertNever(lacks);
   }
 }
 
@@ -78,7 +110,7 @@ export function ruleReason(
 ): ShownReason | undefined {
   const [first] = holds;
   if (first === undefined) return undefined;
-  const isDue = isImmediate({ payload }) && holds.every(({ releasedBy }) => releasedBy === 'time');
+  const isDue = isImmediate({ payload }) && holds.every(({ releasedBy }) => releasedBy !== 'person');
   const then = isDue ? ', and continues automatically then' : '';
   const next = `'stickpin activate ${bundleName(payload)}' activates it all the same, after a confirmation`;
   return { code: first.code, message: `Its activation is held${then}: ${whyHeld(holds)}. ${next}` };
@@ -112,6 +144,7 @@ const QUIET: ReadonlySet<string> = new Set<ActivationHold['code']>([
   'trust/withdrawn',
   'engine/cancelled',
   'engine/manual',
+  'engine/not-next',
   'engine/tags-in-motion',
   'engine/activation-failed',
 ]);

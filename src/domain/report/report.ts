@@ -7,18 +7,18 @@ import type { Advisory, VerifiedBundle } from '../model/bundle.ts';
 import type { Condition } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
+import { type EffectiveAdvisory, effectiveAdvisories } from '../path/milestones.ts';
 import { isRecordingTrouble } from '../preload/disk-trouble.ts';
 import { currentIds } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
-import { type EffectiveAdvisory, effectiveAdvisories, trustedBundles } from './advisories.ts';
+import { trustedBundles } from './advisories.ts';
 import { heldReason, holdClause } from './hold-text.ts';
 import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
 import { type ShownRule, shownRules } from './shown-rules.ts';
 import type { Snapshot } from './snapshot.ts';
-import type { Progress } from './status/progress-text.ts';
-import { statusLine } from './status/status-line.ts';
+import { type Progress, statusLine } from './status-line.ts';
 import { keptText } from './texts/kept-text.ts';
 import { sourcesOf } from './texts/sources.ts';
 
@@ -244,7 +244,7 @@ function releaseReports(
       ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
       current: current.has(entry.bundle.bundleId),
       ...(why !== undefined && { kept: keptText(entry.bundle, why) }),
-      ...(advisory !== undefined && { advisory: { ...advisory, effect: 'not-enforced-yet' } }),
+      ...(advisory !== undefined && { advisory: { ...advisory, effect: 'holds-others' } }),
     };
   });
 }

@@ -5,17 +5,17 @@ export interface ShownRule {
   readonly rule: 'from' | 'rollout' | 'endOfLife' | 'barrier' | 'deadend';
   readonly value: string;
   /**
-   * `holds-activation`: of this release, while it applies. `not-enforced-yet`: it restricts other
-   * releases, and nothing heeds it.
+   * `holds-activation`: of this release, while it applies. `holds-others`: other releases of its
+   * stream wait for it, or are not reached from it.
    */
-  readonly effect: 'holds-activation' | 'not-enforced-yet';
+  readonly effect: 'holds-activation' | 'holds-others';
 }
 
 /** The rules of a payload. */
 export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownRule[] {
   const { from, rollout, endOfLife, barrier, deadend } = update ?? {};
   const rule = (name: ShownRule['rule'], value: string | undefined): ShownRule[] => {
-    const effect = name === 'barrier' || name === 'deadend' ? 'not-enforced-yet' : 'holds-activation';
+    const effect = name === 'barrier' || name === 'deadend' ? 'holds-others' : 'holds-activation';
     return value === undefined ? [] : [{ rule: name, value, effect }];
   };
   return [

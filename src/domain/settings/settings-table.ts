@@ -15,6 +15,7 @@ import {
   texts,
   userIds,
   type ValueType,
+  version,
   wholeNumber,
   wholeNumberBetween,
 } from './value-types.ts';
@@ -33,6 +34,8 @@ export interface Section {
   /** What its keys are about, for the reference. */
   readonly about: string;
   readonly settings: Readonly<Record<string, Setting>>;
+  /** There is a table of these settings for each stream: `[streams.NAME]`. Default: one table. */
+  readonly isNamed?: true;
 }
 
 /**
@@ -239,6 +242,34 @@ export const settingsTable = {
           'After which time an activated release counts as proven although no container of it was ever seen. `keep`: never. [proof.md](decisions/proof.md#without-evidence) says what counts.',
       },
       protect: { type: releases, default: [], about: 'Releases that are never retired.' },
+    },
+  },
+  update: {
+    about: 'When releases are activated.',
+    settings: {
+      allow_downgrade: {
+        type: flag,
+        default: false,
+        about:
+          'Whether a release with a lower version or sequence than the present one is accepted, and activated without a confirmation. It applies to releases that come after the present one was activated.',
+      },
+      allow_end_of_life: {
+        type: flag,
+        default: false,
+        about: 'Whether a release that is past its end of life is activated without a confirmation.',
+      },
+    },
+  },
+  streams: {
+    about: 'What is said about one release stream. `NAME` is the name of the stream.',
+    isNamed: true,
+    settings: {
+      current: {
+        type: version,
+        default: undefined,
+        about:
+          'The version that runs on the node, where stickpin has activated no release of the stream. Without it neither `from` nor barriers apply there.',
+      },
     },
   },
   paths: {

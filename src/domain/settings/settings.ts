@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { type Section, type Setting, settingsTable } from './settings-table.ts';
-import type { ValueType } from './value-types.ts';
+import { streamName, type ValueType } from './value-types.ts';
 
 type Table = typeof settingsTable;
 type ValueOf<S> = S extends { readonly type: ValueType<infer Value>; readonly default: infer Default }
@@ -8,7 +8,10 @@ type ValueOf<S> = S extends { readonly type: ValueType<infer Value>; readonly de
     ? Value | undefined
     : Value
   : never;
-type ValuesOf<S extends Section> = { readonly [Key in keyof S['settings']]: ValueOf<S['settings'][Key]> };
+type ValuesOf<S extends Section> = S extends { readonly isNamed: true }
+  ? Readonly<Partial<Record<string, KeysOf<S>>>>
+  : KeysOf<S>;
+type KeysOf<S extends Section> = { readonly [Key in keyof S['settings']]: ValueOf<S['settings'][Key]> };
 
 /**
  * The validated settings, with every default filled in. Sections and keys have the names of the
@@ -34,8 +37,9 @@ export const settingsSchema: v.GenericSchema<unknown, Settings> = v.strictObject
 /** The settings of a node on which nothing is configured. */
 export const defaultSettings: Settings = deepFreeze(v.parse(settingsSchema, {}));
 
-function sectionSchema({ settings }: Section): v.GenericSchema {
-  return v.optional(v.strictObject(mapValues(settings, settingSchema)), {});
+function sectionSchema({ settings, isNamed }: Section): v.GenericSchema {
+  const table = v.strictObject(mapValues(settings, settingSchema));
+  return v.optional(isNamed ? v.record(streamName, table) : table, {});
 }
 
 function settingSchema({ type, default: whenAbsent }: Setting): v.GenericSchema {

@@ -1,6 +1,8 @@
 import * as v from 'valibot';
+import { STREAM_NAME } from '../model/bundle.ts';
 import { type BundleId, isDigest } from '../model/digest.ts';
 import { knownFilesystems } from '../model/filesystems.ts';
+import { isVersion } from '../model/version.ts';
 
 /** A type of settings: how a value is read, and what the reference says about it. */
 export interface ValueType<Value> {
@@ -131,6 +133,19 @@ export const releases: ValueType<readonly string[]> = {
   range: '`"name@version"`',
   schema: v.array(v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'))),
 };
+
+/** The version of a release. */
+export const version: ValueType<string> = {
+  name: 'string',
+  range: 'a version, as `"4.13.6"` or `"2.6.2-rev1-b5.1"`',
+  schema: v.pipe(v.string(), v.check(isVersion, 'must be a version, as "4.13.6" or "2.6.2-rev1-b5.1"')),
+};
+
+/** Names of release streams (bundle format 1, `name`). */
+export const streamName = v.pipe(
+  v.string(),
+  v.regex(STREAM_NAME, `must be the name of a stream, ${STREAM_NAME.source}`),
+);
 
 const filesystem = v.pipe(
   v.string(),

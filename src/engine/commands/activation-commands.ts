@@ -2,6 +2,7 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
 import { askRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { pathOf } from '../../domain/path/read-paths.ts';
 import { currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
 import { confirmationMessage, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
@@ -68,10 +69,10 @@ function rollback({ clock, store, assessment }: ActivationContext, { stream }: {
 function requestActivation({ clock, store, assessment }: ActivationContext, name: string, isConfirmed: boolean): void {
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
-  requireReady(bundle, assessment());
+  const path = pathOf(requireReady(bundle, assessment()).paths, bundle.payload.name);
   // A confirmation of an earlier request does not count for this one.
   const { activationOverrides: _, ...unconfirmed } = bundle;
-  const { holds } = askRules(unconfirmed, { bundles, now: clock.now() });
+  const { holds } = askRules(unconfirmed, { bundles, path, now: clock.now() });
   if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
   const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
   const codes = holds.map(({ code }) => code);
@@ -104,13 +105,14 @@ function fallbackOf(bundles: readonly StoredBundle[], name: string, from: Stored
   );
 }
 
-function requireReady(bundle: StoredBundle, assessment: Assessment | undefined): void {
+/** @returns the assessment in which it is ready */
+function requireReady(bundle: StoredBundle, assessment: Assessment | undefined): Assessment {
   const entry = assessment?.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
   if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', reasonText(entry.withdrawn));
   const absent = entry?.absentImages.length ?? 0;
   // A retired release is pinned and pulled again on request, if a medium has its blobs.
-  if (entry?.phase === 'retired' && entry.pullableImages.length >= absent) return;
-  if (entry !== undefined && absent === 0 && entry.unpinnedImages.length === 0) return;
+  if (entry?.phase === 'retired' && entry.pullableImages.length >= absent && assessment) return assessment;
+  if (assessment && entry && absent === 0 && entry.unpinnedImages.length === 0) return assessment;
   throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${whyNotReady(entry)}`);
 }
 

@@ -2,6 +2,7 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
 import { RULE_CODES } from '../../domain/model/rule-code.ts';
+import { pathOf, type StreamPaths } from '../../domain/path/read-paths.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
@@ -51,8 +52,8 @@ export function lifeExecutors(deps: LifeEffectDependencies): Executors<LifeEffec
     'record-proven': (effect) => onBundle(deps, effect.bundleId, (bundle) => recordProven(deps, bundle, effect)),
     'record-rolled-back': ({ bundleId, to }) =>
       onBundle(deps, bundleId, (bundle) => recordRolledBack(deps, bundle, to)),
-    'request-activation': ({ bundleId, components }) =>
-      onBundle(deps, bundleId, (bundle) => requestActivation(deps, bundle, components)),
+    'request-activation': ({ bundleId, components }, { paths }) =>
+      onBundle(deps, bundleId, (bundle) => requestActivation(deps, bundle, components, paths)),
     'take-over': (effect) => onBundle(deps, effect.bundleId, (bundle) => takeOver(deps, bundle, effect)),
     retire: (effect) => onBundle(deps, effect.bundleId, (bundle) => retire(deps, bundle, retirementOf(deps, effect))),
     'remove-images': (effect, _assessment, signal) =>
@@ -108,8 +109,15 @@ function recordRolledBack(deps: LifeEffectDependencies, bundle: StoredBundle, to
   });
 }
 
-function requestActivation(deps: LifeEffectDependencies, bundle: StoredBundle, components: readonly string[]): void {
-  const event = seenRunningEvent(bundle, components, deps.store.load().bundles, deps.clock.now());
+function requestActivation(
+  deps: LifeEffectDependencies,
+  bundle: StoredBundle,
+  components: readonly string[],
+  paths: StreamPaths,
+): void {
+  const path = pathOf(paths, bundle.payload.name);
+  const question = { bundles: deps.store.load().bundles, path, now: deps.clock.now() };
+  const event = seenRunningEvent(bundle, components, question);
   record(deps, event, (row) => deps.store.requestActivation(bundle.bundleId, RULE_CODES, row));
 }
 

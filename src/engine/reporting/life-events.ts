@@ -1,4 +1,4 @@
-import { askRules } from '../../domain/gates/gates.ts';
+import { askRules, type RuleQuestion } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/event.ts';
 import { whyHeld } from '../../domain/report/hold-text.ts';
@@ -30,14 +30,9 @@ export function rolledBackEvent({ bundleId, payload }: StoredBundle, toTitle: st
  * A release runs that was not activated here. Its rules don't hold its activation: somebody has
  * started it, and if its tags named another release, the next pod would start that one.
  */
-export function seenRunningEvent(
-  bundle: StoredBundle,
-  components: readonly string[],
-  bundles: readonly StoredBundle[],
-  now: number,
-): Event {
+export function seenRunningEvent(bundle: StoredBundle, components: readonly string[], question: RuleQuestion): Event {
   const { bundleId, payload } = bundle;
-  const { holds } = askRules(bundle, { bundles, now });
+  const { holds } = askRules(bundle, question);
   const although = holds.length === 0 ? '' : `, although ${whyHeld(holds)}`;
   const have = components.length === 1 ? 'has' : 'have';
   const message = `${bundleTitle(payload)} runs, though it was not activated here: ${components.join(', ')} ${have} containers of its images. It is activated, so that its tags name what runs${although}`;

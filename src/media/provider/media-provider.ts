@@ -16,96 +16,103 @@ export type MediaErrorCode =
   | 'media/load'
   | 'media/no-blob';
 
-/** Read access to one bundle of a medium. Both members may be the same object. */
+/**
+ * Read access to one bundle of a medium. Both may be the same object; a peer may answer them in
+ * different ways.
+ */
 export interface BundleAccess {
-  /** Reads the documents of the bundle while it is verified. */
+  /** Reads the bundle's documents while it is judged. */
   readonly reader: BundleReader;
   /** The blobs of the bundle. They are served once the bundle is verified. */
   readonly blobs: BlobSource;
 }
 
-/** A bundle on a medium. */
+/** A bundle that a medium holds. */
 export interface ReadableBundle extends BundleAccess {
   readonly kind: 'bundle';
-  /** Its path on the medium, for display. Two bundles of one medium have different paths. */
+  /** Where it lies on the medium, for people. Two bundles of one medium have different paths. */
   readonly path: string;
-  /** The file of a blob on the medium, for display. Absent when blobs are not files. */
+  /** The file of a blob on the medium, for people. Absent where blobs are no files. */
   readonly fileOf?: (digest: Digest) => string;
 }
 
-/** An entry of a medium: a bundle, or something that looks like a bundle but can't be read. */
+/** What a medium holds: bundles, and what looks like a bundle but can't be read. */
 export type MediumBundle =
   | ReadableBundle
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /** A medium that can be read. */
 export interface OpenMedium {
-  /** Its location for the log: a mount point, a directory, an address. */
+  /** Where it is read, for the log: a mount point, a directory, an address. */
   readonly place: string;
   /**
-   * Finds the bundles on it. Reads no bundle.
+   * Looks for bundles on it. Opening a bundle reads nothing of it yet.
    *
    * @throws AppError `media/read` (`retry`), `media/gone` (`wait`)
    */
   findBundles(signal: AbortSignal): Promise<readonly MediumBundle[]>;
 }
 
-/** A plugged medium of a provider. It need not be a directory or on this machine. */
+/**
+ * One plugged-in medium, as its provider hands it over. It need not be a directory, nor on this
+ * machine.
+ */
 export interface PluggedMedium {
   readonly mediumId: MediumId;
-  /** Its name for display: `sdb1`, or the path of a directory. */
+  /** What people call it: `sdb1`, or the path of a directory. */
   readonly label: string;
-  /** Whether it is the drop folder, which always exists. An empty one is not reported. */
+  /** It is the drop folder: always there, so that it is no news when it is empty. */
   readonly isDropFolder: boolean;
   /**
-   * Makes the medium readable, with a mount if necessary. Idempotent.
+   * Makes the medium readable; mounts it, where it is one to be mounted. Idempotent.
    *
    * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`),
    *   `media/gone` (`wait`)
    */
   open(signal: AbortSignal): Promise<OpenMedium>;
   /**
-   * Whether the medium is still plugged in. Called after a read error, which comes before the
-   * signal that a stick was unplugged.
+   * Whether the medium is still there. Asked after a read error, which comes before the news of a
+   * pulled stick.
    */
   isThere(signal: AbortSignal): Promise<boolean>;
   /**
-   * The mount points of the whole medium among all mounts. {@link OpenMedium.place} is one of them.
-   * Absent for media without a mount.
+   * Where the whole medium is mounted, of all mounts there are; {@link OpenMedium.place} is one of
+   * these places. Absent on media that are not mounted by themselves.
    */
   mountPoints?(mounts: readonly MountEntry[]): readonly string[];
-  /** Releases what {@link open} acquired, after the medium was unplugged. Never throws. */
+  /** Releases what {@link open} took, after the medium left. Never throws. */
   release(): Promise<void>;
 }
 
-/** Receives the reports of a provider. */
+/** Where a provider reports to. */
 export interface MediaSink {
   arrived(medium: PluggedMedium): void;
-  /** The content of the medium has changed. */
+  /** What is on the medium is not what it was. */
   changed(mediumId: MediumId): void;
   left(mediumId: MediumId): void;
-  /** All media of the start have been reported. */
+  /** All that was there at the start has been reported. */
   lookedAt?(): void;
 }
 
-/** Finds media of one kind. */
+/** Finds one sort of media. */
 export interface MediaProvider {
   /**
-   * Reports the present media, then each arrival, change and removal. @throws AppError when it
+   * Reports what is there and from then on what comes, changes and goes. @throws AppError when it
    * can't ever work.
    */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
   /**
-   * Whether all media of the start have been reported. Absent when {@link start} waits for that.
+   * Whether all that was there at the start has been reported; absent where {@link start} waits for
+   * that.
    */
   isLookedAt?(): boolean;
-  /** Checks all media again. */
+  /** Looks at everything again. */
   rescan(signal: AbortSignal): Promise<void>;
   /**
-   * Adds a medium by its path, and returns its label. Undefined when it is not of this provider's
-   * kind.
+   * Takes a medium that somebody named, and returns its label; undefined when this sort is not this
+   * provider's.
    *
-   * @throws AppError `media/load` (`reject`) with the reason why it can't be used
+   * @throws AppError `media/load` (`reject`) that says why it can't be taken
    */
   load?(path: string, signal: AbortSignal): Promise<string | undefined>;
   dispose(): Promise<void>;

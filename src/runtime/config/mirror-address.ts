@@ -1,8 +1,8 @@
-/** The address of our registry, to which every mirror points. */
+/** Where our registry answers: what every mirror points to. */
 export interface MirrorAddress {
   /** `127.0.0.1:<port>` */
   readonly authority: string;
-  /** 32 hex digits at the start of every path. */
+  /** 32 hex digits that every path begins with. */
   readonly token: string;
 }
 

@@ -7,20 +7,20 @@ const RUNTIME_SERVICE = 'runtime.v1.RuntimeService';
 const IMAGE_SERVICE = 'runtime.v1.ImageService';
 
 /**
- * The used part of CRI version 1. Every call except {@link CriClient.pullImage} has a deadline, and
- * an abort of the signal cancels it. Every method throws AppError with a `PullErrorCode`, mostly
- * `runtime/unreachable` or `runtime/cancelled`.
+ * CRI version 1, as far as images are concerned. Every call but {@link CriClient.pullImage} has a
+ * deadline; aborting the signal cancels the call. Every method throws AppError with a
+ * `PullErrorCode`, above all `runtime/unreachable` and `runtime/cancelled`.
  */
 export interface CriClient {
   readonly socketPath: string;
-  /** Name and version of the runtime: `cri-o 1.36.3`. */
+  /** As the runtime names itself: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
   listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
-  /** The image with this name or id. Undefined when there is none. */
+  /** The image of this name or id, or undefined when the runtime hasn't it. */
   imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
-   * The folder of the runtime's images (`ImageFsInfo`, the first filesystem). Undefined when it
-   * reports none.
+   * Where the runtime keeps its images (`ImageFsInfo`, the first filesystem), or undefined when it
+   * doesn't say.
    */
   imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
   /** `Status`: resolves when the runtime is alive. */
@@ -28,23 +28,23 @@ export interface CriClient {
   /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
   statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
   /**
-   * Has no deadline, because a pull may be slow. Resolves with the image's id or name from the
-   * runtime.
+   * No deadline: slow is not failed. Resolves with the image's id or name as the runtime answers.
    */
   pullImage(reference: string, signal: AbortSignal): Promise<string>;
-  /** `RemoveImage`. A missing image is no error. */
+  /** `RemoveImage`; an image that isn't there is no error. */
   removeImage(reference: string, signal: AbortSignal): Promise<void>;
   /** `ListContainers` without a filter. */
   listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]>;
-  /** `ContainerStatus`. Undefined when the container is gone. */
+  /** `ContainerStatus`, or undefined when the container is not there any more. */
   containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined>;
-  /** `RemoveContainer`. A missing container is no error. */
+  /** `RemoveContainer`; one that isn't there is no error. */
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
 
 /**
- * `timeoutMs`: deadline of each call, default 10 s. `protoRoot`: default the package's `proto/`.
+ * `timeoutMs` is the deadline of each call, default 10 s. `protoRoot`: default the package's
+ * `proto/`.
  */
 export interface CriClientOptions {
   readonly socketPath: string;
@@ -52,7 +52,7 @@ export interface CriClientOptions {
   readonly protoRoot?: string;
 }
 
-/** A container in `ListContainers`. */
+/** What `ListContainers` tells of a container. */
 export interface ListedContainer {
   readonly id: string;
   readonly podSandboxId: string;
@@ -64,7 +64,7 @@ export interface ListedContainer {
   readonly state: string;
 }
 
-/** The additional data of `ContainerStatus`. */
+/** What `ContainerStatus` adds. */
 export interface ContainerTimes {
   /** Milliseconds since the epoch; 0 when it has not started. */
   readonly startedAt: number;
@@ -81,7 +81,7 @@ interface WireImage extends RuntimeImage {
 interface CallOptions {
   /** Default the image service. */
   readonly service?: string;
-  /** Subject of an error message. Default: the method and the socket. */
+  /** What an error names; default the method and the socket. */
   readonly what?: string;
   /** Default true. */
   readonly hasDeadline?: boolean;

@@ -22,22 +22,22 @@ import { type BlobFetch, createBlobFetch } from './blob-fetch.ts';
 import { createHttpSource, type HttpSource } from './http-source.ts';
 import { createImageLayout, type ImageLayout } from './image-layout.ts';
 
-/** The options of the embedded runtime. */
+/** What the embedded runtime is made of. */
 export interface EmbeddedRuntimeOptions {
-  /** Directory of the OCI image layout; created when missing. Used by one runtime at a time. */
+  /** Where the OCI image layout is kept; made when missing. One runtime at a time. */
   readonly directory: string;
   readonly mirror: MirrorAddress;
-  /** GOARCH of the images to select from an index. The OS is always Linux. */
+  /** GOARCH of the images that are wanted out of an index, all for Linux. */
   readonly arch: string;
   readonly clock: Clock;
-  /** Number of parallel layers of one image. Default 3, as in containerd. */
+  /** Layers of one image at once, default 3 as in containerd. */
   readonly parallelLayers?: number;
 }
 
 /**
- * A runtime in this process, for the demo and for rehearsals. It pulls from our registry over HTTP,
- * checks every digest, and keeps an OCI image layout. It uses no other registry, so a repository
- * without a mirror can't be pulled. It has no containers.
+ * A runtime in this process, for the demo and for rehearsals: pulls from our registry over HTTP,
+ * checks every digest, and keeps an OCI image layout. It reaches no other registry: a repository
+ * without a mirror can't be pulled. Containers it has none.
  */
 export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
   const { directory, mirror, clock } = options;
@@ -49,7 +49,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     parallelLayers: options.parallelLayers ?? 3,
   };
   const layout = createImageLayout(directory);
-  const listeners = createListeners(() => () => undefined); // it never starts or stops
+  const listeners = createListeners(() => () => undefined); // it neither comes nor goes
   let mirrored: ReadonlySet<string> = new Set();
   return {
     close: source.close,
@@ -69,7 +69,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     image: async (name) =>
       (await layout.list()).find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name)),
     removeTag: (tag) => layout.removeName(tag),
-    containers: async () => [], // it runs no containers
+    containers: async () => [], // it keeps images and runs nothing
     removeContainer: async () => undefined,
     removeImage: (imageId) => layout.removeImage(imageId),
     pull: async (name, signal) => {
@@ -103,9 +103,7 @@ interface PullContext {
   readonly parallelLayers: number;
 }
 
-/**
- * Pulls the manifest first, then the config and the layers. The image is complete when it resolves.
- */
+/** Manifest first, then the config and the layers; what it names is complete when it resolves. */
 async function pullImage(context: PullContext, reference: Reference, signal: AbortSignal) {
   const wanted = reference.digest ?? reference.tag ?? 'latest';
   const target = await fetchManifest(context, reference, wanted, signal);

@@ -6,33 +6,32 @@ import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 
-/** Annotation for the name of an entry of `index.json` (image-spec, annotations.md). */
+/** Name of an entry of `index.json`, after image-spec's annotations.md. */
 const NAME = 'org.opencontainers.image.ref.name';
-/**
- * Annotation for the digest of the configuration. Names with the same digest are the same image.
- */
+/** Digest of the image's configuration: what makes two names the same image. */
 const IMAGE_ID = 'io.stickpin.image.id';
-/** Annotation for the digest of the manifest that was selected from an index. */
+/** Digest of the manifest that was taken out of an index. */
 const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
 
-/** A name and its image. */
+/** A name and the image that it belongs to. */
 interface NamedImage {
   readonly name: string;
-  /** The target of the name: a manifest or an index. */
+  /** What the name resolves to: a manifest or an index. */
   readonly target: Descriptor;
   readonly manifest: Descriptor;
   readonly imageId: string;
 }
 
 /**
- * The names of an OCI image layout and their pins. A change is on the disk when its call resolves.
+ * The names of an OCI image layout, and which of them are pinned. Changes are on disk when they
+ * return.
  */
 export interface ImageLayout {
   list(): Promise<RuntimeImage[]>;
-  /** Gives an image a name. An image that had the name loses it. */
+  /** Gives an image a name; the name leaves the image that had it. */
   setName(image: NamedImage): Promise<void>;
   removeName(name: string): Promise<void>;
-  /** Removes all names of the image with this id. Its blobs stay. */
+  /** Takes all names off the image of this id. Its blobs stay. */
   removeImage(imageId: string): Promise<void>;
   pins(): Promise<readonly string[]>;
   setPins(names: readonly string[]): Promise<void>;
@@ -42,7 +41,7 @@ interface IndexEntry extends Descriptor {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** The {@link ImageLayout} at `directory`, which is created with the first name. */
+/** The {@link ImageLayout} at `directory`, made when the first name is set. */
 export function createImageLayout(directory: string): ImageLayout {
   const indexPath = join(directory, 'index.json');
   const pinsPath = join(directory, 'pins.json');
@@ -94,7 +93,7 @@ function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): 
     byId.set(id, image);
     const { repository, tag } = parseReference(name);
     if (tag !== undefined) image.repoTags.add(name);
-    // An image from an index is listed with both digests, as in CRI-O (docs/runtime-facts.md, fact
+    // An image out of an index goes by both digests, as CRI-O lists it (docs/runtime-facts.md, fact
     // 19).
     for (const each of [digest, manifest]) image.repoDigests.add(`${repository}@${each}`);
   }

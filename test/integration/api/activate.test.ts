@@ -37,7 +37,7 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
   });
   beforeEach(async () => {
     await node.stop();
-    node = createFakeNode();
+    node = createFakeNode([], { streams: { ocp: { current: '4.13.6' } } });
     await node.start();
     node.plug('sdb1', held);
     await node.clock.advance(0);
@@ -78,18 +78,20 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('shows the rules in list and show, and what is not enforced yet', async () => {
+  it('shows the rules in list and show, and whom they hold', async () => {
     const list = (await api.run('list')).stdout;
     expect(list).toMatch(/ocp@4\.13\.7 +ready \(activation held\)/);
     expect(list).toMatch(rules);
-    expect(list).toContain('ocp@4.13.7: barrier: the storage format changes (not enforced yet)');
-    expect(list).toContain('ocp@4.13.7: dead end (not enforced yet), says ocp@4.13.7: etcd may lose writes');
+    expect(list).toContain('ocp@4.13.7: barrier: the storage format changes (holds other releases of its stream)');
+    expect(list).toContain(
+      'ocp@4.13.7: dead end (holds other releases of its stream), says ocp@4.13.7: etcd may lose writes',
+    );
     const show = (await api.run('show', 'ocp@4.13.7')).stdout;
-    expect(show).toMatch(/^barrier: +the storage format changes \(not enforced yet\)$/m);
+    expect(show).toMatch(/^barrier: +the storage format changes \(holds other releases of its stream\)$/m);
     expect(show).toMatch(/^from: +>=99\.0\.0 \(holds its activation while it applies\)$/m);
-    expect(show).toMatch(/^advisory: +dead end \(not enforced yet\), says ocp@4\.13\.7/m);
+    expect(show).toMatch(/^advisory: +dead end \(holds other releases of its stream\), says ocp@4\.13\.7/m);
     const json = JSON.parse((await api.run('show', 'ocp@4.13.7', '--json')).stdout);
-    expect(json.advisory).toMatchObject({ deadend: true, effect: 'not-enforced-yet' });
+    expect(json.advisory).toMatchObject({ deadend: true, effect: 'holds-others' });
     expect(json.activationHolds.map(({ code }: { code: string }) => code)).toEqual([
       'rule/from',
       'rule/rollout',

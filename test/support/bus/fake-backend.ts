@@ -166,7 +166,7 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
       barrier: false,
       reason: 'etcd may lose writes',
       from: 'ocp@4.13.9',
-      effect: 'not-enforced-yet',
+      effect: 'holds-others',
     },
   };
 }

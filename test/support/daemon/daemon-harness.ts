@@ -176,6 +176,8 @@ async function harnessSettings(at: (name: string) => string, over: SettingsOverr
     preload: { ...defaults.preload, ...over.preload },
     retention: { ...defaults.retention, ...over.retention },
     lifecycle: { ...defaults.lifecycle, ...over.lifecycle },
+    update: { ...defaults.update, ...over.update },
+    streams: { ...defaults.streams, ...over.streams },
     paths: { state_dir: at('state'), run_dir: at('run'), ...over.paths },
   };
 }

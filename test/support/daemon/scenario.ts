@@ -6,6 +6,7 @@ import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../../s
 import { hexOf } from '../../../src/domain/model/digest.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/runtime-image.ts';
+import { type PathsInput, type PlannedPath, readPaths } from '../../../src/domain/path/read-paths.ts';
 import { defaultSettings, type Policy } from '../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
 import type { Memory, RunningTask } from '../../../src/domain/state/memory.ts';
@@ -229,6 +230,32 @@ export const TRUST: TrustInForce = {
 
 /** The settings of a node on which nothing is configured. */
 export const POLICY: Policy = defaultSettings;
+
+/** The path of the stream `ocp` of a node that adopted these releases. */
+export function pathWith(bundles: readonly StoredBundle[] = [], over: Partial<PathsInput> = {}): PlannedPath {
+  const paths = readPaths({
+    releases: bundles,
+    arriving: [],
+    speakers: bundles,
+    running: undefined,
+    policy: POLICY,
+    ruleTime: NOON,
+    ...over,
+  });
+  return paths.get('ocp') ?? { ...EMPTY_PATH, stream: 'ocp' };
+}
+
+const EMPTY_PATH: Omit<PlannedPath, 'stream'> = {
+  scheme: undefined,
+  position: undefined,
+  floor: 0,
+  releases: [],
+  milestones: new Map(),
+  time: NOON,
+  allowDowngrade: false,
+  allowEndOfLife: false,
+  route: [],
+};
 
 /** The stored state of a node that adopted these bundles; of the rest nothing is stored. */
 export function storedState(bundles: readonly StoredBundle[], over: Partial<Stored> = {}): Stored {

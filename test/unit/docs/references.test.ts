@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildProgram } from '../../../src/cli/program.ts';
-import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
+import { type Section, settingsTable } from '../../../src/domain/settings/settings-table.ts';
 import { faultOf, flagsOf, leafCommands, shownCommands } from '../../support/docs/command-lines.ts';
 import { readDoc, readDocs, readProductText } from '../../support/docs/doc-files.ts';
 
@@ -23,15 +23,22 @@ const places = (path: string, faults: readonly { readonly line: number; readonly
   faults.map(({ line, what }) => `${path}:${line}: ${what}`);
 
 const settings = new Map(
-  Object.entries(settingsTable).map(([section, { settings }]) => [section, new Set(Object.keys(settings))]),
+  Object.entries<Section>(settingsTable).map(([section, { settings, isNamed }]) => [
+    section,
+    new Set(Object.keys(settings).map((key) => (isNamed ? `NAME.${key}` : key))),
+  ]),
 );
 
 /** `crio.sock` and the like are files, not settings. */
 const isFileName = (name: string) => /\.(conf|service|sock|slice|ts|md|toml|json|db)$/.test(name);
 
+/** Members of `update` in a payload (bundle format 1), which is the name of a section too. */
+const PAYLOAD_RULES = new Set(['from', 'barrier', 'deadend', 'rollout', 'endOfLife', 'base']);
+
 function settingFault(text: string): string | undefined {
-  const [, section = '', key = ''] = /^([a-z]+)\.([a-z_]+)(?: =.*)?$/.exec(text) ?? [];
+  const [, section = '', key = ''] = /^([a-z]+)\.((?:NAME\.)?[a-z_]+)(?: =.*)?$/.exec(text) ?? [];
   const keys = settings.get(section);
+  if (section === 'update' && PAYLOAD_RULES.has(key)) return undefined;
   return keys === undefined || isFileName(`${section}.${key}`) || keys.has(key) ? undefined : `no setting ${text}`;
 }
 

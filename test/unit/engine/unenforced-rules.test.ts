@@ -32,7 +32,9 @@ let node: FakeNode;
 afterEach(async () => {
   await node.stop();
 });
-const start = async (made = createFakeNode()) => {
+/** The node is at a release of the stream that stickpin did not bring. */
+const AT_6 = { streams: { ocp: { current: '4.13.6' } } };
+const start = async (made = createFakeNode([], AT_6)) => {
   node = made;
   await node.start();
 };
@@ -48,7 +50,7 @@ const stable = (name: string) => node.runtime.images.get(STABLE(name));
 async function restart(clockJumpMs = 0) {
   await node.stop();
   const before = node;
-  const next = createFakeNode([], {}, before.store);
+  const next = createFakeNode([], AT_6, before.store);
   for (const [name, imageId] of before.runtime.images) next.runtime.images.set(name, imageId);
   for (const [id, container] of before.runtime.running) next.runtime.running.set(id, container);
   next.clock.jump(before.clock.now() - NOON + clockJumpMs);
@@ -69,7 +71,7 @@ describe('a release whose activation its rules hold', () => {
       rules: [{ rule: 'from', value: '>=99.0.0', effect: 'holds-activation' }],
     });
     expect(node.statuses.at(-1)).toBe(
-      `ocp 4.13.7 is ready: 2 images present and pinned. Its activation is held: its rule "from" lets it be applied only from >=99.0.0, which stickpin can't check yet. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation.`,
+      `ocp 4.13.7 is ready: 2 images present and pinned. Its activation is held: its rule "from" lets it be applied only from >=99.0.0, and the present release is 4.13.6. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation.`,
     );
     const active = entry('4.13.7')?.conditions?.find(({ type }) => type === 'Active');
     expect(active).toMatchObject({ status: 'False', reason: 'ActivationHeld' });

@@ -68,8 +68,8 @@ function asText(found: UntrustedBundle): string {
     ['expires', payload.expires],
     ['schedule', payload.schedule ?? 'immediate'],
     ['from', payload.update?.from],
-    ['barrier', unenforced(payload.update?.barrier)],
-    ['dead end', unenforced(payload.update?.deadend)],
+    ['barrier', payload.update?.barrier?.reason],
+    ['dead end', payload.update?.deadend?.reason],
     ['rollout', payload.update?.rollout && rolloutText(payload.update.rollout)],
     ['end of life', payload.update?.endOfLife],
     ['signatures', keyIdsOf(envelope).join(', ') || 'none'],
@@ -103,19 +103,9 @@ function asText(found: UntrustedBundle): string {
   return `${head.join('\n')}\n${table}`;
 }
 
-/** Barriers and dead ends restrict other releases, and no node heeds them yet. */
-function unenforced(rule: { readonly reason: string } | undefined): string | undefined {
-  return rule && `${rule.reason} (not enforced yet)`;
-}
-
 /** What nodes make of the rules that are shown above. */
-function ruleNotes({ update = {}, advisories = [] }: Payload): string[] {
-  const holds = [update.from, update.rollout, update.endOfLife].some((rule) => rule !== undefined);
-  const warnsOnly = advisories.some(({ barrier, deadend }) => barrier || deadend);
-  return [
-    ...(holds ? [HOLD_NOTE] : []),
-    ...(warnsOnly ? ['advisories are not enforced yet: nodes show them'] : []),
-  ].map((note) => `  note        ${note}`);
+function ruleNotes({ update }: Payload): string[] {
+  return update?.rollout === undefined ? [] : [`  note        ${HOLD_NOTE}`];
 }
 
 /**

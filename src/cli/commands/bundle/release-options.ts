@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { CreateOptions } from '../../../bundle/create/create-options.ts';
+import type { CreateOptions } from '../../../bundle/create/create-bundle.ts';
 import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
@@ -30,10 +30,13 @@ export function addReleaseOptions(command: Command): Command {
     .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
     .option(
       '--from <range>',
-      'releases that may update to this one, as ">=4.12.0 <4.13.7"; not checked yet: nodes hold its activation until a person confirms it',
+      'releases that may update to this one, as ">=4.12.0 <4.13.7"; from any other one nodes activate it only after a confirmation',
     )
-    .option('--barrier <reason>', 'updates to later releases must pass through this one; shown, not enforced yet')
-    .option('--deadend <reason>', 'no release updates from this one; shown, not enforced yet')
+    .option(
+      '--barrier <reason>',
+      'updates to later releases must pass through this one: nodes activate it and wait until it is proven',
+    )
+    .option('--deadend <reason>', 'nodes go from this release to no other one by themselves')
     .option(
       '--end-of-life <time>',
       'when the release is no longer maintained (RFC 3339); from then on nodes hold its activation until a person confirms it',
@@ -46,7 +49,7 @@ export function addReleaseOptions(command: Command): Command {
     .option('--manual', "wait for 'stickpin activate' once it is ready")
     .option(
       '--advisory <file>',
-      'what is now known about other releases: JSON {version, deadend|barrier: true, reason}, or a list; shown, not enforced yet; may be repeated',
+      'what is now known about other releases: JSON {version, deadend|barrier: true, reason}, or a list; may be repeated',
       collect,
       [],
     )

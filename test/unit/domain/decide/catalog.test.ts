@@ -90,12 +90,14 @@ describe('catalogOf', () => {
     expect(offered({ runtime: both, running }, [stored(older), stored(newer)]).target).toBe('4.13.8');
   });
 
-  it('goes on to the next while one waits after a failure', () => {
-    const task = { kind: 'activate', bundleId: older.bundleId } as const;
+  it('goes on to that of another stream while one waits after a failure, and to no older one of its own', () => {
+    const task = { kind: 'activate', bundleId: newer.bundleId } as const;
     const failed = (retryAt: number) => [{ task, attempts: 1, retryAt, reason: { code: 'x', message: 'x' } }];
-    const bundles = [stored(older), stored(newer)];
-    expect(offered({ runtime: both, failures: failed(NOON + 1) }, bundles).target).toBe('4.13.8');
-    expect(offered({ runtime: both, failures: failed(NOON) }, bundles).target).toBe('4.13.6');
+    const tools = verified({ name: 'tools', version: '1.0.0', images: { etcd: [] } });
+    const runtime = reachable({ images: [...allListed(older), ...allListed(newer), ...allListed(tools)] });
+    const bundles = [stored(older), stored(newer), stored(tools)];
+    expect(offered({ runtime, failures: failed(NOON + 1) }, bundles).target).toBe('1.0.0');
+    expect(offered({ runtime, failures: failed(NOON) }, bundles).target).toBe('4.13.8');
   });
 });
 

@@ -411,10 +411,12 @@ describe('decide: several bundles', () => {
     expect(assessment.rejections).toMatchObject([{ name: 'ocp@4.13.7-again', reason: { code: 'bundle/sequence' } }]);
   });
 
-  it('does not activate an older sequence by itself, but on request', () => {
+  it('does not activate an older sequence by itself, but on request that confirms the downgrade', () => {
     const newer = stored(bundle, { readyAt: NOON, activatedAt: NOON });
     expect(effects(complete(), [newer, stored(older, { readyAt: NOON })])).toEqual(['apply-mirrors']);
-    const asked = stored(older, { readyAt: NOON, activationRequestedAt: NOON + 1 });
+    const unconfirmed = stored(older, { readyAt: NOON, activationRequestedAt: NOON + 1 });
+    expect(effects(complete(), [newer, unconfirmed])).toEqual(['apply-mirrors']);
+    const asked: StoredBundle = { ...unconfirmed, activationOverrides: ['rule/downgrade'] };
     expect(
       effects({ ...complete(), runtime: reachable({ images: both, renderedMirrors: ['quay.example.com/ocp/etcd'] }) }, [
         newer,

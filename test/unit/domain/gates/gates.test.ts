@@ -3,7 +3,7 @@ import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
 import type { GateContext } from '../../../../src/domain/gates/gate.ts';
 import { askGates } from '../../../../src/domain/gates/gates.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
-import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
+import { NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const bundle = stored(verified(), { readyAt: NOON });
 const other = verified({ name: 'other' });
@@ -17,6 +17,7 @@ const failed = (retryAt: number | undefined): TaskFailure => ({
 });
 const context = (over: Partial<GateContext> = {}): GateContext => ({
   bundle,
+  path: pathWith(),
   policy: POLICY,
   now: NOON,
   ruleTime: NOON,
@@ -139,6 +140,7 @@ describe('the gates of an activation', () => {
       withdrawn: 'trust/approval',
       absentImages: 1,
       running: [{ kind: 'activate', bundleId: other.bundleId }],
+      path: pathWith([stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: 1 })]),
     });
     const gates = ['trust', 'cancellation', 'from', 'rollout', 'schedule', 'tagsInMotion'];
     expect(holds.map(({ gate }) => gate)).toEqual(gates);

@@ -9,7 +9,7 @@ import { shownRules } from '../../../../src/domain/report/shown-rules.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { createModelMachine } from '../../../support/daemon/model-machine.ts';
 import { createModelNode } from '../../../support/daemon/model-node.ts';
-import { NOON, POLICY, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { NOON, POLICY, pathWith, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const HOUR = 3_600_000;
 const at = (time: number) => new Date(time).toISOString();
@@ -17,15 +17,23 @@ const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
   ...stored(verified({ update }), { readyAt: NOON }),
   ...over,
 });
+/** The present release, a dead end. */
+const present = stored(verified({ version: '4.13.6', sequence: 6, update: { deadend: { reason: 'x' } } }), {
+  readyAt: 1,
+  activatedAt: 1,
+  provenAt: 2,
+});
+const plain = stored(verified({ version: '4.13.6', sequence: 6 }), { readyAt: 1, activatedAt: 1, provenAt: 2 });
 const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
-  askRules(rulesOn(update, over), { bundles: [], now: NOON });
+  askRules(rulesOn(update, over), { bundles: [], path: pathWith([plain]), now: NOON });
 const codes = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
   judge(update, over).holds.map(({ code }) => code);
 
 describe('rules that hold an activation', () => {
   it.each<{ when: string; update: UpdateRules; holds: readonly string[]; lookAgainAt?: number }>([
     { when: 'no rule', update: {}, holds: [] },
-    { when: 'any range in from', update: { from: '>=4.12.0' }, holds: ['rule/from'] },
+    { when: 'a range in from that has the present release', update: { from: '>=4.12.0' }, holds: [] },
+    { when: 'a range in from that has it not', update: { from: '>=4.13.7' }, holds: ['rule/from'] },
     {
       when: 'a rollout that has not begun',
       update: { rollout: { start: at(NOON + HOUR), durationMinutes: 60 } },
@@ -61,7 +69,7 @@ describe('rules that hold an activation', () => {
     {
       when: 'all at once',
       update: { from: '1.x', rollout: { start: at(NOON + 1) }, endOfLife: at(NOON - 1) },
-      holds: RULE_CODES,
+      holds: ['rule/from', 'rule/rollout', 'rule/end-of-life'],
       lookAgainAt: NOON + 1,
     },
   ])('$when', ({ update, holds, lookAgainAt }) => {
@@ -87,13 +95,13 @@ describe('rules that hold an activation', () => {
 
   it('says which rule holds it, its values and what to do', () => {
     const bundle = rulesOn({ from: '>=99.0.0' });
-    const { holds } = askRules(bundle, { bundles: [], now: NOON });
+    const { holds } = askRules(bundle, { bundles: [], path: pathWith([plain]), now: NOON });
     expect(ruleReason(bundle, holds)).toEqual({
       code: 'rule/from',
-      message: `Its activation is held: its rule "from" lets it be applied only from >=99.0.0, which stickpin can't check yet. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
+      message: `Its activation is held: its rule "from" lets it be applied only from >=99.0.0, and the present release is 4.13.6. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
     });
     expect(confirmationMessage(bundle, holds)).toBe(
-      `the activation of ocp 4.13.7 is held: its rule "from" lets it be applied only from >=99.0.0, which stickpin can't check yet; it is activated after a confirmation only`,
+      `the activation of ocp 4.13.7 is held: its rule "from" lets it be applied only from >=99.0.0, and the present release is 4.13.6; it is activated after a confirmation only`,
     );
     expect(ruleReason(bundle, [])).toBeUndefined();
   });
@@ -101,8 +109,10 @@ describe('rules that hold an activation', () => {
   it('says when a rollout ends, and that it continues automatically where it does', () => {
     const message = (update: UpdateRules, manual = false, isSynchronised = true) => {
       const bundle = stored(verified({ update, ...(manual && { schedule: 'manual' }) }), { readyAt: NOON });
-      return ruleReason(bundle, askRules(bundle, { bundles: [], now: NOON, clockSynchronised: isSynchronised }).holds)
-        ?.message;
+      return ruleReason(
+        bundle,
+        askRules(bundle, { bundles: [], path: pathWith([plain]), now: NOON, clockSynchronised: isSynchronised }).holds,
+      )?.message;
     };
     const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
     expect(message({ rollout })).toMatch(
@@ -112,6 +122,20 @@ describe('rules that hold an activation', () => {
     expect(message({ rollout, from: '1.x' })).toMatch(/^Its activation is held: its rule "from"/);
     expect(message({ rollout }, false, false)).toContain("by this node's clock, which is not synchronised");
     expect(message({ endOfLife: '2026-01-01T00:00:00Z' })).toContain('end of life was on 2026-01-01T00:00:00Z');
+  });
+
+  it('each holds by what it says of the stream, and is overridden by its own code alone', () => {
+    const barrier = stored(verified({ version: '4.13.7', sequence: 7, update: { barrier: { reason: 'x' } } }));
+    const held = stored(verified({ version: '4.13.5', sequence: 9, update: { from: '<4.0.0' } }));
+    const beyond = stored(verified({ version: '4.13.9', sequence: 10 }));
+    const path = pathWith([present, barrier, held, beyond]);
+    const holdsOf = (bundle: StoredBundle) =>
+      askRules(bundle, { bundles: [], path, now: NOON }).holds.map(({ code }) => code);
+    expect(holdsOf(held)).toEqual(['rule/from', 'rule/downgrade', 'rule/deadend']);
+    expect(holdsOf(beyond)).toEqual(['rule/barrier', 'rule/deadend']);
+    expect(holdsOf({ ...beyond, activationOverrides: ['rule/deadend'] })).toEqual(['rule/barrier']);
+    expect(holdsOf({ ...beyond, activationOverrides: RULE_CODES })).toEqual([]);
+    expect(holdsOf({ ...beyond, activatedAt: 5 })).toEqual([]);
   });
 
   it('never throws, whatever the clock and the payload say', () => {
@@ -125,7 +149,12 @@ describe('rules that hold an activation', () => {
           ...(percent !== null && { startPercentage: percent }),
         };
         const bundle = rulesOn({ rollout, endOfLife: date.toISOString() });
-        const { holds, lookAgainAt } = askRules(bundle, { bundles: [], now, clockSynchronised: false });
+        const { holds, lookAgainAt } = askRules(bundle, {
+          bundles: [],
+          path: pathWith(),
+          now,
+          clockSynchronised: false,
+        });
         expect(lookAgainAt === undefined || lookAgainAt > now).toBe(true);
         expect(ruleReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
       }),
@@ -150,8 +179,8 @@ describe('shown rules', () => {
         effect: 'holds-activation',
       },
       { rule: 'endOfLife', value: '2031-01-01T00:00:00Z', effect: 'holds-activation' },
-      { rule: 'barrier', value: 'storage is migrated', effect: 'not-enforced-yet' },
-      { rule: 'deadend', value: 'superseded', effect: 'not-enforced-yet' },
+      { rule: 'barrier', value: 'storage is migrated', effect: 'holds-others' },
+      { rule: 'deadend', value: 'superseded', effect: 'holds-others' },
     ]);
     expect(shownRules({})).toEqual([]);
   });

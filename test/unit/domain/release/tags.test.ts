@@ -115,7 +115,10 @@ describe('tags: which are given to their images again', () => {
     {
       when: 'an activation of the stream is to come',
       images: [...bare, ...allListed(older)],
-      bundles: [stored(older, { readyAt: 1, activationRequestedAt: NOON + 1 }), active(newer)],
+      bundles: [
+        stored(older, { readyAt: 1, activationRequestedAt: NOON + 1, activationOverrides: ['rule/downgrade'] }),
+        active(newer),
+      ],
       due: [],
     },
     {

@@ -4,14 +4,24 @@ import { renderList } from '../../../../src/cli/output/render-status.ts';
 import type { ActivationHold } from '../../../../src/domain/gates/gates.ts';
 import { heldReason, holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
-import { allListed, judge, NOON, observation, reachable, stored, verified } from '../../../support/daemon/scenario.ts';
+import {
+  allListed,
+  judge,
+  NOON,
+  observation,
+  POLICY,
+  reachable,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
 
 const update = { from: '1.x', endOfLife: new Date(NOON - 1).toISOString(), rollout: { start: '2027-01-01T00:00:00Z' } };
 const release = stored(verified({ schedule: 'manual', update }), { readyAt: NOON });
+const AT_6 = { ...POLICY, streams: { ocp: { current: '4.13.6' } } };
 const report = (bundle = release) => {
   const observed = observation({ runtime: reachable({ images: allListed(bundle) }) });
   const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
-  const { assessment } = judge(observed, [bundle]);
+  const { assessment } = judge(observed, [bundle], AT_6);
   return reportOf({ observed, memory: observed, assessment }, progress);
 };
 
@@ -30,7 +40,7 @@ describe('what holds an activation', () => {
     const [first] = bundles;
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
     expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
-      `its rule "from" lets it be applied only from 1.x, which stickpin can't check yet; a person ends it`,
+      `its rule "from" lets it be applied only from 1.x, and the present release is 4.13.6; a person ends it`,
       `its rule "rollout" spreads activations over nodes, which stickpin can't do yet, and ends on 2027-01-01T00:00:00Z; it ends automatically on 2027-01-01T00:00:00.000Z`,
       `its end of life was on ${update.endOfLife} (rule "endOfLife"); a person ends it`,
       'its schedule is "manual": a person activates it; a person ends it',

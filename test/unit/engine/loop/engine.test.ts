@@ -188,7 +188,8 @@ describe('engine: the whole way', () => {
       for (const name of ['etcd', 'api', 'old']) runtime.images.set(referenceOf(name), referenceOf(name));
       clock.jump(-1_000_000_000);
     });
-    node.engine.activate({ bundle: 'ocp@4.13.6' });
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.6' })).toThrow(/it is a downgrade: its version is lower/);
+    node.engine.activateOverride({ bundle: 'ocp@4.13.6' });
     await node.clock.advance(0);
     expect(node.phase('4.13.6')).toBe('activated');
     expect(node.runtime.images.get('quay.example.com/ocp/old:4.13.6')).toBe(referenceOf('old'));

@@ -1,0 +1,71 @@
+import type { Adoption } from '../adoption/unknown-bundles.ts';
+import { askOrder } from '../gates/gates.ts';
+import { isImmediate } from '../gates/schedule.ts';
+import type { BundleId } from '../model/digest.ts';
+import { chooseNext } from '../path/choose.ts';
+import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
+import type { PathRelease } from '../path/stream-path.ts';
+import type { StoredBundle } from '../state/state.ts';
+import type { BundleAssessment } from './assess-bundle.ts';
+
+/** Which release of each stream is activated next, and what waits for it. */
+export interface OrderAssessment {
+  readonly bundles: readonly BundleAssessment[];
+  /** By stream; absent where nothing is to be activated. */
+  readonly next: ReadonlyMap<string, PathRelease>;
+}
+
+/**
+ * Lets all releases wait but the one of each stream that is next: the one that a person asked for
+ * last, else the highest of those that are ready, are being loaded or are about to be adopted, and
+ * that nothing holds. A release that can't be loaded holds no other one.
+ */
+export function assessOrder(
+  entries: readonly BundleAssessment[],
+  adoptions: readonly Adoption[],
+  paths: StreamPaths,
+): OrderAssessment {
+  const streams = new Set(entries.map(({ bundle }) => bundle.payload.name));
+  const next = new Map(
+    [...streams].flatMap((stream) => {
+      const own = entries.filter(({ bundle }) => bundle.payload.name === stream);
+      const found = nextOf(own, adoptions, pathOf(paths, stream));
+      return found === undefined ? [] : [[stream, found] as const];
+    }),
+  );
+  return { bundles: entries.map((entry) => inOrder(entry, next.get(entry.bundle.payload.name))), next };
+}
+
+function nextOf(
+  entries: readonly BundleAssessment[],
+  adoptions: readonly Adoption[],
+  path: PlannedPath,
+): PathRelease | undefined {
+  const coming = entries.filter(isComing);
+  const [asked] = coming
+    .map(({ bundle }) => bundle)
+    .filter(isRequested)
+    .sort((a, b) => (b.activationRequestedAt ?? 0) - (a.activationRequestedAt ?? 0));
+  if (asked !== undefined) return placeIn(path, asked);
+  const ids = new Set<BundleId>([
+    ...coming.map(({ bundle }) => bundle.bundleId),
+    ...adoptions.flatMap(({ found }) => (isImmediate(found.bundle) ? [found.bundle.bundleId] : [])),
+  ]);
+  return chooseNext({ ...path, releases: path.releases.filter(({ id }) => ids.has(id)) });
+}
+
+/** Whether a release will be activated unless something else happens. */
+function isComing({ activationDue, phase, degraded }: BundleAssessment): boolean {
+  if (!activationDue || phase === 'held') return false;
+  return phase !== 'preloading' || degraded === undefined;
+}
+
+function isRequested({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
+  return activationRequestedAt > activatedAt;
+}
+
+function inOrder(entry: BundleAssessment, next: PathRelease | undefined): BundleAssessment {
+  if (!entry.activationDue || isRequested(entry.bundle)) return entry;
+  const held = askOrder(entry.bundle, next);
+  return held.length === 0 ? entry : { ...entry, activationDue: false, holds: [...entry.holds, ...held] };
+}

@@ -1,0 +1,34 @@
+import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
+import type { Adoption } from '../adoption/unknown-bundles.ts';
+import { ruleTime } from '../gates/rule.ts';
+import { readPaths, type StreamPaths } from '../path/read-paths.ts';
+import { runningReleases } from '../release/lifecycle.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Observed, Stored } from '../state/state.ts';
+import { isRelease } from '../trust/notice.ts';
+
+/**
+ * The paths of all streams as they are in this round: of adopted releases and of those that are
+ * about to be adopted, by what the bundles say that are trusted now.
+ */
+export function assessPaths(
+  observed: Observed,
+  stored: Stored,
+  adoptions: readonly Adoption[],
+  policy: Policy,
+): StreamPaths {
+  const { runtime, containers, revocations, now } = observed;
+  const { bundles, verdicts } = stored;
+  const arriving = adoptions.map(({ found }) => found.bundle);
+  const approvals = { policy: policy.trust, verdicts };
+  const trusted = bundles.filter((bundle) => withdrawalOf(bundle, revocations, approvals) === undefined);
+  const seen = runtime.kind === 'reachable' && containers ? { images: runtime.images, containers } : undefined;
+  return readPaths({
+    releases: bundles.filter(isRelease),
+    arriving: arriving.filter(isRelease),
+    speakers: [...trusted, ...arriving],
+    running: seen && runningReleases(bundles, seen),
+    policy,
+    ruleTime: ruleTime(bundles, now),
+  });
+}

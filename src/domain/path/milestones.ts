@@ -1,0 +1,73 @@
+import { type Advisory, bundleName, type Payload } from '../model/bundle.ts';
+
+/** What is known about one release of a stream, and which bundle says so. */
+export interface Milestone {
+  readonly isBarrier: boolean;
+  readonly isDeadEnd: boolean;
+  readonly reason: string;
+  /** `ocp@4.13.9`; the release itself where its own payload says so. */
+  readonly saidBy: string;
+}
+
+/** As much of a bundle as it may say about releases. */
+export interface Speaker {
+  readonly payload: Pick<Payload, 'name' | 'version' | 'sequence' | 'advisories' | 'update'>;
+}
+
+/** What is known about a release of a stream by advisories, and which bundle says so. */
+export interface EffectiveAdvisory extends Advisory {
+  /** `ocp@4.13.9` */
+  readonly from: string;
+}
+
+/**
+ * What is now known about releases of a stream, by version (bundle format, `advisories`: "the
+ * newest sequence wins"): of all bundles that speak of a version, the one with the highest
+ * sequence. So one that speaks of other versions takes nothing back, and an advisory that is
+ * neither a dead end nor a barrier takes back an earlier one.
+ *
+ * @param bundles those that are trusted, in any order.
+ */
+export function effectiveAdvisories(
+  bundles: readonly Speaker[],
+  stream: string,
+): ReadonlyMap<string, EffectiveAdvisory> {
+  return new Map(
+    speakersOf(bundles, stream).flatMap(({ payload }) =>
+      (payload.advisories ?? []).map((advisory) => [advisory.version, { ...advisory, from: bundleName(payload) }]),
+    ),
+  );
+}
+
+/**
+ * The barriers and dead ends in force in a stream, by version: what releases say of themselves
+ * (`update.barrier`, `update.deadend`) and what advisories say of them. Of all that speak of a
+ * version the highest sequence wins, and counts as a whole: an advisory that calls a release a
+ * barrier takes back that it was a dead end. A release that says nothing of itself takes nothing
+ * back.
+ *
+ * @param bundles those that are trusted, in any order.
+ */
+export function milestonesOf(bundles: readonly Speaker[], stream: string): ReadonlyMap<string, Milestone> {
+  const said = new Map<string, Milestone>();
+  for (const { payload } of speakersOf(bundles, stream)) {
+    const { barrier, deadend } = payload.update ?? {};
+    const saidBy = bundleName(payload);
+    if (barrier !== undefined || deadend !== undefined) {
+      const reason = [barrier?.reason, deadend?.reason].filter((one) => one !== undefined).join('; ');
+      const isBoth = { isBarrier: barrier !== undefined, isDeadEnd: deadend !== undefined };
+      said.set(payload.version, { ...isBoth, reason, saidBy });
+    }
+    for (const { version, barrier: isBarrier = false, deadend: isDeadEnd = false, reason } of payload.advisories ??
+      []) {
+      said.set(version, { isBarrier, isDeadEnd, reason, saidBy });
+    }
+  }
+  return new Map([...said].filter(([, { isBarrier, isDeadEnd }]) => isBarrier || isDeadEnd));
+}
+
+function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {
+  return bundles
+    .filter(({ payload }) => payload.name === stream)
+    .sort((a, b) => a.payload.sequence - b.payload.sequence);
+}

@@ -1,0 +1,172 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Payload, UpdateRules } from '../../../../src/domain/model/bundle.ts';
+import { effectiveAdvisories, milestonesOf } from '../../../../src/domain/path/milestones.ts';
+import { positionOf } from '../../../../src/domain/path/position.ts';
+import { isDenied } from '../../../../src/domain/path/read-paths.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import { NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const release = (minor: number, over: Partial<StoredBundle> = {}, payload: Partial<Payload> = {}): StoredBundle => ({
+  ...stored(verified({ version: `1.${minor}.0`, sequence: minor, images: { [`etcd-${minor}`]: ['os'] }, ...payload })),
+  ...over,
+});
+const says = (sequence: number, version: string, over: { barrier?: true; deadend?: true } = {}) =>
+  stored(
+    verified({
+      version: `2026.1.${sequence}`,
+      sequence,
+      images: {},
+      advisories: [{ version, reason: `said by ${sequence}`, ...over }],
+    }),
+  );
+const active = (at: number) => ({ readyAt: 1, activatedAt: at });
+
+describe('the position', () => {
+  const at = (releases: readonly StoredBundle[], running?: readonly StoredBundle[], configured?: string) => {
+    const ids = running && new Set(running.map(({ bundleId }) => bundleId));
+    const position = positionOf({ releases, running: ids, configured });
+    return position && [position.version, position.source, position.isProven];
+  };
+
+  it.each<{ when: string; was: ReturnType<typeof at>; is: ReturnType<typeof at> }>([
+    { when: 'is unknown where nothing was activated', was: at([release(1)]), is: undefined },
+    { when: 'is what the settings say there', was: at([release(1)], [], '1.7.0'), is: ['1.7.0', 'setting', true] },
+    {
+      when: 'is what was activated, whatever the settings say',
+      was: at([release(1, active(5))], undefined, '1.7.0'),
+      is: ['1.1.0', 'activated', false],
+    },
+    {
+      when: 'is the release that was activated last',
+      was: at([release(2, active(5)), release(3, active(4))]),
+      is: ['1.2.0', 'activated', false],
+    },
+    {
+      when: 'is none that was rolled back',
+      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, { ...active(7), rolledBackAt: 8 })]),
+      is: ['1.2.0', 'activated', true],
+    },
+    {
+      when: 'is the one before while containers run from that one alone',
+      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], [release(2)]),
+      is: ['1.2.0', 'running', true],
+    },
+    {
+      when: 'is the new one as soon as containers run from it',
+      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], [release(2), release(3)]),
+      is: ['1.3.0', 'activated', false],
+    },
+    {
+      when: 'is the new one where nothing runs at all',
+      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], []),
+      is: ['1.3.0', 'activated', false],
+    },
+    {
+      when: 'is a retired one when no other was activated',
+      was: at([release(2, { ...active(5), retiredAt: 6 })]),
+      is: ['1.2.0', 'activated', false],
+    },
+  ])('$when', ({ was, is }) => {
+    expect(was).toEqual(is);
+  });
+});
+
+describe('barriers and dead ends', () => {
+  const kinds = (bundles: readonly StoredBundle[]) =>
+    [...milestonesOf(bundles, 'ocp')].map(
+      ([version, { isBarrier, isDeadEnd, saidBy }]) =>
+        `${version} ${[isBarrier && 'barrier', isDeadEnd && 'dead end'].filter(Boolean).join('+')} by ${saidBy}`,
+    );
+  const own = (update: UpdateRules) => release(3, {}, { update });
+  const barrier = { barrier: { reason: 'x' } };
+
+  it.each<{ when: string; bundles: readonly StoredBundle[]; is: readonly string[] }>([
+    { when: 'a release says it of itself', bundles: [own(barrier)], is: ['1.3.0 barrier by ocp@1.3.0'] },
+    {
+      when: 'a release may be both',
+      bundles: [own({ ...barrier, deadend: { reason: 'y' } })],
+      is: ['1.3.0 barrier+dead end by ocp@1.3.0'],
+    },
+    {
+      when: 'an advisory says it',
+      bundles: [says(9, '1.3.0', { deadend: true })],
+      is: ['1.3.0 dead end by ocp@2026.1.9'],
+    },
+    {
+      when: 'a newer advisory replaces what the release said',
+      bundles: [own(barrier), says(9, '1.3.0', { deadend: true })],
+      is: ['1.3.0 dead end by ocp@2026.1.9'],
+    },
+    { when: 'a newer one that is neither withdraws it', bundles: [own(barrier), says(9, '1.3.0')], is: [] },
+    {
+      when: 'an older advisory withdraws nothing',
+      bundles: [own(barrier), says(2, '1.3.0')],
+      is: ['1.3.0 barrier by ocp@1.3.0'],
+    },
+    {
+      when: 'a release that says nothing of itself withdraws nothing',
+      bundles: [says(2, '1.3.0', { barrier: true }), own({})],
+      is: ['1.3.0 barrier by ocp@2026.1.2'],
+    },
+    {
+      when: 'another stream says nothing',
+      bundles: [{ ...own(barrier), payload: { ...own(barrier).payload, name: 'x' } }],
+      is: [],
+    },
+  ])('$when', ({ bundles, is }) => {
+    expect(kinds(bundles)).toEqual(is);
+    expect(kinds([...bundles].reverse())).toEqual(is);
+  });
+
+  it('advisories alone are those of the newest sequence', () => {
+    const known = effectiveAdvisories([says(9, '1.3.0'), says(8, '1.3.0', { barrier: true })], 'ocp');
+    expect(known.get('1.3.0')).toEqual({ version: '1.3.0', reason: 'said by 9', from: 'ocp@2026.1.9' });
+  });
+});
+
+describe('what was rolled back', () => {
+  const back = release(4, { ...active(5), rolledBackAt: 6 });
+
+  it.each<{ when: string; bundle: StoredBundle; is: boolean }>([
+    { when: 'is denied', bundle: back, is: true },
+    {
+      when: 'is denied to a rebuilt one of the same images',
+      bundle: release(4, { bundleId: back.bundleId.replace(/.$/, 'f') as never }),
+      is: true,
+    },
+    { when: 'is not denied to a newer release', bundle: release(5), is: false },
+    { when: 'is lifted by a person who asks', bundle: { ...back, activationRequestedAt: 7 }, is: false },
+    { when: 'is lifted by its activation', bundle: { ...back, activatedAt: 7 }, is: false },
+  ])('$when', ({ bundle, is }) => {
+    expect(isDenied(bundle, [bundle.bundleId === back.bundleId ? bundle : back, bundle])).toBe(is);
+  });
+});
+
+describe('the path of a stream', () => {
+  it('is the same whatever the order in which its bundles came', () => {
+    const all = [
+      release(2, { ...active(5), provenAt: 6 }),
+      release(3, {}, { update: { barrier: { reason: 'x' } } }),
+      release(4),
+      says(9, '1.4.0', { barrier: true }),
+    ];
+    const expected = pathWith(all).route.map(({ version }) => version);
+    expect(expected).toEqual(['1.3.0', '1.4.0', '2026.1.9']);
+    fc.assert(
+      fc.property(fc.shuffledSubarray(all, { minLength: all.length }), (order) => {
+        expect(pathWith(order).route.map(({ version }) => version)).toEqual(expected);
+      }),
+    );
+  });
+
+  it('has what is about to be adopted, and takes what came later for a downgrade', () => {
+    const policy = { ...POLICY, update: { ...POLICY.update, allow_downgrade: true } };
+    const present = release(5, { ...active(NOON), adoptedAt: NOON - 2 });
+    const passed = release(3, { adoptedAt: NOON - 1 });
+    const arriving = verified({ version: '1.2.0', sequence: 2, images: {} });
+    const path = pathWith([present, passed], { arriving: [arriving], policy });
+    expect(path.route.map(({ version }) => version)).toEqual(['1.2.0']);
+    expect(pathWith([present, passed], { policy }).route).toEqual([]);
+  });
+});
