@@ -4,16 +4,16 @@ import {
   type Access,
   BUNDLE,
   BUNDLES_PATH,
-  type BundleValues,
   MANAGER,
-  type ManagerValues,
   METHODS,
   type MethodContract,
   OBJECT_PATH,
   SERVICE,
   SIGNALS,
 } from './contract.ts';
-import { bundleTable, managerTable, type PropertyTable } from './properties.ts';
+import type { BundleValues } from './properties/bundle-properties.ts';
+import type { ManagerValues } from './properties/manager-properties.ts';
+import { bundleTable, managerTable, type PropertyTable } from './properties/property-tables.ts';
 import { type Fields, fieldsOf, isOptional } from './wire-types.ts';
 
 /** What each property of the manager says, in a sentence. */
@@ -69,7 +69,8 @@ export function apiReference(): string {
   return `${[
     '# The D-Bus API',
     '',
-    '`npm run docs` writes this page from `src/api/contract.ts`. Do not edit it by hand.',
+    '`npm run docs` writes this page from `src/api/contract.ts` and `src/api/properties`. Do not edit it',
+    'by hand.',
     '',
     `The daemon has the name \`${SERVICE}\` on the system bus. Its object \`${OBJECT_PATH}\` has the`,
     `interface \`${MANAGER}\`. Each bundle has an object below`,

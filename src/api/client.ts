@@ -7,8 +7,8 @@ import type { AnswerOf, ArgsOf, MethodName } from './backend.ts';
 import { busNameOf } from './bus-name.ts';
 import { asApiError, busUnreachable, daemonStarting, daemonTimeout } from './client-errors.ts';
 import { MANAGER, METHODS, type MethodContract, OBJECT_PATH, SERVICE } from './contract.ts';
-import { reportOfObjects } from './objects.ts';
-import { decodeObjects } from './properties.ts';
+import { reportOfObjects } from './properties/objects.ts';
+import { decodeObjects } from './properties/property-tables.ts';
 import { fieldsOf } from './wire-types.ts';
 
 /** The methods of the contract, as calls to the daemon. */

@@ -1,27 +1,21 @@
 /**
  * The D-Bus API of the daemon as data. The client, the service, what introspection shows, the type
- * of the back end, and the tables of docs/dbus.md follow from it.
+ * of the back end, and the tables of docs/dbus.md follow from it and from the properties in
+ * `properties/`.
  *
  * Keys are camelCase; on the bus each has a capital first letter (`getHistory` is `GetHistory`).
  */
-import type { ActivationHoldReport, BundleReport, StatusReport } from '../domain/report/report.ts';
 import type { EventRow } from '../ports/state.ts';
 import type { Action } from './actions.ts';
 import {
-  count,
   dictionary,
   type Fields,
-  type FieldTypes,
   flag,
   integer,
   large,
   lines,
   list,
-  objectPath,
-  oneOf,
   optional,
-  set,
-  struct,
   text,
   type WireType,
 } from './wire-types.ts';
@@ -161,197 +155,6 @@ export const METHODS = {
     isLong: true,
   },
 } as const satisfies Readonly<Record<string, MethodContract>>;
-
-/** An error code and a full sentence. */
-const reason = dictionary<{ readonly code: string; readonly message: string }>({ code: text, message: text });
-
-/** How far the present operation is, as in RAUC: percentage, message, nesting depth. */
-export interface OperationProgress {
-  /** 0 to 100. */
-  readonly percentage: number;
-  readonly message: string;
-  /** 0: there are no steps within steps. */
-  readonly depth: number;
-}
-
-/**
- * The properties of {@link MANAGER}, all for reading. The document of `stickpin status --json` is
- * made from them.
- */
-export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'> {
-  readonly started: boolean;
-  readonly version: string;
-  readonly progress: OperationProgress;
-  /** Empty when there is none. */
-  readonly lastError: string;
-  readonly transfer: StatusReport['progress'];
-  /** Paths of the bundles' objects, in the order in which they are shown. */
-  readonly bundles: readonly string[];
-}
-
-/** Types of the properties of {@link MANAGER}. */
-export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
-  started: flag,
-  version: text,
-  status: text,
-  operation: oneOf('idle', 'verifying', 'preloading', 'activating'),
-  progress: struct<OperationProgress>({ percentage: integer, message: text, depth: integer }),
-  lastError: text,
-  transfer: dictionary<StatusReport['progress']>({
-    doneBytes: large,
-    totalBytes: large,
-    bytesPerSecond: optional(large),
-    isUnpacking: optional(set),
-  }),
-  bundles: list(objectPath),
-  runtime: dictionary<StatusReport['runtime']>({ reachable: flag, name: optional(text), reason: optional(text) }),
-  media: list(
-    dictionary<StatusReport['media'][number]>({ medium: text, state: text, bundles: count, reason: optional(reason) }),
-  ),
-  notices: list(
-    dictionary<StatusReport['notices'][number]>({
-      bundleId: text,
-      name: text,
-      version: text,
-      sequence: large,
-      signedBy: list(text),
-      signerKeyIds: optional(list(text)),
-      adoptedAt: text,
-      advisories: list(
-        dictionary<StatusReport['notices'][number]['advisories'][number]>({
-          version: text,
-          deadend: optional(flag),
-          barrier: optional(flag),
-          reason: text,
-        }),
-      ),
-      reason: optional(reason),
-    }),
-  ),
-  rejected: list(
-    dictionary<StatusReport['rejected'][number]>({
-      medium: text,
-      path: text,
-      reason,
-      name: optional(text),
-      bundleId: optional(text),
-    }),
-  ),
-  unclaimed: list(
-    dictionary<StatusReport['unclaimed'][number]>({
-      bundleId: optional(text),
-      name: optional(text),
-      version: optional(text),
-      references: list(text),
-    }),
-  ),
-  stateProblems: list(reason),
-  trust: dictionary<StatusReport['trust']>({
-    require: text,
-    threshold: count,
-    keys: list(
-      dictionary<StatusReport['trust']['keys'][number]>({ name: text, keyId: text, broughtBy: optional(text) }),
-    ),
-    revoked: list(
-      dictionary<StatusReport['trust']['revoked'][number]>({
-        keyId: text,
-        file: optional(text),
-        revokedBy: optional(text),
-      }),
-    ),
-    problems: list(text),
-    revocationsUnreadable: flag,
-    cause: optional(text),
-  }),
-  protected: list(struct<StatusReport['protected'][number]>({ name: text, version: text, ownBytes: large })),
-};
-
-/**
- * How a change of a property is announced (`EmitsChangedSignal`); of one that is not listed, with
- * its value.
- */
-export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const' | 'invalidates'>>> = {
-  version: 'const',
-  // Nothing bounds the length of these, so that a change is announced by name and the value is left
-  // to be read.
-  notices: 'invalidates',
-  rejected: 'invalidates',
-  unclaimed: 'invalidates',
-  stateProblems: 'invalidates',
-  trust: 'invalidates',
-};
-
-/**
- * The properties of {@link BUNDLE}, all for reading: {@link BundleReport} with its digest as `id`.
- */
-export interface BundleValues extends Omit<BundleReport, 'bundleId'> {
-  readonly id: string;
-}
-
-/** Types of the properties of {@link BUNDLE}. */
-export const BUNDLE_PROPERTIES: FieldTypes<BundleValues> = {
-  id: text,
-  name: text,
-  version: text,
-  sequence: large,
-  phase: text,
-  hold: optional(text),
-  reason: optional(reason),
-  degraded: optional(reason),
-  conditions: optional(
-    list(
-      struct<NonNullable<BundleReport['conditions']>[number]>({
-        type: oneOf('Verified', 'SpaceAvailable', 'Preloaded', 'Pinned', 'Active', 'Proven', 'Degraded'),
-        status: oneOf('True', 'False', 'Unknown'),
-        reason: text,
-        message: text,
-        lastTransitionTime: text,
-      }),
-    ),
-  ),
-  signedBy: list(text),
-  signerKeyIds: optional(list(text)),
-  media: list(text),
-  sources: optional(list(text)),
-  images: dictionary<BundleReport['images']>({ total: count, present: count, pinned: count }),
-  sizeBytes: large,
-  adoptedAt: optional(text),
-  readyAt: optional(text),
-  activatedAt: optional(text),
-  activationHolds: optional(
-    list(
-      dictionary<ActivationHoldReport>({
-        gate: text,
-        code: text,
-        message: text,
-        releasedBy: oneOf('person', 'time', 'event'),
-        until: optional(text),
-      }),
-    ),
-  ),
-  rules: optional(
-    list(
-      struct<NonNullable<BundleReport['rules']>[number]>({
-        rule: oneOf('from', 'rollout', 'endOfLife', 'barrier', 'deadend'),
-        value: text,
-        effect: oneOf('holds-activation', 'holds-others'),
-      }),
-    ),
-  ),
-  warnings: optional(list(text)),
-  current: optional(flag),
-  kept: optional(text),
-  advisory: optional(
-    dictionary<NonNullable<BundleReport['advisory']>>({
-      version: text,
-      deadend: optional(flag),
-      barrier: optional(flag),
-      reason: text,
-      from: text,
-      effect: oneOf('holds-activation', 'holds-others'),
-    }),
-  ),
-};
 
 /** The signals of {@link MANAGER}. */
 export const SIGNALS = {

@@ -8,8 +8,14 @@ import { busNameOf } from './bus-name.ts';
 import { BUNDLES_PATH, MANAGER, METHODS, type MethodContract, OBJECT_PATH } from './contract.ts';
 import { errorNameOf } from './error-names.ts';
 import { introspectBundle, introspectManager, introspectParent } from './introspection.ts';
-import { objectsOf } from './objects.ts';
-import { bundleTable, encodeManagedObjects, encodeProperties, managerTable, type PropertyTable } from './properties.ts';
+import { objectsOf } from './properties/objects.ts';
+import {
+  bundleTable,
+  encodeManagedObjects,
+  encodeProperties,
+  managerTable,
+  type PropertyTable,
+} from './properties/property-tables.ts';
 import { fieldsOf } from './wire-types.ts';
 
 /** What calls are answered from. */

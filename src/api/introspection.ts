@@ -1,6 +1,6 @@
 import { busNameOf } from './bus-name.ts';
 import { BUNDLES_PATH, METHODS, type MethodContract, OBJECT_PATH, SIGNALS } from './contract.ts';
-import { bundleTable, managerTable, type PropertyTable } from './properties.ts';
+import { bundleTable, managerTable, type PropertyTable } from './properties/property-tables.ts';
 import { type Fields, fieldsOf } from './wire-types.ts';
 
 const DOCTYPE = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"

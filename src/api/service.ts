@@ -2,11 +2,11 @@ import { busCall } from '../dbus/message-bus.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
-import { announceChanges } from './announcements.ts';
 import type { ApiBus } from './api-bus.ts';
 import type { ApiBackend } from './backend.ts';
 import { SERVICE } from './contract.ts';
 import { answer, refusalOf } from './dispatch.ts';
+import { announceChanges } from './properties/announcements.ts';
 
 /** What {@link createApiService} needs. */
 export interface ApiServiceDeps {

@@ -9,13 +9,13 @@ import { type HeldFolder, holdWithoutLinks } from '../platform/files/held-folder
 import { openFolderMedium } from './provider/folder-medium.ts';
 import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-provider.ts';
 
-/** A directory that is taken for a medium while it exists. */
+/** A directory that is a medium while it exists. */
 interface DirectoryMedium {
   readonly path: string;
   readonly layout: BundleLayout;
 }
 
-/** What {@link createDirectoryMedia} needs. */
+/** The options of {@link createDirectoryMedia}. */
 export interface DirectoryMediaDeps {
   readonly directories: readonly DirectoryMedium[];
   readonly clock: Clock;
@@ -27,13 +27,13 @@ export interface DirectoryMediaDeps {
 const WATCH_DEPTH = 4;
 const DEFAULT_SETTLE_MS = 500;
 /**
- * How often a root is looked for that no watch can tell of, since the folder above it is not there
- * either.
+ * How often to check for a directory whose parent folder does not exist either, so that no watch
+ * reports it.
  */
 const PRESENCE_MS = 2_000;
 
 /**
- * Files are not watched one by one: a bundle has thousands, and the watch on their folder tells of
+ * Only folders are watched. A bundle has thousands of files, and the watch on their folder reports
  * them too.
  */
 const BELOW: ChokidarOptions = {
@@ -43,9 +43,9 @@ const BELOW: ChokidarOptions = {
 };
 
 /**
- * Directories as media: `media.directories`, and the drop folder. One that exists is plugged in,
- * one that is removed is unplugged. Something that is being copied is read when names, sizes and
- * times below the root have stood still for `settleMs`.
+ * Directories as media: `media.directories`, and the drop folder. An existing directory counts as
+ * plugged in. A directory is read after names, sizes and times below it have not changed for
+ * `settleMs`, so that a copy is complete.
  */
 export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
   const stop = new AbortController();
@@ -81,20 +81,20 @@ interface DirectoryWatch {
   readonly sink: MediaSink;
   readonly open: OpenWatcher;
   readonly signal: AbortSignal;
-  /** The fingerprint of what was reported last; undefined while nothing is plugged in. */
+  /** The fingerprint of the last report. Undefined while the directory does not exist. */
   seen: string | undefined;
   /** Watches the folder around the directory, and the directory itself as one of its entries. */
   above: FSWatcher | undefined;
-  /** Watches what lies below the directory. */
+  /** Watches the content of the directory. */
   below: FSWatcher | undefined;
-  /** Which directory {@link below} watches, as {@link inodeOf} tells. */
+  /** The directory that {@link below} watches, as {@link inodeOf} identifies it. */
   watched: string | undefined;
   timer: NodeJS.Timeout | undefined;
-  /** Ends when {@link below} watches the directory that is there now. */
+  /** Resolves when {@link below} watches the current directory. */
   following: Promise<void>;
-  /** The look that is under way. */
+  /** The current check. */
   looking: Promise<void> | undefined;
-  /** Whether another look is to follow. */
+  /** Whether another check must follow. */
   again: boolean;
 }
 
@@ -123,7 +123,7 @@ function directoryWatch(
 
 async function startWatch(watch: DirectoryWatch): Promise<void> {
   const { path, open } = watch;
-  // What is there at the start stood still before; nobody has to wait for it.
+  // The content at the start counts as settled, so it is reported at once.
   report(watch, await fingerprintOf(path));
   const check = (): void => {
     watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
@@ -145,8 +145,8 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
 }
 
 /**
- * Opens the watch on what lies below anew when another directory stands at the path: a watch
- * follows the inode, not the name.
+ * Replaces the watch on the content when there is another directory at the path: a watch follows
+ * the inode, not the name.
  */
 async function followDirectory(watch: DirectoryWatch): Promise<void> {
   const inode = await inodeOf(watch.path);
@@ -159,7 +159,7 @@ async function followDirectory(watch: DirectoryWatch): Promise<void> {
   look(watch);
 }
 
-/** Looks at the directory, now or after the look that is under way. */
+/** Checks the directory, now or after the current check. */
 function look(watch: DirectoryWatch): void {
   watch.again = true;
   watch.looking ??= lookUntilDone(watch);
@@ -168,12 +168,12 @@ function look(watch: DirectoryWatch): void {
 async function lookUntilDone(watch: DirectoryWatch): Promise<void> {
   while (watch.again && !watch.signal.aborted) {
     watch.again = false;
-    await settle(watch).catch(() => undefined); // only an abort ends up here
+    await settle(watch).catch(() => undefined); // only an abort throws
   }
   watch.looking = undefined;
 }
 
-/** Waits until nothing below the directory changes any more, and reports it then. */
+/** Waits until the content of the directory no longer changes, then reports it. */
 async function settle(watch: DirectoryWatch): Promise<void> {
   const { path, clock, settleMs, signal } = watch;
   let last = await fingerprintOf(path);
@@ -197,7 +197,7 @@ function report(watch: DirectoryWatch, fingerprint: string | undefined): void {
 
 async function inodeOf(path: string): Promise<string | undefined> {
   const found = await stat(path, { bigint: true }).catch(() => undefined);
-  // A number that became free is given away again, so the time of birth belongs to it.
+  // The kernel reuses inode numbers, so the birth time is part of the identity.
   return found?.isDirectory() ? `${found.dev}:${found.ino}:${found.birthtimeNs}` : undefined;
 }
 
@@ -221,21 +221,22 @@ async function isDirectory(path: string): Promise<boolean> {
 }
 
 /**
- * Changes whenever a name, a size or a time below `path` does; undefined when it is no directory.
+ * A text that changes when a name, a size or a time below `path` changes. Undefined when it is no
+ * directory.
  */
 async function fingerprintOf(path: string): Promise<string | undefined> {
   if (!(await isDirectory(path))) return undefined;
   const hash = createHash('sha1');
   const root = await holdWithoutLinks(path).catch(() => undefined);
-  // Why it can't be read is told when it is.
+  // The reason is reported when the directory is read.
   if (root === undefined) return 'unreadable';
   for await (const line of listTree(root, WATCH_DEPTH)) hash.update(line);
   return hash.digest('hex');
 }
 
 /**
- * Lists a folder, which is closed afterwards, and those in it. What was removed meanwhile is left
- * out, which tells that it changed.
+ * Lists a folder and its subfolders, then closes it. Entries that were removed meanwhile are left
+ * out, which changes the fingerprint.
  */
 async function* listTree(folder: HeldFolder, depth: number): AsyncGenerator<string> {
   try {

@@ -11,20 +11,17 @@ import { openFolderMedium } from './provider/folder-medium.ts';
 import { loadError } from './provider/load-error.ts';
 import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-provider.ts';
 
-/** What {@link createLoadedMedia} needs. */
+/** The options of {@link createLoadedMedia}. */
 export interface LoadedMediaDeps {
   readonly log: Log;
   /**
-   * How often it is looked whether a place is still there, in milliseconds. Default 2 s: nothing
-   * tells when a network mount goes away.
+   * How often to check whether a path still exists, in milliseconds. Default 2 s. Nothing signals
+   * that a network mount has disappeared.
    */
   readonly presenceMs?: number;
 }
 
-/**
- * Places that the service does not see as others do (systemd.exec(5), `ProtectHome=`,
- * `PrivateTmp=`).
- */
+/** Paths that are hidden from the service (systemd.exec(5), `ProtectHome=`, `PrivateTmp=`). */
 const HIDDEN = /^\/(home|root|run\/user|tmp|var\/tmp)(\/|$)/;
 
 interface Loaded {
@@ -34,9 +31,9 @@ interface Loaded {
 }
 
 /**
- * Places that somebody named, since nothing detects them: a directory with `stickpin/` in it, a
- * bundle directory, or a `.stickpin.tar` file. One is a medium until it is gone, is replaced by
- * another, or the daemon ends; it is not watched, so that changes are seen when it is loaded again.
+ * Media that a person loads by their paths: a directory with `stickpin/` in it, a bundle directory,
+ * or a `.stickpin.tar` file. A path is a medium until it disappears, is replaced, or the daemon
+ * ends. It is not watched; load it again after a change.
  */
 export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps): MediaProvider {
   const loaded = new Map<MediumId, Loaded>();
@@ -50,7 +47,7 @@ export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps):
     entry.looking = false;
     if (identity === entry.identity || loaded.get(mediumId) !== entry) return;
     loaded.delete(mediumId);
-    log.info({ medium: entry.path }, `${entry.path} is gone, and forgotten; load it again when it is back`);
+    log.info({ medium: entry.path }, `${entry.path} is gone and no medium any more; load it again when it is back`);
     sink?.left(mediumId);
   };
   const lookAtAll = async (): Promise<void> => {
@@ -86,7 +83,7 @@ interface Place {
   readonly identity: string;
 }
 
-/** @throws AppError `media/load` (`reject`) that says why a path can't be loaded */
+/** @throws AppError `media/load` (`reject`) with the reason why a path can't be loaded */
 async function judgePath(given: string): Promise<Place> {
   const path = given.length > 1 ? given.replace(/\/+$/, '') : given;
   if (!path.startsWith('/') || normalize(path) !== path) {
@@ -95,7 +92,7 @@ async function judgePath(given: string): Promise<Place> {
   const real = await realpath(path).catch((error: unknown) => {
     throw unreachable(path, error);
   });
-  // The daemon reads as root: whoever may change a link must not choose what it reads.
+  // The daemon reads as root. A user who may change a link must not choose what it reads.
   if (real !== path)
     throw loadError(`${path} leads over a link to ${real}; links are not followed: load ${real} itself`);
   const identity = await identityOf(path);
@@ -131,7 +128,8 @@ function unreachable(path: string, error: unknown) {
 }
 
 /**
- * Tells one place from another one that stands at the same path later; undefined when nothing does.
+ * Identifies the file or directory at a path, so that a later one is recognised as another.
+ * Undefined when there is none.
  */
 async function identityOf(path: string): Promise<string | undefined> {
   try {

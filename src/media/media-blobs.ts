@@ -12,44 +12,38 @@ import type { MediumBundle, PluggedMedium, ReadableBundle } from './provider/med
 /** One verified bundle of one medium. */
 interface Source {
   readonly plugged: PluggedMedium;
-  /** Aborts when the medium left. */
+  /** Aborts when the medium is unplugged. */
   readonly gone: AbortSignal;
   readonly bundle: ReadableBundle;
-  /** Blobs that were found lacking or cut short here; another source may have them. */
+  /** Blobs that are missing or too short here. Another source may have them. */
   readonly missing: ReadonlySet<Digest>;
-  /**
-   * Blobs that were found bad here since it was read: taken from here only while nothing else has
-   * them.
-   */
+  /** Blobs that were found bad here. They are used only while there is no other copy. */
   readonly faults: Map<Digest, CopyFault>;
 }
 
-/** The verified bundles of all media, from which blobs are served. */
+/** The verified bundles of all media. Their blobs are served. */
 export interface MediaBlobs {
   readonly sources: Map<MediumId, readonly Source[]>;
   readonly listeners: Listeners;
   readonly log: Pick<Log, 'warn'>;
 }
 
-/** What was found on a medium when it was read. */
+/** The content of a medium. */
 export interface MediumContents {
   readonly plugged: PluggedMedium;
-  /** Aborts when the medium left. */
+  /** Aborts when the medium is unplugged. */
   readonly gone: AbortSignal;
   readonly bundles: readonly MediumBundle[];
-  /**
-   * What became of {@link bundles} when they were judged; a result belongs to the bundle with its
-   * path.
-   */
+  /** The results for {@link bundles}. Each has the path of its bundle. */
   readonly judged: readonly FoundBundle[];
 }
 
-/** The blobs of no medium yet. */
+/** Creates it without a medium. */
 export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
   return { sources: new Map(), listeners: new Set(), log };
 }
 
-/** Makes the verified bundles of a medium what it offers. Streams that are open go on. */
+/** Offers the verified bundles of a medium. Open streams continue. */
 export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
   const readable = new Map(bundles.flatMap((one) => (one.kind === 'bundle' ? [[one.path, one] as const] : [])));
   const sources = judged.flatMap((found): Source[] => {
@@ -62,7 +56,7 @@ export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged 
   notifyAll(blobs.listeners);
 }
 
-/** Nothing is taken from a medium any more. Streams that are open go on while they can. */
+/** Stops offering the blobs of a medium. Open streams continue while they can. */
 export function forgetMedium(blobs: MediaBlobs, mediumId: MediumId): void {
   if (blobs.sources.delete(mediumId)) notifyAll(blobs.listeners);
 }
@@ -73,7 +67,7 @@ export function forgetAllMedia(blobs: MediaBlobs): void {
   notifyAll(blobs.listeners);
 }
 
-/** All of it as one source of blobs. */
+/** All blobs of media as one source. */
 export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
   return {
     sizeOf: async (digest, signal) => (await findSource(blobs, digest, signal))?.size,
@@ -83,7 +77,7 @@ export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
   };
 }
 
-/** Those that may have a blob, the trusted ones first. */
+/** The sources that may have a blob, the trusted ones first. */
 function candidatesFor({ sources }: MediaBlobs, digest: Digest): readonly Source[] {
   const holders = [...sources.values()].flat().filter(({ missing, gone }) => !missing.has(digest) && !gone.aborted);
   const isTrusted = ({ faults }: Source) => !faults.has(digest);
@@ -131,7 +125,7 @@ async function* readAnywhere(
   allocate: Allocate | undefined,
 ): AsyncGenerator<Buffer, void, undefined> {
   const source = (await findSource(blobs, digest, signal))?.source;
-  // What another medium began must not go on with bytes that are known to be wrong.
+  // A stream that began on another medium must not continue with bytes that are known to be wrong.
   const isUseless = startByte > 0 && source?.faults.get(digest) === 'damaged';
   if (source === undefined || isUseless) throw nowhere(digest);
   try {
@@ -143,9 +137,7 @@ async function* readAnywhere(
   }
 }
 
-/**
- * Remembers that a blob can't be read from a source, and logs once where it is taken from instead.
- */
+/** Marks a blob as unreadable in a source, and logs once which source is used instead. */
 async function noteUnreadable(
   blobs: MediaBlobs,
   source: Source,
@@ -163,7 +155,7 @@ function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: So
   const [bad, good] = [from.plugged.label, to.plugged.label];
   const where = bad === good ? `another copy on ${good}` : good;
   const file = from.bundle.fileOf?.(digest);
-  // Which image the runtime pulls is not known here.
+  // The image that the runtime pulls is not known here.
   const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, file, image: 'not known', err: error };
   const fileThere = file === undefined ? '' : ` File on ${bad}: ${file}.`;
   log.warn(
@@ -172,7 +164,7 @@ function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: So
   );
 }
 
-/** A source that can't be asked has nothing: the next one may. */
+/** A source that fails counts as not having the blob, because the next one may have it. */
 async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   try {
     return await withEither([signal, source.gone], (both) => source.bundle.blobs.sizeOf(digest, both));
@@ -183,8 +175,8 @@ async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Prom
 }
 
 /**
- * The stream of one source. It ends at once when the medium leaves, even while a read hangs in a
- * device that is no longer there; the source closes its file under the same signal.
+ * The stream of one source. It ends at once when the medium is unplugged, even while a read hangs
+ * in the removed device. The source closes its file under the same signal.
  */
 async function* readFrom(
   source: Source,
@@ -205,13 +197,13 @@ async function* readFrom(
   } catch (error) {
     source.gone.throwIfAborted();
     signal.throwIfAborted();
-    // The error comes before the news: a pulled stick fails to read at once, and udev tells a
+    // The read error comes first: reads from an unplugged stick fail at once, and udev reports it a
     // moment later.
     if (!(await source.plugged.isThere(signal))) throw goneWhileReading(source, digest, error);
     throw error;
   } finally {
     aborted.release();
-    // Not awaited: it would wait for a read that may hang.
+    // Not awaited, because a read may hang.
     void Promise.resolve(chunks.return?.())
       .catch(() => undefined)
       .finally(release);

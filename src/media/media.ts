@@ -11,52 +11,49 @@ import { loadError } from './provider/load-error.ts';
 import type { BundleAccess, MediaProvider, MediaSink, MediumBundle, OpenMedium } from './provider/media-provider.ts';
 import { arrive, changed, endAll, fail, leave, losePlace, mediumOf, move, type Slot, type Slots } from './slots.ts';
 
-/** What was found on a medium, and by which keys it was judged. */
+/** The verified content of a medium, and the keys in use. */
 export interface Judgement {
-  /** A result belongs to the bundle with its path. */
+  /** Each result has the path of its bundle. */
   readonly bundles: readonly FoundBundle[];
   readonly trustRevision: string;
 }
 
-/** What {@link createMedia} needs. */
+/** The options of {@link createMedia}. */
 export interface MediaDeps {
   readonly providers: readonly MediaProvider[];
-  /** Judges the bundles of a medium. May throw AppError `media/gone`, `media/read`. */
+  /** Verifies the bundles of a medium. May throw AppError `media/gone`, `media/read`. */
   readonly judge: (bundles: readonly MediumBundle[], signal: AbortSignal) => Promise<Judgement>;
-  /** Stands between a bundle and all who read it, for who wants to watch; default nothing does. */
+  /** Wraps each bundle, to observe its reads. Default: no wrapper. */
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
   /**
-   * For debugging, and where a transfer changes over to another medium: what else changed, the
-   * engine tells the operator.
+   * For debug lines, and for a warning when a transfer switches to another medium. The engine
+   * reports all other changes.
    */
   readonly log: Log;
   /**
-   * Pauses before what failed and may work next time is retried automatically, in milliseconds.
-   * Default 2 s, 10 s and 60 s.
+   * Pauses before automatic retries of failed mounts and reads, in milliseconds. Default 2 s, 10 s
+   * and 60 s.
    */
   readonly retryMs?: readonly number[];
   /** The mounts of this process. Default: `/proc/self/mountinfo`. */
   readonly readMounts?: ReadMounts;
 }
 
-/** Everything that is plugged in, and its blobs. */
+/** All plugged media and their blobs. */
 export interface Media extends MediaPort {
   /** Blobs of the verified bundles of all media that were read. */
   readonly blobs: BlobUnion;
   /** Starts all providers. @throws AppError of the first that fails */
   start(signal: AbortSignal): Promise<void>;
-  /** Has every provider look again, and every medium read again. */
+  /** Makes every provider check again and every medium be read again. */
   rescan(signal: AbortSignal): Promise<void>;
-  /**
-   * Takes a medium that can't be detected by itself, and returns its label. @throws AppError
-   * `media/load` (`reject`)
-   */
+  /** Adds a medium by its path, and returns its label. @throws AppError `media/load` (`reject`) */
   load(path: string, signal: AbortSignal): Promise<string>;
-  /** Stops watching and ends every open stream. Mounts stay: whoever starts next finds them. */
+  /** Stops watching and ends every open stream. Mounts stay for the next start. */
   dispose(): Promise<void>;
 }
 
-/** What the functions of this file work on. */
+/** The state that the functions of this file share. */
 interface MediaWork {
   readonly deps: MediaDeps;
   readonly slots: Slots;
@@ -64,7 +61,7 @@ interface MediaWork {
   isStarted: boolean;
 }
 
-/** How long a mount waits for the one before it to be taken away. */
+/** How long a mount waits for the removal of the previous one. */
 const RELEASE_MS = 35_000;
 
 /** Composes providers into one {@link Media}. */
@@ -142,7 +139,7 @@ async function openMedium(work: MediaWork, mediumId: MediumId, signal: AbortSign
 async function readMedium(work: MediaWork, mediumId: MediumId, signal: AbortSignal): Promise<void> {
   const { slots } = work;
   const slot = slots.byId.get(mediumId);
-  // What was unmounted leaves an empty directory, which must not be taken for a medium without
+  // An unmounted medium leaves an empty directory, which must not count as a medium without
   // bundles.
   if (slot?.plugged.mountPoints !== undefined) await followMounts(work, [slot], signal);
   if (slot?.opened === undefined || !['mounted', 'read'].includes(slot.state.kind)) return;
@@ -160,7 +157,7 @@ async function judgeSlot(
   const bundles = (await opened.findBundles(signal)).map((one) => watched(one, deps));
   const { bundles: judged, trustRevision } = await deps.judge(bundles, signal);
   signal.throwIfAborted();
-  if (slot.changes !== changes) return; // it is `mounted` again, and so read anew
+  if (slot.changes !== changes) return; // it is `mounted` again and will be read again
   offerMedium(slots.blobs, { plugged: slot.plugged, gone: slot.gone.signal, bundles, judged });
   slot.failures = 0;
   move(slots, slot, { kind: 'read', bundles: judged, trustRevision });
@@ -171,8 +168,8 @@ function watched(bundle: MediumBundle, { watchBundle }: MediaDeps): MediumBundle
 }
 
 /**
- * Looks where media are mounted now. One that is not mounted any more becomes `unmounted`, one that
- * is mounted elsewhere `attached`.
+ * Checks the mounts of media. A medium without a mount becomes `unmounted`; one with another mount
+ * point becomes `attached`.
  */
 async function followMounts(
   { slots, lookAtMounts }: MediaWork,
@@ -182,15 +179,15 @@ async function followMounts(
   const followed = media.filter(({ opened, state }) => opened !== undefined || state.kind === 'unmounted');
   const before = new Map(followed.map((slot) => [slot, slot.state]));
   for (const [slot, fate] of await lookAtMounts(followed, signal)) {
-    if (slot.gone.signal.aborted || slot.state !== before.get(slot)) continue; // looked at again in the next round
+    if (slot.gone.signal.aborted || slot.state !== before.get(slot)) continue; // the next round checks it again
     if (fate === 'gone' && slot.opened !== undefined) losePlace(slots, slot, { kind: 'unmounted' });
     if (fate === 'elsewhere') losePlace(slots, slot, { kind: 'attached' });
   }
 }
 
 /**
- * Runs one step of a medium under both signals. What it throws becomes the state, unless the medium
- * left or changed, or the caller stopped.
+ * Runs one step of a medium under both signals. An error becomes its state, unless the medium was
+ * unplugged or has changed, or the caller aborted.
  */
 async function runStep(
   slots: Slots,

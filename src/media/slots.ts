@@ -8,36 +8,36 @@ import { type Listeners, notifyAll } from '../platform/subscription.ts';
 import { forgetMedium, type MediaBlobs } from './media-blobs.ts';
 import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
 
-/** One plugged-in medium, and how far it has come. */
+/** One plugged medium and its state. */
 export interface Slot {
   readonly plugged: PluggedMedium;
-  /** Aborts with `media/gone` when the medium left. */
+  /** Aborts with `media/gone` when the medium is unplugged. */
   readonly gone: AbortController;
   state: MediumState;
-  /** What it is read through, once it is mounted. */
+  /** The open medium, once it is mounted. */
   opened: OpenMedium | undefined;
   /**
-   * How often what is on it has changed. A result of a read that began before the last change is
-   * out of date.
+   * The number of changes of its content. The result of a read that began before the last change is
+   * outdated.
    */
   changes: number;
-  /** Failures since it last worked. */
+  /** Failures since the last success. */
   failures: number;
 }
 
-/** All plugged-in media, in the order of arrival, and who wants to know of changes. */
+/** All plugged media, in the order of arrival, and the listeners for changes. */
 export interface Slots {
   readonly byId: Map<MediumId, Slot>;
   readonly listeners: Listeners;
-  /** Mounts that are being taken away. The same place must not be mounted meanwhile. */
+  /** Mounts that are being removed. The same path must not be mounted meanwhile. */
   readonly releasing: Map<MediumId, Promise<void>>;
   readonly blobs: MediaBlobs;
-  /** Pauses before the first, second … new try of what failed, in milliseconds. */
+  /** Pauses before the first, second … retry, in milliseconds. */
   readonly retryMs: readonly number[];
   readonly log: Log;
 }
 
-/** Adds a medium as `attached`. One that has the same id is taken to have left. */
+/** Adds a medium as `attached`. An existing one with the same id is removed first. */
 export function arrive(slots: Slots, plugged: PluggedMedium): void {
   leave(slots, plugged.mediumId);
   slots.byId.set(plugged.mediumId, {
@@ -53,8 +53,8 @@ export function arrive(slots: Slots, plugged: PluggedMedium): void {
 }
 
 /**
- * What is on a medium changed, or it is to be tried again: it becomes `mounted`, or `attached` when
- * it is not mounted.
+ * Call when the content of a medium has changed, or to try it again. It becomes `mounted`, or
+ * `attached` when it is not mounted.
  */
 export function changed(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
@@ -64,8 +64,8 @@ export function changed(slots: Slots, mediumId: MediumId): void {
 }
 
 /**
- * Removes a medium, ends its streams and releases its mount in the background. Nothing happens for
- * one that is not there.
+ * Removes a medium, ends its streams and releases its mount in the background. Does nothing for an
+ * unknown one.
  */
 export function leave(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
@@ -83,14 +83,17 @@ export function leave(slots: Slots, mediumId: MediumId): void {
   releasing.set(mediumId, released);
 }
 
-/** Gives a medium a new state, unless it has left. */
+/** Gives a medium a new state, unless it was removed. */
 export function move(slots: Slots, slot: Slot, state: MediumState): void {
   if (slots.byId.get(slot.plugged.mediumId) !== slot) return;
   slot.state = state;
   notifyAll(slots.listeners);
 }
 
-/** A medium becomes `failed`. What may work next time is tried again after a pause, a few times. */
+/**
+ * A medium becomes `failed`. Errors with disposition `retry` are tried again a few times, after
+ * pauses.
+ */
 export function fail(slots: Slots, slot: Slot, error: unknown): void {
   slots.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
   const failed: MediumState = { kind: 'failed', reason: reasonFor(error) };
@@ -105,8 +108,8 @@ export function fail(slots: Slots, slot: Slot, error: unknown): void {
 }
 
 /**
- * The place where a medium was read is gone; `state` is what the medium is instead. Streams that
- * are open go on while they can.
+ * Call when the mount of a medium is gone. `state` is its new state. Open streams continue while
+ * they can.
  */
 export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
   slot.opened = undefined;
@@ -122,7 +125,7 @@ export function endAll(slots: Slots): void {
   slots.byId.clear();
 }
 
-/** A medium as others see it. */
+/** The public view of a medium. */
 export function mediumOf({ plugged, state }: Slot): Medium {
   const { mediumId, label, isDropFolder } = plugged;
   return { mediumId, label: plainText(label), isDropFolder, state };

@@ -1,23 +1,23 @@
 import { stat } from 'node:fs/promises';
 import { createCriClient } from './cri/cri-client.ts';
 
-/** A runtime that may be on a node, and where it has its things. */
+/** A runtime that may be on a node, with its paths. */
 export interface RuntimeCandidate {
   readonly kind: 'crio' | 'containerd';
-  /** For people: `k3s`. */
+  /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
-  /** systemd units of which one runs it. */
+  /** systemd units; one of them runs it. */
   readonly unitNames: readonly string[];
-  /** containerd's `certs.d`, where this distribution has its own. */
+  /** containerd's `certs.d`, if this distribution has its own. */
   readonly certsDirectory?: string;
-  /** A path that tells of an installation, running or not. */
+  /** A path that exists when the runtime is installed. */
   readonly trace: string;
 }
 
 /**
- * The usual runtimes. Those that bring their own containerd come before the plain one, which such a
- * node may have as well, for Docker.
+ * The known runtimes. Distributions with their own containerd come before plain containerd, which
+ * such a node may also have for Docker.
  */
 const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   {
@@ -60,7 +60,7 @@ const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   },
 ];
 
-/** What detection asks of the machine. */
+/** Checks of the machine for the detection. */
 export interface Probes {
   exists(path: string): Promise<boolean>;
   /** Whether something on the socket answers CRI's `Version`. */
@@ -68,10 +68,9 @@ export interface Probes {
 }
 
 /**
- * The runtime of this node: the first candidate that answers CRI; while none does (it may start
- * after us), the first installed one whose socket is there, or else the first installed one.
- * Undefined when nothing tells of any. k3s and RKE2 share a socket; their installations tell them
- * apart.
+ * The runtime of this node: the first candidate that answers CRI. If none answers (it may start
+ * later): the first installed one with a socket, otherwise the first installed one. Undefined when
+ * none is found. k3s and RKE2 share a socket; the installed files decide.
  */
 export async function detectRuntime(
   signal: AbortSignal,
@@ -94,8 +93,8 @@ export async function detectRuntime(
 }
 
 /**
- * A candidate known by its socket alone must not stand in for one with the same socket that is
- * installed.
+ * Whether an installed candidate has the same socket. Then a candidate known only by its socket is
+ * ignored.
  */
 function sharesSocket(
   candidate: RuntimeCandidate,
@@ -118,7 +117,7 @@ const machineProbes: Probes = {
       return true;
     } catch {
       signal.throwIfAborted();
-      return false; // whatever it says instead, it is no CRI runtime for us
+      return false; // anything else is not a CRI runtime
     } finally {
       cri.close();
     }

@@ -1,13 +1,13 @@
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/** Subscribers to one source of signals that runs only while there are any. */
+/** Listeners for one source of signals, which runs only while there are listeners. */
 export interface Listeners {
   add(listener: () => void): Unsubscribe;
 }
 
 /**
- * {@link Listeners} of a source: `start` subscribes to it when the first listener comes, what it
- * returns is called when the last has gone.
+ * Makes {@link Listeners}. `start` is called with the first listener; the function that it returns
+ * is called when the last one is removed.
  */
 export function createListeners(start: (notify: () => void) => Unsubscribe): Listeners {
   const listeners = new Set<{ readonly call: () => void }>();

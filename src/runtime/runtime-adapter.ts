@@ -1,7 +1,7 @@
 import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
 
-/** A {@link RuntimePort} that holds connections. */
+/** A {@link RuntimePort} with open connections. */
 export interface RuntimeAdapter extends RuntimePort, ContainersPort {
-  /** Closes them; running calls fail. */
+  /** Closes the connections. Running calls fail. */
   close(): void;
 }

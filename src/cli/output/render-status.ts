@@ -1,5 +1,5 @@
-import { progressText } from '../../domain/report/progress-text.ts';
 import type { BundleReport, StatusReport } from '../../domain/report/report.ts';
+import { progressText } from '../../domain/report/status/progress-text.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { progressBar } from './progress-bar.ts';

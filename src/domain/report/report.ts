@@ -18,7 +18,8 @@ import { heldReason, holdClause } from './hold-text.ts';
 import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
 import { type ShownRule, shownRules } from './shown-rules.ts';
 import type { Snapshot } from './snapshot.ts';
-import { type Progress, statusLine } from './status-line.ts';
+import type { Progress } from './status/progress-text.ts';
+import { statusLine } from './status/status-line.ts';
 import { keptText } from './texts/kept-text.ts';
 import { sourcesOf } from './texts/sources.ts';
 

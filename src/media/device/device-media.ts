@@ -13,40 +13,42 @@ import { createPluggedDevice } from './plugged-device.ts';
 import { queryUdev, type UdevQuery } from './udev.ts';
 import { unitNameOfPath } from './unit-name.ts';
 
-/** What {@link createDeviceMedia} needs. */
+/** The options of {@link createDeviceMedia}. */
 export interface DeviceMediaDeps {
   readonly units: DeviceUnits;
   readonly log: Log;
   /** Directory of our mount points: `/run/stickpin/media`. */
   readonly mountDirectory: string;
-  /** What may be mounted, by udev's `ID_FS_TYPE`: the setting `media.filesystems`. */
+  /**
+   * The filesystems that may be mounted, by udev's `ID_FS_TYPE`: the setting `media.filesystems`.
+   */
   readonly filesystems: readonly string[];
   /** Default: `udevadm info`. */
   readonly query?: UdevQuery;
-  /** Default: the real places. */
+  /** Default: the real paths. */
   readonly paths?: MachinePaths;
   /**
-   * After how long a device is looked at again when systemd or udev gave no answer, in
-   * milliseconds. Default 5 s.
+   * Pause before a device is checked again when systemd or udev gave no answer, in milliseconds.
+   * Default 5 s.
    */
   readonly retryMs?: number;
 }
 
 /**
- * Units of kernel names only: the same device has others by label, UUID and path, which all contain
- * a further dash.
+ * Only units of kernel names. Units of the same device by label, UUID and path all have another
+ * dash.
  */
 const KERNEL_NAME = /^dev-[^-]+\.device$/;
 /**
- * Our rule's alias for the same device: it comes and goes with the medium even where the drive's
- * own unit stays.
+ * The alias from our udev rule for the same device. It appears and disappears with the medium, even
+ * if the unit of the drive stays.
  */
 const ALIAS = /^dev-stickpin-/;
-/** Every machine has dozens of terminals. */
+/** Skipped because every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
 /**
- * So often a unit that gives no answer is tried before the first look counts as done without it.
+ * Number of tries of a unit without an answer before the first check counts as complete without it.
  */
 const TRIES_OF_FIRST_LOOK = 3;
 
@@ -55,34 +57,34 @@ interface Known {
   readonly filesystemUuid: string;
 }
 
-/** What the functions of this file work on. */
+/** The state that the functions of this file share. */
 interface DeviceWatch {
   readonly deps: DeviceMediaDeps & Required<Pick<DeviceMediaDeps, 'query' | 'paths' | 'retryMs'>>;
   readonly stop: AbortController;
-  /** The media that were reported, by their units. */
+  /** The reported media by their units. */
   readonly known: Map<string, Known>;
-  /** Devices that are left alone, by their units, and why. */
+  /** Devices that are not used, by their units, with the reason. */
   readonly refused: Map<string, string>;
-  /** Units that are to be looked at. */
+  /** Units that must be checked. */
   readonly pending: Set<string>;
-  /** Units that could not be asked about, and how often they were tried. */
+  /** Units without an answer, and the number of tries. */
   readonly unanswered: Map<string, number>;
-  /** Units that somebody named; they need no mark of our rule. */
+  /** Units that a person named. They need no mark of our udev rule. */
   readonly named: Set<string>;
   sink: MediaSink | undefined;
   unsubscribe: Unsubscribe | undefined;
-  /** The look at all {@link pending} that is under way. */
+  /** The current check of {@link pending}. */
   working: Promise<void> | undefined;
   hasLooked: boolean;
   nextWithoutSeq: number;
 }
 
 /**
- * Sticks, cards and discs, as systemd tells of them (docs/runtime-facts.md, fact 25) and our udev
- * rule marks them.
+ * Sticks, cards and discs that systemd reports (docs/runtime-facts.md, fact 25) and our udev rule
+ * marks.
  *
- * Events only say which unit to look at; what is true is then asked for, one unit after the other,
- * so that neither their order nor a lost one matters.
+ * An event only names the unit to check. Its current state is then read, one unit after another. So
+ * the order of events and lost events do not matter.
  */
 export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   const { query = queryUdev, paths = machinePaths, retryMs = 5_000 } = deps;
@@ -116,7 +118,7 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
 async function startWatch(watch: DeviceWatch, sink: MediaSink): Promise<void> {
   const { mountDirectory, units, log } = watch.deps;
   watch.sink = sink;
-  // An earlier version may have made it for everybody to enter.
+  // An earlier version may have made it accessible to all users.
   await makePrivateFolder(mountDirectory).catch((err: unknown) => {
     log.warn({ err }, `${mountDirectory} can't be made: ${reasonOf(err)}; no medium is mounted without it`);
   });
@@ -125,12 +127,12 @@ async function startWatch(watch: DeviceWatch, sink: MediaSink): Promise<void> {
 
 function onEvent(watch: DeviceWatch, event: DeviceUnitEvent): void {
   if (event.kind === 'resync') {
-    lookAtAll(watch, watch.stop.signal).catch(() => undefined); // the connection is gone again; the next resync follows
+    lookAtAll(watch, watch.stop.signal).catch(() => undefined); // the connection is lost again; the next resync follows
     return;
   }
   const unit = event.unit.replace(ALIAS, 'dev-');
   if (!mayBeDisk(unit)) return;
-  // Streams end now; the second look undoes what a look under way may still adopt.
+  // Streams end now. The second check undoes a possible adoption by the current one.
   if (event.kind === 'removed') {
     watch.named.delete(unit);
     forget(watch, unit);
@@ -167,14 +169,14 @@ async function lookAtPending(watch: DeviceWatch): Promise<void> {
       tryAgainLater(watch, unit, error);
     }
   }
-  // Here and not when the promise settles: a unit that is added in between would be left lying.
+  // Here and not after the promise settles, because a unit that is added in between would never be
+  // checked.
   watch.working = undefined;
 }
 
 function tryAgainLater(watch: DeviceWatch, unit: string, err: unknown): void {
   const { unanswered, deps } = watch;
-  if (!unanswered.has(unit))
-    deps.log.warn({ unit, err }, `${unit} could not be looked at; it is retried automatically`);
+  if (!unanswered.has(unit)) deps.log.warn({ unit, err }, `${unit} could not be read; it is retried automatically`);
   unanswered.set(unit, (unanswered.get(unit) ?? 0) + 1);
   setTimeout(() => lookAt(watch, unit), deps.retryMs).unref();
 }
@@ -192,7 +194,7 @@ async function examine(watch: DeviceWatch, unit: string, signal: AbortSignal): P
   else forget(watch, unit);
 }
 
-/** Reports a device as a medium, unless it is the one that was reported before. */
+/** Reports a device as a medium, unless it was already reported. */
 function adopt(watch: DeviceWatch, unit: string, device: Device): void {
   const { known, deps } = watch;
   const before = known.get(unit);
@@ -238,7 +240,7 @@ async function loadDevice(watch: DeviceWatch, path: string, signal: AbortSignal)
   watch.refused.delete(unit);
   const before = watch.known.get(unit);
   adopt(watch, unit, verdict.device);
-  // One that is known already is mounted, if it was unmounted, and read again.
+  // A known medium is mounted again if necessary, and read again.
   if (before !== undefined && watch.known.get(unit) === before) watch.sink?.changed(before.mediumId);
   return verdict.device.name;
 }

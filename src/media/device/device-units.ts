@@ -1,25 +1,24 @@
 import type { Unsubscribe } from '../../platform/subscription.ts';
 
 /**
- * A device unit that came into memory, left it, or changed. `resync`: some may have been missed,
- * look at all of them.
+ * A device unit was loaded, unloaded, or changed. `resync`: events may be lost, check all units.
  */
 export type DeviceUnitEvent =
   | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
   | { readonly kind: 'resync' };
 
-/** systemd, as far as media need it: device units and transient mounts. host/ implements it. */
+/** The part of systemd that media use: device units and transient mounts. `host/` implements it. */
 export interface DeviceUnits {
-  /** Names of the units in memory that fit one of the patterns. */
+  /** Names of the loaded units that match one of the patterns. */
   listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
   /**
-   * One property of a unit in memory, as `ActiveState` of `Unit` or `SysFSPath` of `Device`;
-   * undefined when there is no such unit.
+   * One property of a loaded unit, for example `ActiveState` of `Unit` or `SysFSPath` of `Device`.
+   * Undefined when it is not loaded.
    */
   unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
-  /** Calls `listener` for each event; with `resync` first, as soon as systemd can be asked. */
+  /** Calls `listener` for each event. The first one is `resync`, as soon as systemd answers. */
   onDeviceUnit(listener: (event: DeviceUnitEvent) => void): Unsubscribe;
-  /** Mounts by a transient unit that goes away with its device. */
+  /** Mounts with a transient unit that stops when its device is removed. */
   mount(
     request: {
       readonly unit: string;
@@ -31,6 +30,6 @@ export interface DeviceUnits {
     },
     signal: AbortSignal,
   ): Promise<void>;
-  /** Stops a unit; nothing happens when there is none. */
+  /** Stops a unit. Does nothing when there is none. */
   stopUnit(unit: string, signal: AbortSignal): Promise<void>;
 }

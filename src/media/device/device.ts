@@ -5,7 +5,7 @@ import { type MountEntry, parseMountinfo } from '../mount/mountinfo.ts';
 import { hasHolders, systemDisks, wholeDiskOf } from './system-disks.ts';
 import type { UdevProperties, UdevQuery } from './udev.ts';
 
-/** A block device with a filesystem that may be taken for a medium. */
+/** A block device with a filesystem that may be a medium. */
 export interface Device {
   /** Kernel name: `sdb1`. */
   readonly name: string;
@@ -15,8 +15,8 @@ export interface Device {
   /** `major:minor`. */
   readonly number: string;
   /**
-   * The kernel's count of disks seen since boot, which tells one plugging-in from the next;
-   * undefined before Linux 5.15.
+   * The kernel's sequence number of the disk since boot, different for each time it is plugged in.
+   * Undefined before Linux 5.15.
    */
   readonly diskSeq: string | undefined;
   readonly filesystem: string;
@@ -24,27 +24,24 @@ export interface Device {
 }
 
 /**
- * Whether a device is a medium; `refused` is one that our rule marked and that must be left alone,
- * and says why.
+ * Whether a device is a medium. `refused`: marked by our rule but must not be used, with the
+ * reason.
  */
 export type DeviceVerdict =
   | { readonly kind: 'medium'; readonly device: Device }
   | { readonly kind: 'refused'; readonly name: string; readonly reason: string }
   | { readonly kind: 'other' };
 
-/** Where the machine tells about its disks. Defaults are the real places. */
+/** The files in which the machine describes its disks. Defaults are the real paths. */
 export interface MachinePaths {
   readonly sysRoot: string;
   readonly mountinfo: string;
   readonly fstab: string;
-  /**
-   * Folder with a file `<device>/options` for each ext4 that is mounted, all its options a line
-   * each.
-   */
+  /** Folder with a file `<device>/options` for each mounted ext4, one option per line. */
   readonly ext4: string;
 }
 
-/** The real places. */
+/** The real paths. */
 export const machinePaths: MachinePaths = {
   sysRoot: '/sys',
   mountinfo: '/proc/self/mountinfo',
@@ -53,11 +50,11 @@ export const machinePaths: MachinePaths = {
 };
 
 /**
- * Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and what lies
- * on top of it.
+ * Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and the drivers
+ * that use it.
  *
- * @param isNamed a person named it, so that our rule need not have marked it; everything else is
- *   judged all the same
+ * @param isNamed whether a person named it. Then no mark of our rule is needed; all other checks
+ *   are the same
  */
 export async function judgeDevice(
   sysfsPath: string,
@@ -80,15 +77,15 @@ export async function judgeDevice(
   }
   if (await hasHolders(sysfsPath)) return { kind: 'refused', name, reason: 'device-mapper or md uses it' };
   if (properties.DEVTYPE === 'partition' && !isNamed) {
-    // A hybrid ISO image shows the same filesystem on the disk and on a partition; the kernel
-    // mounts only one of them.
+    // A hybrid ISO image has the same filesystem on the disk and on a partition. The kernel mounts
+    // only one of them.
     const whole = await query(dirname(sysfsPath), signal);
     if (whole?.STICKPIN_MEDIUM === '1' && isFilesystem(whole)) return { kind: 'other' };
   }
   return { kind: 'medium', device };
 }
 
-/** The mounts of this process as they are now. */
+/** The current mounts of this process. */
 export async function readMounts(paths: MachinePaths): Promise<readonly MountEntry[]> {
   return parseMountinfo(await readText(paths.mountinfo));
 }
@@ -115,6 +112,6 @@ async function readText(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch {
-    return ''; // no fstab is an empty one
+    return ''; // a missing file counts as empty
   }
 }

@@ -13,12 +13,12 @@ import { type Device, type MachinePaths, readMounts } from './device.ts';
 import type { DeviceUnits } from './device-units.ts';
 import { unitNameOfPath } from './unit-name.ts';
 
-/** What {@link createPluggedDevice} needs. */
+/** The options of {@link createPluggedDevice}. */
 export interface PluggedDeviceDeps {
   readonly units: DeviceUnits;
   /** Directory of our mount points: `/run/stickpin/media`. */
   readonly mountDirectory: string;
-  /** What may be mounted, by udev's `ID_FS_TYPE`. */
+  /** The filesystems that may be mounted, by udev's `ID_FS_TYPE`. */
   readonly filesystems: readonly string[];
   readonly paths: MachinePaths;
 }
@@ -26,7 +26,7 @@ export interface PluggedDeviceDeps {
 const RELEASE_TIMEOUT_MS = 30_000;
 
 /**
- * A stick (or disc, or card) as a medium. It is read where it is mounted already, else mounted at
+ * A stick, disc or card as a medium. An existing mount is used; otherwise it is mounted at
  * `<mountDirectory>/<mediumId>`.
  */
 export function createPluggedDevice(mediumId: MediumId, device: Device, deps: PluggedDeviceDeps): PluggedMedium {
@@ -41,8 +41,8 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
       const present = await usableMount(device, unit, where, deps, signal);
       isOurs = present === undefined || present === where;
       if (present === undefined) await mount(device, unit, where, deps, signal);
-      // Between the look at the device and the mount it may have been swapped for another one of
-      // the same name.
+      // Between the check and the mount the device may have been replaced by another one with the
+      // same name.
       if (!(await isSame(device))) throw gone(device);
       return openFolderMedium(present ?? where, 'medium');
     },
@@ -51,17 +51,17 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
     release: async () => {
       if (!isOurs) return;
       await deps.units.stopUnit(unit, AbortSignal.timeout(RELEASE_TIMEOUT_MS)).catch(() => undefined);
-      await rmdir(where).catch(() => undefined); // what is still mounted stays, systemd unmounts it
+      await rmdir(where).catch(() => undefined); // a directory that is still mounted stays; systemd unmounts it
     },
   };
 }
 
 /**
- * Where it is mounted already and may be read. A mount of ours that an earlier version or other
- * settings made, and that would not be made now, is taken away.
+ * The existing mount point that may be read. A mount of ours is removed if an earlier version or
+ * other settings made it and it would not be made now.
  *
- * @throws AppError `media/in-use` (`reject`) when somebody else has mounted it such that reading it
- *   may stop this machine
+ * @throws AppError `media/in-use` (`reject`) when somebody else has mounted it with an option by
+ *   which a read error may stop this machine
  */
 async function usableMount(
   device: Device,
@@ -73,8 +73,8 @@ async function usableMount(
   const mounts = wholeMountsOf(device, await readMounts(paths));
   const [any] = mounts;
   if (any === undefined) return undefined;
-  // All mounts of a device share the option. Nothing is read before it is known, since the first
-  // read may be one too many.
+  // All mounts of a device share the option. It must be known before the first read, because that
+  // read may already stop the machine.
   const panics = await panicsOnError(any, device.name, paths.ext4);
   const foreign = mounts.find(({ mountPoint }) => mountPoint !== where);
   if (panics !== false && foreign !== undefined) throw panicking(device, foreign.mountPoint);
@@ -84,7 +84,7 @@ async function usableMount(
   return undefined;
 }
 
-/** Of several mounts of one filesystem the latest that can be read. */
+/** The latest mount that can be read. */
 async function firstReadable(mounts: readonly MountEntry[]): Promise<string | undefined> {
   for (const { mountPoint } of [...mounts].reverse()) {
     if (await isReadable(mountPoint)) return mountPoint;
@@ -117,16 +117,15 @@ async function mount(
   }
   const now = wholeMountsOf(device, await readMounts(paths)).find(({ mountPoint }) => mountPoint === where);
   if (now === undefined) throw mountFailed(device, where, unit, 'systemd said so, but it is not mounted there');
-  // The kernel keeps the options of a mount that there is already, which may be one that this
-  // process does not see.
+  // The kernel keeps the options of an existing mount, which may be invisible to this process.
   if ((await panicsOnError(now, device.name, paths.ext4)) !== true) return;
   await units.stopUnit(unit, signal);
   throw panicking(device, 'another place');
 }
 
 /**
- * The kernel gives each plugging-in a number of its own; the path in /sys alone would be the same
- * for the next stick in the same port.
+ * Compares the kernel's sequence number of the disk, because the next stick in the same port may
+ * have the same path in /sys.
  */
 async function isSame({ sysfsPath, diskSeq }: Device): Promise<boolean> {
   try {

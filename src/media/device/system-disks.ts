@@ -2,12 +2,12 @@ import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { MountEntry } from '../mount/mountinfo.ts';
 
-/** Mount points without which the machine does not run; what carries one of them is no medium. */
+/** Mount points that the machine needs to run. A disk with one of them is not a medium. */
 const SYSTEM_MOUNTS = new Set(['/', '/usr', '/etc', '/var', '/boot', '/boot/efi', '/efi', '/sysroot']);
 
 /**
- * The whole disks (as `sda`) that carry the system's own filesystems, through device-mapper and md
- * to what lies below. `sysRoot` is `/sys`.
+ * The whole disks (for example `sda`) with the filesystems of the system, resolved through
+ * device-mapper and md. `sysRoot` is `/sys`.
  */
 export async function systemDisks(mounts: readonly MountEntry[], sysRoot: string): Promise<ReadonlySet<string>> {
   const disks = new Set<string>();
@@ -19,19 +19,17 @@ export async function systemDisks(mounts: readonly MountEntry[], sysRoot: string
   return disks;
 }
 
-/** The whole disk of the block device at a path below /sys, as `sdb` for `…/block/sdb/sdb1`. */
+/** The whole disk of the block device at a path below /sys: `sdb` for `…/block/sdb/sdb1`. */
 export async function wholeDiskOf(sysfsPath: string): Promise<string> {
   return basename((await isPartition(sysfsPath)) ? dirname(sysfsPath) : sysfsPath);
 }
 
-/** Whether device-mapper, md or the like sits on top of the block device. */
+/** Whether device-mapper, md or a similar driver uses the block device. */
 export async function hasHolders(sysfsPath: string): Promise<boolean> {
   return (await namesIn(join(sysfsPath, 'holders'))).length > 0;
 }
 
-/**
- * btrfs and overlays have device numbers of their own, so the name of the source is tried as well.
- */
+/** btrfs and overlays have their own device numbers, so the name of the source is tried too. */
 async function blockDeviceOf(mount: MountEntry, sysRoot: string): Promise<string | undefined> {
   const byNumber = await resolved(join(sysRoot, 'dev/block', mount.device));
   if (byNumber !== undefined) return byNumber;

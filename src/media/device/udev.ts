@@ -5,13 +5,14 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 /** udev's properties of a device: `DEVNAME`, `DISKSEQ`, `ID_FS_TYPE`, `STICKPIN_MEDIUM`, … */
 export type UdevProperties = Readonly<Record<string, string>>;
 
-/** Asks for the properties of the device at a path below /sys; undefined when it is not there. */
+/** Reads the properties of the device at a path below /sys. Undefined when there is no device. */
 export type UdevQuery = (sysfsPath: string, signal: AbortSignal) => Promise<UdevProperties | undefined>;
 
 const run = promisify(execFile);
 
 /**
- * Asks `udevadm info --query=property --path=…`: by path, because the sandbox hides device nodes.
+ * Runs `udevadm info --query=property --path=…`. It uses the path because the sandbox hides device
+ * nodes.
  *
  * @throws AppError `media/udev` (`retry`) when udevadm can't be run.
  */
@@ -33,8 +34,8 @@ export const queryUdev: UdevQuery = async (sysfsPath, signal) => {
 };
 
 /**
- * The `KEY=VALUE` lines of `udevadm info --query=property`. A value ends with its line, whatever is
- * in it.
+ * Parses the `KEY=VALUE` lines of `udevadm info --query=property`. A value ends at the end of its
+ * line.
  */
 export function parseUdevProperties(text: string): UdevProperties {
   const pairs = text.split('\n').flatMap((line) => {

@@ -1,8 +1,8 @@
 import { undoOctalEscapes } from './mountinfo.ts';
 
 /**
- * The devices that fstab(5) names in its first column, as written there: `/dev/sda2`, `UUID=…`,
- * `LABEL=…`, `PARTUUID=…`, `PARTLABEL=…`.
+ * The devices in the first column of fstab(5), as written: `/dev/sda2`, `UUID=…`, `LABEL=…`,
+ * `PARTUUID=…`, `PARTLABEL=…`.
  */
 export function parseFstab(text: string): readonly string[] {
   return text.split('\n').flatMap((line) => {
@@ -11,7 +11,7 @@ export function parseFstab(text: string): readonly string[] {
   });
 }
 
-/** What of udev's properties (`udevadm info`) names a device in fstab. */
+/** The udev property (`udevadm info`) for each kind of tag in fstab. */
 const TAGS = {
   UUID: 'ID_FS_UUID',
   LABEL: 'ID_FS_LABEL',
@@ -21,7 +21,7 @@ const TAGS = {
 
 /**
  * Whether one of fstab's `sources` names the device with these udev properties. UUIDs are compared
- * without regard to case.
+ * case-insensitively.
  */
 export function isInFstab(
   sources: readonly string[],

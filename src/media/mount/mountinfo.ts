@@ -2,19 +2,19 @@
 export interface MountEntry {
   /** `major:minor` of the device, as st_dev has it. */
   readonly device: string;
-  /** What of the filesystem is mounted; `/` for all of it. */
+  /** The mounted part of the filesystem; `/` for all of it. */
   readonly root: string;
   readonly mountPoint: string;
   readonly type: string;
-  /** As `/dev/sdb1`, or a name without meaning for filesystems without a device. */
+  /** For example `/dev/sdb1`, or any name for filesystems without a device. */
   readonly source: string;
-  /** Of the filesystem itself, whoever mounted it: `rw`, `errors=remount-ro`. */
+  /** Options of the filesystem, the same for all its mounts: `rw`, `errors=remount-ro`. */
   readonly superOptions: readonly string[];
 }
 
 /**
- * The mounts in the text of `/proc/self/mountinfo`, later ones above earlier ones. Lines that can't
- * be understood are left out.
+ * The mounts in the text of `/proc/self/mountinfo`; later mounts cover earlier ones. Lines that
+ * can't be parsed are skipped.
  */
 export function parseMountinfo(text: string): readonly MountEntry[] {
   return text.split('\n').flatMap((line) => {

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import type { MountEntry } from './mountinfo.ts';
 
 /**
- * Whether the kernel panics when it finds an error in a mounted filesystem. mountinfo does not tell
- * so of an ext4 whose superblock asks for it, since it leaves out what is a filesystem's own
- * default; the options in /proc/fs/ext4 are complete (ext4(5), "/proc/fs/ext4/<disk>/options").
+ * Whether the kernel panics when it finds an error in a mounted filesystem. mountinfo omits the
+ * defaults of a filesystem, also `errors=panic` from the superblock of an ext4. The options in
+ * /proc/fs/ext4 are complete (ext4(5), "/proc/fs/ext4/<disk>/options").
  *
- * @returns undefined when nobody knows: the kernel's separate driver for ext2 tells as little, and
- *   has no such options to be read
- * @param name the kernel's name of the device, as `sdb1`
+ * @returns undefined when it is not known: the kernel's separate driver for ext2 has the same gap
+ *   and no such file
+ * @param name the kernel's name of the device, for example `sdb1`
  * @param ext4 `/proc/fs/ext4`
  */
 export async function panicsOnError(

@@ -16,103 +16,96 @@ export type MediaErrorCode =
   | 'media/load'
   | 'media/no-blob';
 
-/**
- * Read access to one bundle of a medium. Both may be the same object; a peer may answer them in
- * different ways.
- */
+/** Read access to one bundle of a medium. Both members may be the same object. */
 export interface BundleAccess {
-  /** Reads the bundle's documents while it is judged. */
+  /** Reads the documents of the bundle while it is verified. */
   readonly reader: BundleReader;
   /** The blobs of the bundle. They are served once the bundle is verified. */
   readonly blobs: BlobSource;
 }
 
-/** A bundle that a medium holds. */
+/** A bundle on a medium. */
 export interface ReadableBundle extends BundleAccess {
   readonly kind: 'bundle';
-  /** Where it lies on the medium, for people. Two bundles of one medium have different paths. */
+  /** Its path on the medium, for display. Two bundles of one medium have different paths. */
   readonly path: string;
-  /** The file of a blob on the medium, for people. Absent where blobs are no files. */
+  /** The file of a blob on the medium, for display. Absent when blobs are not files. */
   readonly fileOf?: (digest: Digest) => string;
 }
 
-/** What a medium holds: bundles, and what looks like a bundle but can't be read. */
+/** An entry of a medium: a bundle, or something that looks like a bundle but can't be read. */
 export type MediumBundle =
   | ReadableBundle
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /** A medium that can be read. */
 export interface OpenMedium {
-  /** Where it is read, for the log: a mount point, a directory, an address. */
+  /** Its location for the log: a mount point, a directory, an address. */
   readonly place: string;
   /**
-   * Looks for bundles on it. Opening a bundle reads nothing of it yet.
+   * Finds the bundles on it. Reads no bundle.
    *
    * @throws AppError `media/read` (`retry`), `media/gone` (`wait`)
    */
   findBundles(signal: AbortSignal): Promise<readonly MediumBundle[]>;
 }
 
-/**
- * One plugged-in medium, as its provider hands it over. It need not be a directory, nor on this
- * machine.
- */
+/** A plugged medium of a provider. It need not be a directory or on this machine. */
 export interface PluggedMedium {
   readonly mediumId: MediumId;
-  /** What people call it: `sdb1`, or the path of a directory. */
+  /** Its name for display: `sdb1`, or the path of a directory. */
   readonly label: string;
-  /** It is the drop folder: always there, so that it is no news when it is empty. */
+  /** Whether it is the drop folder, which always exists. An empty one is not reported. */
   readonly isDropFolder: boolean;
   /**
-   * Makes the medium readable; mounts it, where it is one to be mounted. Idempotent.
+   * Makes the medium readable, with a mount if necessary. Idempotent.
    *
    * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`),
    *   `media/gone` (`wait`)
    */
   open(signal: AbortSignal): Promise<OpenMedium>;
   /**
-   * Whether the medium is still there. Asked after a read error, which comes before the news of a
-   * pulled stick.
+   * Whether the medium is still plugged in. Called after a read error, which comes before the
+   * signal that a stick was unplugged.
    */
   isThere(signal: AbortSignal): Promise<boolean>;
   /**
-   * Where the whole medium is mounted, of all mounts there are; {@link OpenMedium.place} is one of
-   * these places. Absent on media that are not mounted by themselves.
+   * The mount points of the whole medium among all mounts. {@link OpenMedium.place} is one of them.
+   * Absent for media without a mount.
    */
   mountPoints?(mounts: readonly MountEntry[]): readonly string[];
-  /** Releases what {@link open} took, after the medium left. Never throws. */
+  /** Releases what {@link open} acquired, after the medium was unplugged. Never throws. */
   release(): Promise<void>;
 }
 
-/** Where a provider reports to. */
+/** Receives the reports of a provider. */
 export interface MediaSink {
   arrived(medium: PluggedMedium): void;
-  /** What is on the medium is not what it was. */
+  /** The content of the medium has changed. */
   changed(mediumId: MediumId): void;
   left(mediumId: MediumId): void;
-  /** All that was there at the start has been reported. */
+  /** All media of the start have been reported. */
   lookedAt?(): void;
 }
 
-/** Finds one sort of media. */
+/** Finds media of one kind. */
 export interface MediaProvider {
   /**
-   * Reports what is there and from then on what comes, changes and goes. @throws AppError when it
+   * Reports the present media, then each arrival, change and removal. @throws AppError when it
    * can't ever work.
    */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
   /**
-   * Whether all that was there at the start has been reported; absent where {@link start} waits for
-   * that.
+   * Whether all media of the start have been reported. Absent when {@link start} waits for that.
    */
   isLookedAt?(): boolean;
-  /** Looks at everything again. */
+  /** Checks all media again. */
   rescan(signal: AbortSignal): Promise<void>;
   /**
-   * Takes a medium that somebody named, and returns its label; undefined when this sort is not this
-   * provider's.
+   * Adds a medium by its path, and returns its label. Undefined when it is not of this provider's
+   * kind.
    *
-   * @throws AppError `media/load` (`reject`) that says why it can't be taken
+   * @throws AppError `media/load` (`reject`) with the reason why it can't be used
    */
   load?(path: string, signal: AbortSignal): Promise<string | undefined>;
   dispose(): Promise<void>;

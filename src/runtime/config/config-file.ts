@@ -3,20 +3,20 @@ import { join } from 'node:path';
 import { parse } from 'toml';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 
-/** One file of somebody else's configuration, as found: its text, or why it can't be read. */
+/** A configuration file of another program: its text, or why it can't be read. */
 export type ConfigFile =
   | { readonly kind: 'read'; readonly path: string; readonly text: string }
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: string };
 
-/** A file that its reader will stumble over. `reason` is a phrase: `line 3: …`. */
+/** A file that its reader will reject. `reason` is a phrase: `line 3: …`. */
 export interface ConfigFault {
   readonly file: string;
   readonly reason: string;
 }
 
 /**
- * A date, a time or both, as the file has it: `1979-05-27T00:32:00.5-07:00`. Whoever renders it
- * again loses nothing.
+ * A date, a time or both, as written in the file: `1979-05-27T00:32:00.5-07:00`. So it can be
+ * written again without loss.
  */
 export class TomlMoment {
   readonly text: string;
@@ -28,13 +28,13 @@ export class TomlMoment {
 
 /**
  * TOML as a plain tree, or why it isn't TOML. Integers are bigint and floats are number, so that
- * both can be rendered as they were; dates and times are {@link TomlMoment}.
+ * both can be written again unchanged. Dates and times are {@link TomlMoment}.
  */
 export type ParsedToml =
   | { readonly kind: 'table'; readonly table: TomlTable }
   | { readonly kind: 'fault'; readonly reason: string };
 
-/** A TOML table as the parser gives it; every access checks. */
+/** A parsed TOML table. Check the type of each value. */
 export type TomlTable = Readonly<Record<string, unknown>>;
 
 /** The parser appends the name of the time zone (`[UTC]`), which TOML doesn't have. */
@@ -56,7 +56,7 @@ export function isTable(value: unknown): value is TomlTable {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof TomlMoment);
 }
 
-/** Reads one file; undefined when there is none. A link to nowhere is `unreadable`. */
+/** Reads one file. A missing file and a dangling link are `unreadable`. */
 export async function readConfigFile(path: string, signal: AbortSignal): Promise<ConfigFile> {
   try {
     return { kind: 'read', path, text: await readFile(path, { encoding: 'utf8', signal }) };
@@ -67,8 +67,8 @@ export async function readConfigFile(path: string, signal: AbortSignal): Promise
 }
 
 /**
- * The paths of every file below a directory, or none when it doesn't exist: names in byte order, a
- * directory's files in its place (Go's filepath.Walk).
+ * The paths of all files below a directory, none when it doesn't exist. Names are in byte order,
+ * and the files of a directory are at its position (Go's filepath.Walk).
  */
 export async function walkFiles(directory: string, options: { readonly recursive: boolean }): Promise<string[]> {
   const found: string[] = [];

@@ -3,9 +3,8 @@ import type { Log } from '../../platform/log.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 
 /**
- * Calls `listener` when a file at or below one of `paths` comes, goes or changes; paths that don't
- * exist yet are waited for. Links are watched as links. `ownPaths` (files that we write ourselves)
- * count for nothing.
+ * Calls `listener` when a file at or below one of `paths` is added, removed or changed. Paths need
+ * not exist yet. Links are not followed. `ownPaths` (files that stickpin writes) are ignored.
  */
 export function watchConfig(
   paths: readonly string[],
@@ -18,7 +17,7 @@ export function watchConfig(
     followSymlinks: false,
     ignored: (path) => own.has(path),
   });
-  // What changed before the watch stood would go unnoticed.
+  // Changes before the watch was ready are not reported otherwise.
   watcher.on('ready', listener);
   watcher.on('all', listener);
   watcher.on('error', (error) => log.warn({ err: error, paths }, 'Configuration of the runtime can not be watched'));

@@ -1,8 +1,8 @@
-/** Where our registry answers: what every mirror points to. */
+/** The address of our registry, to which every mirror points. */
 export interface MirrorAddress {
   /** `127.0.0.1:<port>` */
   readonly authority: string;
-  /** 32 hex digits that every path begins with. */
+  /** 32 hex digits at the start of every path. */
   readonly token: string;
 }
 

@@ -13,10 +13,7 @@ export function tomlString(text: string): string {
   return `"${escaped.join('')}"`;
 }
 
-/**
- * Any TOML value on one line, tables inline. `value` is what `parseToml()` gives: no other types
- * occur.
- */
+/** Any TOML value on one line, tables inline. `value` comes from `parseToml()`. */
 function tomlValue(value: unknown): string {
   if (typeof value === 'string') return tomlString(value);
   if (Array.isArray(value)) return `[${value.map(tomlValue).join(', ')}]`;

@@ -13,37 +13,37 @@ import { createImagesClient } from './images-client.ts';
 import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
 import { registryConfigPath } from './registry-config-path.ts';
 
-/** What the containerd adapter is made of. */
+/** The options of the containerd adapter. */
 export interface ContainerdRuntimeOptions {
   /** Default `/run/containerd/containerd.sock`. */
   readonly socketPath?: string;
-  /** Units that run it; default `containerd.service` alone. */
+  /** Units that may run it. Default `containerd.service`. */
   readonly unitNames?: readonly string[];
   readonly units: UnitControl;
   readonly mirror: MirrorAddress;
   /**
-   * Default: what containerd says its `config_path` is, or `/etc/containerd/certs.d` when it
-   * doesn't say.
+   * Default: the `config_path` that containerd reports, or `/etc/containerd/certs.d` when it
+   * reports none.
    */
   readonly certsDirectory?: string;
-  /** Deadline of an observation, default 15 s. */
+  /** Deadline of an observation. Default 15 s. */
   readonly observeTimeoutMs?: number;
   readonly protoRoot?: string;
-  /** Default: the machine's own. */
+  /** Default: the system clock. */
   readonly clock?: Clock;
 }
 
 /**
- * Blobs are kept beside what was unpacked of them (docs/runtime-facts.md, fact 22); `hosts.toml` is
- * read at each pull (docs/runtime-facts.md, fact 21).
+ * containerd keeps blobs and their unpacked files (docs/runtime-facts.md, fact 22), and reads
+ * `hosts.toml` at each pull (docs/runtime-facts.md, fact 21).
  */
 const TRAITS: RuntimeTraits = { title: 'containerd', layerStorage: 'both', mirrorsTakeEffect: 'at-once' };
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 
 /**
- * containerd: mirrors by `hosts.toml`, read at each pull; pins by label; images over CRI. It needs
- * no reload, so `force` means nothing. What is to be pinned is labelled as soon as it is pulled, so
- * that no garbage collection comes in between and no round has to ask for it.
+ * containerd: mirrors by `hosts.toml`, which it reads at each pull; pins by label; images over CRI.
+ * It needs no reload, so `force` is ignored. An image to be pinned is labelled right after its
+ * pull, before a garbage collection can remove it.
  */
 export function createContainerdRuntime(options: ContainerdRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/run/containerd/containerd.sock', unitNames = ['containerd.service'], protoRoot } = options;
@@ -97,8 +97,8 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     },
     pull: async (reference, signal) => {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);
-      // The image is there: a label that could not be set is missed by the next observation, and
-      // asked for then.
+      // The image is present. If its label could not be set, the next round sees that and requests
+      // it.
       await pinPulled(reference, signal).catch(() => signal.throwIfAborted());
     },
     image: cri.imageStatus,

@@ -11,9 +11,9 @@ import { parseHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml
 /** Mirrors in one `certs.d` directory. */
 export interface HostsDirectory {
   /**
-   * Makes our registry the first host of the registries of exactly these repositories; every other
-   * `hosts.toml` of ours is taken away and what was there before put back, the same file. @throws
-   * AppError `runtime/config`, `runtime/write`
+   * Makes our registry the first host of the registries of exactly these repositories. Every other
+   * `hosts.toml` of ours is removed, and the user's original file is put back. @throws AppError
+   * `runtime/config`, `runtime/write`
    */
   apply(repositories: readonly string[]): Promise<void>;
   /**
@@ -30,9 +30,9 @@ const SCRATCH = '.stickpin-';
 /**
  * {@link HostsDirectory} on `certsDirectory`.
  *
- * INVARIANTS: a user's file gets its second name (a hard link) before ours takes its first one, and
- * loses it only when it has its first one back; so at no moment, crash or not, is there no complete
- * copy, and owner, mode and times stay.
+ * INVARIANTS: a user's file gets a second name (a hard link) before our file takes its name, and
+ * keeps it until the file has its own name back. So a complete copy exists at any time, also after
+ * a crash, and owner, mode and times stay.
  */
 export function createHostsDirectory(certsDirectory: string, address: MirrorAddress): HostsDirectory {
   return {
@@ -66,8 +66,8 @@ async function restoreUnless(
   if (ours !== undefined && wanted.has(ours.registry)) return;
   const hasSaved = (await readIfPresent(join(directory, SAVED))) !== undefined;
   if (ours === undefined) {
-    // Somebody put a file of their own over ours, or a crash came before ours was in place: the
-    // first name has the newer truth.
+    // Somebody replaced our file, or a crash came before ours was in place: the file with the
+    // original name is the newer one.
     if (hasSaved) await unlink(join(directory, SAVED));
     return;
   }
@@ -78,8 +78,8 @@ async function restoreUnless(
 }
 
 /**
- * At one stroke, since containerd takes an empty directory for a host without mirrors and then
- * doesn't look at `_default`.
+ * Removes it in one step. For an empty directory containerd assumes a host without mirrors and
+ * doesn't read `_default`.
  */
 async function removeDirectory(directory: string): Promise<void> {
   const doomed = join(dirname(directory), `${SCRATCH}gone`);
@@ -95,7 +95,7 @@ async function put(
   address: MirrorAddress,
 ): Promise<void> {
   const names = await subdirectories(certsDirectory);
-  // containerd looks at host_port_ before host:port.
+  // containerd tries host_port_ before host:port.
   const name = [registry.replace(/:(\d+)$/, '_$1_'), registry].find((each) => names.includes(each));
   if (name === undefined) {
     const configured = await defaultTable(certsDirectory);
@@ -131,8 +131,7 @@ async function saveOriginal(directory: string): Promise<void> {
 }
 
 /**
- * What the user configured in a directory that was there before us: the saved file, or else
- * certificates lying in it.
+ * The user's configuration in an existing directory: the saved file, otherwise its certificates.
  */
 async function ownTable(directory: string): Promise<TomlTable> {
   const saved = await tableAt(join(directory, SAVED));
@@ -145,7 +144,7 @@ async function ownTable(directory: string): Promise<TomlTable> {
   return { ...(ca.length > 0 && { ca }), ...(client.length > 0 && { client }) };
 }
 
-/** `_default` holds for every registry without a directory of its own; ours would hide it. */
+/** `_default` applies to every registry without a directory. Our directory would disable it. */
 async function defaultTable(certsDirectory: string): Promise<TomlTable> {
   const directory = join(certsDirectory, '_default');
   return withAbsolutePaths((await tableAt(join(directory, FILE))) ?? {}, directory);
@@ -156,7 +155,7 @@ async function tableAt(path: string): Promise<TomlTable | undefined> {
   if (text === undefined) return undefined;
   const parsed = parseToml(text);
   if (parsed.kind === 'fault')
-    throw configError(`${path} is broken: ${parsed.reason}. No mirror can be put before it until it is mended`);
+    throw configError(`${path} is broken: ${parsed.reason}. No mirror can be put before it until it is repaired`);
   if ('host' in parsed.table && !isTable(parsed.table.host))
     throw configError(`${path} is broken: host must be a table`);
   return parsed.table;

@@ -4,16 +4,16 @@ import { isTable, type TomlTable } from '../config/config-file.ts';
 import { type MirrorAddress, mirrorBaseUrl } from '../config/mirror-address.ts';
 import { tomlString, tomlTableLines } from '../config/toml-text.ts';
 
-/** What a `hosts.toml` of ours says. */
+/** The content of a `hosts.toml` of ours. */
 export interface HostsToml {
   /** Host and port as images name it: `quay.io`, `localhost:5000`. */
   readonly registry: string;
   /**
-   * Repositories of that registry which are to be pulled, as `quay.io/coreos/etcd`. containerd's
-   * mirrors know no repositories: this is for us to read.
+   * Repositories of that registry to pull, for example `quay.io/coreos/etcd`. Stored only for
+   * stickpin, because containerd's mirrors are not per repository.
    */
   readonly repositories: readonly string[];
-  /** Whether the directory it lies in was made for it. */
+  /** Whether stickpin made its directory. */
   readonly madeDirectory: boolean;
 }
 
@@ -23,10 +23,9 @@ const KEPT =
 const FACTS = '# stickpin: ';
 
 /**
- * The text of `certs.d/<registry>/hosts.toml` (containerd's docs/hosts.md, docs/runtime-facts.md,
- * docs/runtime-facts.md, fact 21): our registry first, then what holds otherwise. `configured` is
- * the user's own table for this registry, if any; without `server` in it containerd goes on to the
- * registry itself.
+ * The text of `certs.d/<registry>/hosts.toml` (containerd's docs/hosts.md; docs/runtime-facts.md,
+ * fact 21): our registry first, then the user's configuration. `configured` is the user's table for
+ * this registry, if any. Without `server` in it containerd tries the registry itself last.
  */
 export function renderHostsToml(content: HostsToml, address: MirrorAddress, configured: TomlTable = {}): string {
   const { host, ...root } = configured;
@@ -52,8 +51,8 @@ export function renderHostsToml(content: HostsToml, address: MirrorAddress, conf
 }
 
 /**
- * What a `hosts.toml` of ours says, and whether it points to `address`. Undefined when the file
- * isn't ours: one without our title is the user's.
+ * The content of a `hosts.toml` of ours, and whether it points to `address`. Undefined for a file
+ * without our title, which belongs to the user.
  */
 export function parseHostsToml(
   text: string,
@@ -67,7 +66,7 @@ export function parseHostsToml(
 }
 
 /**
- * A user's table as it must read from another directory: relative paths of `ca` and `client` made
+ * A user's table for use in another directory: relative paths of `ca` and `client` are made
  * absolute, in the root and in every host.
  */
 export function withAbsolutePaths(table: TomlTable, directory: string): TomlTable {
@@ -88,8 +87,8 @@ export function withAbsolutePaths(table: TomlTable, directory: string): TomlTabl
 }
 
 /**
- * The host under which containerd asks our registry: what follows in a request's path is the
- * repository without its registry.
+ * The host entry of our registry. containerd appends the repository without its registry to this
+ * path.
  */
 function hostUrl(registry: string, address: MirrorAddress): string {
   return `${mirrorBaseUrl(address)}/${mirrorPathOf(`${registry}/`).slice(0, -1)}`;

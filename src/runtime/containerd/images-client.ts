@@ -7,15 +7,13 @@ import type { ImageRecord, LabelChange } from './pin-label.ts';
  * throws AppError with a `PullErrorCode`.
  */
 export interface ImagesClient {
-  /** Records of every name; with `label` only those that carry it. */
+  /** Records of all names, or only those with `label`. */
   list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
   /** The record of one name, or undefined when there is none. */
   get(name: string, signal: AbortSignal): Promise<ImageRecord | undefined>;
-  /**
-   * Sets and takes away single labels; the others stay. A record that is gone by now is no error.
-   */
+  /** Sets and removes single labels; the others stay. A missing record is no error. */
   changeLabels(change: LabelChange, signal: AbortSignal): Promise<void>;
-  /** Takes one name away; one that isn't there is no error. */
+  /** Removes one name. A missing one is no error. */
   remove(name: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -23,8 +21,8 @@ export interface ImagesClient {
 const GRPC_NOT_FOUND = 5;
 
 /**
- * An {@link ImagesClient} on containerd's socket. `timeoutMs` is each call's deadline, default 10
- * s.
+ * An {@link ImagesClient} on containerd's socket. `timeoutMs` is the deadline of each call. Default
+ * 10 s.
  */
 export function createImagesClient(options: {
   readonly socketPath: string;
@@ -55,11 +53,11 @@ export function createImagesClient(options: {
       return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images[0];
     },
     changeLabels: async ({ name, target, labels }, signal) => {
-      // A label that the mask names and the record lacks is taken away.
+      // A label in the mask but not in the record is removed.
       const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
       const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
-      // containerd 1.7.24 dies (nil pointer) of an update without a target, though the mask leaves
-      // it alone.
+      // containerd 1.7.24 crashes (nil pointer) on an update without a target, even if the mask
+      // does not contain it.
       await call('Update', { image: { name, target, labels: set }, updateMask }, signal);
     },
     remove: async (name, signal) => {

@@ -1,20 +1,20 @@
 /**
- * The label by which containerd's CRI plugin knows a pinned image (docs/runtime-facts.md, fact 22).
+ * The label that marks a pinned image for containerd's CRI plugin (docs/runtime-facts.md, fact 22).
  */
 export const PINNED_LABEL = 'io.cri-containerd.pinned';
 /** Value of {@link PINNED_LABEL} that means pinned. */
 const PINNED_VALUE = 'pinned';
 /**
- * Our own label: `true` when we pinned the image, `kept` when it was pinned before us and stays so
- * after us.
+ * Our own label: `true` when stickpin pinned the image, `kept` when it was pinned before and stays
+ * pinned afterwards.
  */
 export const MARK_LABEL = 'io.stickpin.pinned';
 
-/** A name of an image as containerd records it. */
+/** A record of an image name in containerd. */
 export interface ImageRecord {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** What the name points to; goes back with every update. */
+  /** The target of the name. Every update must contain it. */
   readonly target: ImageTarget;
 }
 
@@ -25,7 +25,7 @@ interface ImageTarget {
   readonly size: number;
 }
 
-/** Labels of one record to set (a value) or to take away (undefined). */
+/** Labels of one record to set (a value) or to remove (undefined). */
 export interface LabelChange {
   readonly name: string;
   readonly target: ImageTarget;
@@ -33,8 +33,8 @@ export interface LabelChange {
 }
 
 /**
- * What to change so that exactly the records named in `references` carry our pin; pins that others
- * set are left as they are. Pure.
+ * The changes after which exactly the records in `references` have our pin. Pins that others set
+ * stay. Pure.
  */
 export function labelChanges(records: readonly ImageRecord[], references: readonly string[]): LabelChange[] {
   const wanted = new Set(references);
@@ -51,7 +51,7 @@ export function labelChanges(records: readonly ImageRecord[], references: readon
   });
 }
 
-/** The names that carry our mark, sorted, also such that somebody has taken the pin from. */
+/** The names with our mark, sorted, including those whose pin somebody has removed. */
 export function markedPins(records: readonly ImageRecord[]): string[] {
   return records
     .filter(({ labels }) => labels[MARK_LABEL] !== undefined)
@@ -59,7 +59,7 @@ export function markedPins(records: readonly ImageRecord[]): string[] {
     .sort();
 }
 
-/** The names that are pinned and carry our mark, sorted. */
+/** The names that are pinned and have our mark, sorted. */
 export function labelledPins(records: readonly ImageRecord[]): string[] {
   return records
     .filter(({ labels }) => labels[PINNED_LABEL] === PINNED_VALUE && labels[MARK_LABEL] !== undefined)

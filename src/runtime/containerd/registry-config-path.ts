@@ -1,16 +1,13 @@
-/**
- * What containerd's CRI plugin says of its `config_path`: a directory, none set, or nothing that
- * can be read.
- */
+/** The `config_path` of containerd's CRI plugin: a directory, not set, or not readable. */
 export type RegistryConfigPath =
   | { readonly kind: 'set'; readonly directory: string }
   | { readonly kind: 'unset' }
   | { readonly kind: 'unknown' };
 
 /**
- * Reads `config_path` out of the verbose answer to CRI `Status`, whose `config` is the plugin's
- * configuration as JSON. containerd 2 has it in another plugin and doesn't show it: `unknown`. Of
- * several directories the first counts.
+ * Reads `config_path` from the verbose answer of CRI `Status`, whose `config` is the plugin's
+ * configuration as JSON. containerd 2 has it in another plugin and doesn't show it: `unknown`. With
+ * several directories the first is used.
  */
 export function registryConfigPath(info: Readonly<Record<string, string>>): RegistryConfigPath {
   try {

@@ -3,13 +3,13 @@ import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { ContainersPort } from '../../ports/runtime.ts';
 import type { ContainerTimes, CriClient, ListedContainer } from './cri-client.ts';
 
-/** Calls of `ContainerStatus` at once. */
+/** Number of parallel `ContainerStatus` calls. */
 const PARALLEL = 4;
 
 /**
- * Containers over CRI. `ListContainers` tells neither start times nor exit codes, so that
- * `ContainerStatus` is asked once for each container that runs or has exited; a container starts
- * once and ends once, what starts anew is another one.
+ * Containers over CRI. `ListContainers` has no start times and exit codes, so `ContainerStatus` is
+ * called once for each running and each exited container. The result is cached, because a container
+ * starts and ends only once.
  */
 export function createContainers(cri: CriClient): ContainersPort {
   let known = new Map<string, ContainerTimes>();
@@ -35,7 +35,7 @@ function keyOf({ id, state }: ListedContainer): string {
   return `${id} ${state}`;
 }
 
-/** One that is gone between the two calls is left out. */
+/** A container that disappears between the two calls is left out. */
 function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | undefined): RuntimeContainer[] {
   const state = stateOf(container);
   if (state !== 'other' && times === undefined) return [];
@@ -58,7 +58,7 @@ function stateOf({ state }: ListedContainer): RuntimeContainer['state'] {
   return state === 'CONTAINER_EXITED' ? 'exited' : 'other';
 }
 
-/** An id or a name by digest: a tag may name another image by now. */
+/** An id or a name by digest. A tag is not sure, because it may name another image now. */
 function isSure(name: string): boolean {
   return name.includes('@') || /^(sha256:)?[0-9a-f]{64}$/.test(name);
 }

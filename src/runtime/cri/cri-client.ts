@@ -7,20 +7,20 @@ const RUNTIME_SERVICE = 'runtime.v1.RuntimeService';
 const IMAGE_SERVICE = 'runtime.v1.ImageService';
 
 /**
- * CRI version 1, as far as images are concerned. Every call but {@link CriClient.pullImage} has a
- * deadline; aborting the signal cancels the call. Every method throws AppError with a
- * `PullErrorCode`, above all `runtime/unreachable` and `runtime/cancelled`.
+ * The used part of CRI version 1. Every call except {@link CriClient.pullImage} has a deadline, and
+ * an abort of the signal cancels it. Every method throws AppError with a `PullErrorCode`, mostly
+ * `runtime/unreachable` or `runtime/cancelled`.
  */
 export interface CriClient {
   readonly socketPath: string;
-  /** As the runtime names itself: `cri-o 1.36.3`. */
+  /** Name and version of the runtime: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
   listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
-  /** The image of this name or id, or undefined when the runtime hasn't it. */
+  /** The image with this name or id. Undefined when there is none. */
   imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
-   * Where the runtime keeps its images (`ImageFsInfo`, the first filesystem), or undefined when it
-   * doesn't say.
+   * The folder of the runtime's images (`ImageFsInfo`, the first filesystem). Undefined when it
+   * reports none.
    */
   imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
   /** `Status`: resolves when the runtime is alive. */
@@ -28,23 +28,23 @@ export interface CriClient {
   /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
   statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
   /**
-   * No deadline: slow is not failed. Resolves with the image's id or name as the runtime answers.
+   * Has no deadline, because a pull may be slow. Resolves with the image's id or name from the
+   * runtime.
    */
   pullImage(reference: string, signal: AbortSignal): Promise<string>;
-  /** `RemoveImage`; an image that isn't there is no error. */
+  /** `RemoveImage`. A missing image is no error. */
   removeImage(reference: string, signal: AbortSignal): Promise<void>;
   /** `ListContainers` without a filter. */
   listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]>;
-  /** `ContainerStatus`, or undefined when the container is not there any more. */
+  /** `ContainerStatus`. Undefined when the container is gone. */
   containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined>;
-  /** `RemoveContainer`; one that isn't there is no error. */
+  /** `RemoveContainer`. A missing container is no error. */
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
 
 /**
- * `timeoutMs` is the deadline of each call, default 10 s. `protoRoot`: default the package's
- * `proto/`.
+ * `timeoutMs`: deadline of each call, default 10 s. `protoRoot`: default the package's `proto/`.
  */
 export interface CriClientOptions {
   readonly socketPath: string;
@@ -52,7 +52,7 @@ export interface CriClientOptions {
   readonly protoRoot?: string;
 }
 
-/** What `ListContainers` tells of a container. */
+/** A container in `ListContainers`. */
 export interface ListedContainer {
   readonly id: string;
   readonly podSandboxId: string;
@@ -64,7 +64,7 @@ export interface ListedContainer {
   readonly state: string;
 }
 
-/** What `ContainerStatus` adds. */
+/** The additional data of `ContainerStatus`. */
 export interface ContainerTimes {
   /** Milliseconds since the epoch; 0 when it has not started. */
   readonly startedAt: number;
@@ -81,7 +81,7 @@ interface WireImage extends RuntimeImage {
 interface CallOptions {
   /** Default the image service. */
   readonly service?: string;
-  /** What an error names; default the method and the socket. */
+  /** Subject of an error message. Default: the method and the socket. */
   readonly what?: string;
   /** Default true. */
   readonly hasDeadline?: boolean;

@@ -7,7 +7,7 @@ import { findProtoRoot } from './proto-root.ts';
 const MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /**
- * How one call is made. Without `timeoutMs` there is no deadline. `headers` go out as gRPC
+ * Options of one call. Without `timeoutMs` there is no deadline. `headers` are sent as gRPC
  * metadata.
  */
 interface CallOptions {
@@ -19,14 +19,15 @@ interface CallOptions {
 /** Unary calls of one or more services over one Unix socket. */
 export interface GrpcClient {
   /**
-   * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the `ServiceError` of
-   * grpc-js as it is; the caller converts it. An abort of `signal` cancels the call on the wire.
+   * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the unchanged
+   * `ServiceError` of grpc-js; the caller converts it. An abort of `signal` also cancels the call
+   * at the server.
    */
   call(service: string, method: string, request: object, options: CallOptions): Promise<unknown>;
   close(): void;
 }
 
-/** Where the services are and what describes them. */
+/** The socket of the services and their description. */
 export interface GrpcClientOptions {
   readonly socketPath: string;
   /** Relative to the proto root. */
@@ -36,8 +37,8 @@ export interface GrpcClientOptions {
 }
 
 /**
- * A {@link GrpcClient}. Connects at the first call, and again by itself at most 2 s after the
- * socket is back.
+ * A {@link GrpcClient}. Connects at the first call, and reconnects at most 2 s after the socket is
+ * back.
  */
 export function createGrpcClient({
   socketPath,

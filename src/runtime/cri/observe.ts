@@ -27,17 +27,17 @@ export interface Rendered {
   readonly renderedMirrors: readonly string[];
 }
 
-/** How a runtime works, as far as its version does not change it. */
+/** Properties of a runtime that do not depend on its version. */
 export interface RuntimeTraits {
-  /** For people, while it does not say its own name. */
+  /** Name for display while the runtime has not told its own. */
   readonly title: string;
   readonly layerStorage: LayerStorage;
   readonly mirrorsTakeEffect: MirrorEffect;
-  /** Where blobs lie while they are pulled, if that is not the runtime's own storage. */
+  /** Folder of blobs during a pull, if it is not the runtime's own storage. */
   readonly stagingPath?: string;
 }
 
-/** What a {@link CriObserver} works with. */
+/** The adapters of a {@link CriObserver}. */
 export interface CriObserverOptions {
   readonly cri: Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
   readonly stop: Pick<UnitStop, 'unit'>;
@@ -45,14 +45,14 @@ export interface CriObserverOptions {
   /** Deadline of one observation. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** What is rendered for this runtime now. */
+  /** The pins and mirrors that are now written for this runtime. */
   readonly rendered: (signal: AbortSignal) => Promise<Rendered>;
 }
 
 /** One observation. Only an abort of `signal` is thrown. */
 export type CriObserver = (signal: AbortSignal) => Promise<RuntimeObservation>;
 
-/** What the last observations found, for calls that fail while the runtime is alive. */
+/** Results of earlier observations, for calls that fail while the runtime is alive. */
 interface Remembered {
   readonly name?: string | undefined;
   readonly imagesPath?: string | undefined;
@@ -62,23 +62,23 @@ interface Remembered {
 const NOTHING_RENDERED: Rendered = { renderedPins: [], arePinsUnread: true, renderedMirrors: [] };
 
 /**
- * Observes a runtime over CRI. `Status` alone says whether the runtime is alive. A call that fails
- * is tried again; what it means when it goes on failing:
+ * Observes a runtime over CRI. Only `Status` decides whether the runtime is alive. A failed call is
+ * tried again. If it still fails:
  *
  * - `Status`: the runtime is `unreachable`;
- * - `ListImages`: it is `unlisted`, since nothing can be decided without its images;
- * - `Version`: its name is that of the last observation, or says that the version is not known;
- * - `ImageFsInfo`: the path is that of the last observation (its sizes are our own statfs), or the
- *   filesystem is not known. CRI-O fails here for a moment whenever a commit takes a file away that
- *   it is about to count;
- * - what is rendered: it is that of the last observation, or nothing, so that it is rendered again.
+ * - `ListImages`: the runtime is `unlisted`, because no decision is possible without its images;
+ * - `Version`: the name is from the last observation, or says that the version is unknown;
+ * - `ImageFsInfo`: the path is from the last observation (sizes come from our own statfs), or the
+ *   filesystem is unknown. CRI-O fails here for a moment when a commit removes a file that it is
+ *   about to count;
+ * - pins and mirrors: they are from the last observation, or empty, so that they are written again.
  */
 export function createCriObserver({ cri, stop, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {
   let last: Remembered = {};
   const nameOf = (name: string | undefined) => name ?? last.name ?? `${traits.title} (version unknown)`;
   return async (signal) => {
     const stoppingUnit = stop.unit();
-    // While it ends it may still answer, but takes no pulls any more.
+    // A stopping runtime may still answer, but accepts no pulls.
     if (stoppingUnit !== undefined) {
       last = {};
       return { kind: 'unreachable', reason: `${stoppingUnit} is being stopped`, stoppingUnit };
@@ -130,18 +130,21 @@ async function reachable(
   return { kind: 'reachable', name, images, filesystem, layerStorage, mirrorsTakeEffect, staging, ...rendered };
 }
 
-/** Size and free bytes of the filesystem at `path`; undefined when it can't be asked. */
+/** Size and free bytes of the filesystem at `path`. Undefined when they can't be read. */
 export async function filesystemAt(path: string): Promise<ImageFilesystem | undefined> {
   try {
     const { bsize, blocks, bavail, files, ffree } = await statfs(path);
     const sizes = { path, totalBytes: bsize * blocks, freeBytes: bsize * bavail };
     return files === 0 ? sizes : { ...sizes, inodes: { total: files, free: ffree } };
   } catch {
-    return undefined; // a runtime may name a path that this process can't see; then nothing is known about space
+    return undefined; // the path of a runtime may be invisible to this process; then its space is unknown
   }
 }
 
-/** Where `path` lies, seen from the images; undefined when that can't be told. */
+/**
+ * Whether `path` is on the filesystem of the images, or its own filesystem. Undefined when that is
+ * not known.
+ */
 async function stagingPlace(
   images: ImageFilesystem | undefined,
   path: string | undefined,

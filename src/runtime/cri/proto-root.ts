@@ -3,10 +3,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The package's `proto/` directory: the nearest one above this module, be it the source file or the
- * built bundle in `dist/`.
+ * The package's `proto/` directory: the nearest one above this module, both for source files and
+ * for the packed program in `dist/`.
  *
- * @throws Error when no directory above has one: the installation lacks it.
+ * @throws Error when there is none, because the installation is incomplete
  */
 export function findProtoRoot(): string {
   for (let directory = dirname(fileURLToPath(import.meta.url)); ; directory = dirname(directory)) {

@@ -1,10 +1,7 @@
 import type { Disposition } from '../../platform/app-error.ts';
 import type { PullErrorCode } from '../../ports/runtime.ts';
 
-/**
- * A gRPC status as a runtime sent it: the numeric code of grpc/status.md and the runtime's own
- * text.
- */
+/** A gRPC status of a runtime: the numeric code of grpc/status.md and the runtime's text. */
 export interface ForeignStatus {
   readonly grpcCode: number;
   readonly text: string;
@@ -17,10 +14,10 @@ const GRPC_UNIMPLEMENTED = 12;
 const GRPC_UNAVAILABLE = 14;
 
 /**
- * What both runtimes' libraries write, most telling first: a full disk often ends in a digest or
- * transfer error as well, and a text that names both our mirror's 404 and an upstream that can't be
- * reached is about what is missing. CRI-O hands the texts of containers/image through under code
- * Unknown; containerd maps a part of its errors to codes (docs/runtime-facts.md, facts 16, 24).
+ * Error texts of both runtimes' libraries, the most specific first. A full disk often also causes a
+ * digest or transfer error. A text with our mirror's 404 and an unreachable upstream means that
+ * something is missing. CRI-O passes on the texts of containers/image with code Unknown; containerd
+ * maps some errors to codes (docs/runtime-facts.md, facts 16, 24).
  */
 const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ['runtime/no-space', /no space left on device|disk quota exceeded|not enough (free )?(disk )?space/i],
@@ -41,24 +38,22 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
 ];
 
 /**
- * Why a pull failed, told from the status alone. Pure; the only place that looks at foreign message
- * texts. `runtime/cancelled` is a cancellation by the runtime itself (docs/runtime-facts.md, fact
- * 20); one by ourselves is known to the caller and never gets here.
+ * Why a pull failed, from its status. Pure; the only function that reads messages of other
+ * programs. `runtime/cancelled` is a cancellation by the runtime (docs/runtime-facts.md, fact 20).
+ * A cancellation by stickpin is known to the caller and not passed here.
  */
 export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorCode {
   const match = PATTERNS.find(([, pattern]) => pattern.test(text));
   if (match !== undefined) return match[0];
   if (grpcCode === GRPC_CANCELLED) return 'runtime/cancelled';
   if (grpcCode === GRPC_NOT_FOUND) return 'runtime/not-found';
-  // Our own deadline; one that the runtime met while pulling reads otherwise.
+  // Our own deadline. A deadline that the runtime reached during a pull has another text.
   if (grpcCode === GRPC_DEADLINE_EXCEEDED && text.startsWith('Deadline exceeded')) return 'runtime/unreachable';
   if (grpcCode === GRPC_UNAVAILABLE || grpcCode === GRPC_UNIMPLEMENTED) return 'runtime/unreachable';
   return 'runtime/pull-failed';
 }
 
-/**
- * What may be done about each pull error. A damaged or missing blob waits for a medium that has it.
- */
+/** The disposition of each pull error. A damaged or missing blob waits for a medium that has it. */
 export const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
   'runtime/unreachable': 'retry',
   'runtime/stopping': 'retry',
@@ -73,7 +68,7 @@ export const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
 
 /** What to do next, for the end of a message. */
 export const PULL_ADVICE: Readonly<Record<PullErrorCode, string>> = {
-  'runtime/stopping': 'It goes on when the runtime runs again',
+  'runtime/stopping': 'It continues when the runtime runs again',
   'runtime/unreachable': 'See whether the runtime runs; the pull is tried again',
   'runtime/no-space': "Free space on the runtime's storage",
   'runtime/read-only': "Look for errors of the disk with the runtime's storage in dmesg, and remount it writable",

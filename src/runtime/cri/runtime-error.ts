@@ -5,25 +5,25 @@ import type { PullErrorCode } from '../../ports/runtime.ts';
 import { classifyPullError, PULL_ADVICE, PULL_DISPOSITIONS } from './pull-error.ts';
 
 /**
- * Codes of every error that this room throws. Beside the reasons of a failed pull: `runtime/config`
- * (`wait`), the runtime's own configuration doesn't allow what is to be done and the message says
- * what to change; `runtime/write` (`wait`), a file of ours could not be written.
+ * Codes of all errors of this room: the reasons of a failed pull; `runtime/config` (`wait`), the
+ * runtime's configuration prevents an action, and the message says what to change; `runtime/write`
+ * (`wait`), a file of ours could not be written.
  */
 export type RuntimeErrorCode = PullErrorCode | 'runtime/config' | 'runtime/write';
 
-/** An error of kind `code` about `what`; disposition and advice follow from the code. */
+/** An error with this code about `what`. The code determines disposition and advice. */
 export function pullError(code: PullErrorCode, what: string, cause?: unknown): AppError<RuntimeErrorCode> {
   return new AppError({ code, message: `${what}. ${PULL_ADVICE[code]}`, disposition: PULL_DISPOSITIONS[code], cause });
 }
 
 /**
- * The configuration of the runtime stands in the way; `message` names the file and what to change.
+ * The configuration of the runtime prevents an action. `message` names the file and what to change.
  */
 export function configError(message: string, cause?: unknown): AppError<RuntimeErrorCode> {
   return new AppError({ code: 'runtime/config', message, disposition: 'wait', cause });
 }
 
-/** A file of ours could not be written at `path`. A full disk is `runtime/no-space`. */
+/** Our file at `path` could not be written. A full disk is `runtime/no-space`. */
 export function writeError(path: string, cause: unknown): AppError<RuntimeErrorCode> {
   const fault = diskFaultOf(cause);
   if (fault === 'full' || fault === 'quota') {
@@ -35,7 +35,7 @@ export function writeError(path: string, cause: unknown): AppError<RuntimeErrorC
     });
   }
   const reason = cause instanceof Error ? cause.message : String(cause);
-  // The service's sandbox shows what it may not write as read-only, too.
+  // Paths that the sandbox of the service protects appear as read-only too.
   const what = fault === undefined ? `${path} could not be written: ${reason}` : diskFaultMessage(path, fault);
   return new AppError({
     code: 'runtime/write',
@@ -46,8 +46,8 @@ export function writeError(path: string, cause: unknown): AppError<RuntimeErrorC
 }
 
 /**
- * `thrown` as an {@link AppError}: one already is; an abort becomes `runtime/cancelled`; a gRPC
- * status is classified.
+ * Converts `thrown` to an {@link AppError}. An AppError stays; an abort becomes
+ * `runtime/cancelled`; a gRPC status is classified.
  */
 export function toRuntimeError(thrown: unknown, what: string, signal: AbortSignal): AppError {
   if (signal.aborted) return pullError('runtime/cancelled', `${what} was cancelled`, thrown);

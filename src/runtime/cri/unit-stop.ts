@@ -6,33 +6,33 @@ import type { UnitControl } from '../../ports/node.ts';
 import type { Call } from './call-again.ts';
 import { pullError } from './runtime-error.ts';
 
-/** Whether systemd is stopping the runtime, and the long calls that are broken off then. */
+/** Tells whether systemd is stopping the runtime, and aborts long calls then. */
 export interface UnitStop {
   /**
-   * Watches the units of the runtime until it is called off, and calls `notify` with each change.
+   * Watches the units of the runtime until the returned function is called. Calls `notify` for each
+   * change.
    */
   watch(notify: () => void): Unsubscribe;
   /** The unit that is being stopped now. */
   unit(): string | undefined;
   /**
-   * Makes a long call, and cancels it when the stop begins: a runtime that waits for its calls
-   * would take as long to stop.
+   * Makes a long call, and cancels it when a stop begins. Otherwise a runtime that waits for its
+   * calls would stop late.
    *
-   * @throws AppError `runtime/stopping` (`retry`) when a stop has begun; what `call` throws
-   *   otherwise.
+   * @throws AppError `runtime/stopping` (`retry`) when a stop has begun; otherwise errors of `call`
    */
   guard<T>(call: Call<T>, signal: AbortSignal): Promise<T>;
 }
 
-/** A call may fail a moment before systemd's signal arrives that the unit is being stopped. */
+/** A call may fail a moment before systemd's signal of the stop arrives. */
 const NOTICE_MS = 500;
 /**
- * After that the end of the stop has gone unnoticed, as when the connection to the bus is lost.
- * systemd kills after 90 s.
+ * After this time the end of the stop was missed, for example because the bus connection was lost.
+ * systemd kills a unit after 90 s.
  */
 const LONGEST_STOP_MS = 120_000;
 
-/** A {@link UnitStop} for the units of which one runs the runtime. */
+/** A {@link UnitStop} for the units that may run the runtime. */
 export function createUnitStop(
   unitNames: readonly string[],
   { units, clock }: { readonly units: UnitControl; readonly clock: Clock },

@@ -2,26 +2,21 @@ import type { Fault } from '../../domain/model/reason.ts';
 import type { ConfigFault } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 
-/**
- * @throws AppError `runtime/config` that names the first broken file; nothing when there is none.
- */
+/** @throws AppError `runtime/config` that names the first broken file, if any */
 export function refuseFaults(faults: readonly ConfigFault[], consequence: string): void {
   const message = describeFaults(faults, consequence);
   if (message !== undefined) throw configError(message);
 }
 
-/**
- * @throws AppError `runtime/config` that names the files behind ours which do `what`; nothing when
- *   there are none.
- */
+/** @throws AppError `runtime/config` that names the later files that do `what`, if any */
 export function refuseShadowing(files: readonly string[], what: string): void {
   const message = describeShadowing(files, what);
   if (message !== undefined) throw configError(message);
 }
 
 /**
- * What in the files of others takes pins of ours away, whether CRI-O has read it already or only
- * will; undefined when nothing does.
+ * The fault in foreign files that disables our pins, now or after CRI-O's next reload. Undefined
+ * when there is none.
  */
 export function pinFault(
   faults: readonly ConfigFault[],
@@ -35,9 +30,9 @@ export function pinFault(
   return message === undefined ? undefined : { code: 'runtime/config', message };
 }
 
-/** What a file behind ours does to pins. */
+/** The effect of a later file on pins. */
 export const SHADOWED_PINS = 'sets pinned_images and so takes the pins of bundles away';
-/** What a broken registries configuration does to pins (docs/runtime-facts.md, fact 5). */
+/** The effect of a broken registries configuration on pins (docs/runtime-facts.md, fact 5). */
 export const HALF_RELOAD = 'Every reload of CRI-O stops half-way there, so that pins do not hold';
 
 function describeFaults(faults: readonly ConfigFault[], consequence: string): string | undefined {

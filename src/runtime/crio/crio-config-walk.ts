@@ -9,7 +9,7 @@ import {
 } from '../config/config-file.ts';
 import type { ForeignPin } from './pins-drop-in.ts';
 
-/** Where CRI-O reads its configuration, and which file in it is ours. */
+/** The paths of CRI-O's configuration, and our file in it. */
 export interface CrioConfigPaths {
   /** `/etc/crio/crio.conf` */
   readonly configPath: string;
@@ -19,26 +19,26 @@ export interface CrioConfigPaths {
   readonly linkPath: string;
 }
 
-/** CRI-O's configuration without our own file, as far as pins go. */
+/** The pins of CRI-O's configuration without our own file. */
 export interface CrioPins {
-  /** What would be effective without us. */
+  /** The pins in effect without our file. */
   readonly pins: readonly ForeignPin[];
   /**
-   * Files behind ours that set `pinned_images`: the last of them takes all our pins away
+   * Files after ours that set `pinned_images`. The last of them replaces all our pins
    * (docs/runtime-facts.md, fact 4).
    */
   readonly shadowing: readonly string[];
   /**
-   * Files over which CRI-O stumbles, which makes every reload fail as a whole
-   * (docs/runtime-facts.md, facts 2, 5).
+   * Files that CRI-O can't parse, so that every reload fails as a whole (docs/runtime-facts.md,
+   * facts 2, 5).
    */
   readonly faults: readonly ConfigFault[];
 }
 
 /**
- * Reads every file in the order in which CRI-O does (docs/runtime-facts.md, fact 1): crio.conf,
- * then everything below the directory, hidden files too. Our own link is left out, and so is a
- * crio.conf that doesn't exist. A link to nowhere or to a directory is `unreadable`.
+ * Reads all files in CRI-O's order (docs/runtime-facts.md, fact 1): crio.conf, then everything
+ * below the directory, including hidden files. Our own link and a missing crio.conf are left out. A
+ * dangling link or a link to a directory is `unreadable`.
  */
 export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
   const main = await readConfigFile(paths.configPath, signal);
@@ -50,7 +50,7 @@ export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal
 }
 
 /**
- * Which pins the files amount to: the list of the last one that sets `[crio.image] pinned_images`
+ * The effective pins: the list of the last file that sets `[crio.image] pinned_images`
  * (docs/runtime-facts.md, facts 3, 4). Pure.
  */
 export function effectivePins(files: readonly ConfigFile[], { configDirectory, linkPath }: CrioConfigPaths): CrioPins {
@@ -90,8 +90,8 @@ function imageTable(table: TomlTable): TomlTable | undefined {
 }
 
 /**
- * Order of a walk: part by part in byte order, since a directory's files stand in the directory's
- * place.
+ * Whether a path comes later in the order of the walk: part by part in byte order, because the
+ * files of a directory are at its position.
  */
 function comesBehind(path: string, other: string): boolean {
   const [a, b] = [path.split('/'), other.split('/')];

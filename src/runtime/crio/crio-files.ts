@@ -17,40 +17,40 @@ import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
 import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
 import { createSignatureLookup, type SignatureLookup } from './signature-lookup.ts';
 
-/** What came of writing: whether bytes changed, and files of others that take ours away. */
+/** The result of a write: whether bytes changed, and foreign files that override ours. */
 interface Written {
   readonly changed: boolean;
   readonly shadowing: readonly string[];
 }
 
-/** As {@link CrioFiles.inspectPins} tells it. */
+/** The result of {@link CrioFiles.inspectPins}. */
 interface InspectedPins {
   readonly rendered: string[];
   readonly fault: Fault | undefined;
 }
 
-/** The drop-ins on disk. Writing is idempotent; nothing here talks to CRI-O. */
+/** The drop-ins on disk. Writes are idempotent. Nothing here calls CRI-O. */
 export interface CrioFiles {
   /**
-   * Renders the pins beside those of others, to the persistent copy first. A broken registries
-   * configuration doesn't keep them from being written, though they take effect only with the next
-   * start of CRI-O then: see {@link CrioFiles.refuseHalfReload}.
+   * Writes our pins together with foreign pins, to the persistent copy first. With a broken
+   * registries configuration the pins are written too, but take effect only with the next start of
+   * CRI-O; see {@link CrioFiles.refuseHalfReload}.
    *
-   * @returns whether bytes changed, and files of others that take our pins away.
-   * @throws AppError `runtime/config` when a file of others is broken: ours is withheld, since any
-   * reload would fail.
+   * @returns whether bytes changed, and foreign files that override our pins
+   * @throws AppError `runtime/config` when a foreign file is broken: ours is not written, since any
+   *   reload would fail
    */
   writePins(references: readonly string[], signal: AbortSignal): Promise<Written>;
   /**
-   * Makes known that a reload stops half-way, so that pins don't hold (docs/runtime-facts.md, fact
-   * 5).
+   * Throws when a reload stops half-way, so that pins are not in effect (docs/runtime-facts.md,
+   * fact 5).
    *
-   * @throws AppError `runtime/config` that names the broken file of the registries configuration.
+   * @throws AppError `runtime/config` that names the broken file of the registries configuration
    */
   refuseHalfReload(signal: AbortSignal): Promise<void>;
   /**
-   * As {@link CrioFiles.writePins}, for mirrors. An empty list is written whatever others
-   * configured.
+   * As {@link CrioFiles.writePins}, for mirrors. An empty list is written even if foreign files are
+   * broken.
    */
   writeMirrors(repositories: readonly string[], signal: AbortSignal): Promise<Written>;
   /**
@@ -61,20 +61,20 @@ export interface CrioFiles {
    */
   inspectPins(signal: AbortSignal): Promise<InspectedPins>;
   /**
-   * Every reference of ours that either copy shows, sorted, whether or not it is damaged. @throws
-   * system errors as they are
+   * Every reference of ours in either copy, sorted, also in a damaged one. @throws system errors as
+   * they are
    */
   foundPins(): Promise<readonly string[]>;
-  /** Repositories that the drop-in mirrors to our registry now. */
+  /** Repositories that the drop-in now mirrors to our registry. */
   renderedMirrors(): Promise<string[]>;
 }
 
-/** What the functions below work on. The readers remember what they made of the last text. */
+/** The state that the functions below share. Each reader caches the result of its last text. */
 interface DropIns {
   readonly paths: CrioPaths;
   readonly address: MirrorAddress;
   readonly signatures: SignatureLookup;
-  /** Undefined for text that is not what we write. */
+  /** Undefined for text that stickpin does not write. */
   readonly mirrorsIn: (text: string) => readonly string[] | undefined;
   readonly pinsIn: typeof parsePinsDropIn;
   readonly pinsFoundIn: typeof recoverPins;
@@ -106,13 +106,13 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
   };
 }
 
-/** The pins that others configured. */
+/** The foreign pins: those of other configuration files. */
 async function foreignPins(paths: CrioPaths, signal: AbortSignal) {
   const pinsPaths = { ...paths, linkPath: paths.pinsLink };
   return effectivePins(await readCrioConfig(pinsPaths, signal), pinsPaths);
 }
 
-/** The registries that others configured. */
+/** The foreign registries: those of other configuration files. */
 async function foreignRegistries(paths: CrioPaths, signal: AbortSignal) {
   const registriesPaths = {
     configPath: paths.registriesPath,
@@ -122,7 +122,7 @@ async function foreignRegistries(paths: CrioPaths, signal: AbortSignal) {
   return mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
 }
 
-/** The persistent copy and the running one; undefined where there is none. */
+/** The persistent copy and the copy that CRI-O reads. Undefined when missing. */
 function readBothPins(paths: CrioPaths): Promise<[string | undefined, string | undefined]> {
   return Promise.all([readIfPresent(paths.persistentPinsFile), readIfPresent(paths.pinsFile)]);
 }
@@ -134,8 +134,8 @@ async function writePins(paths: CrioPaths, ours: readonly string[], signal: Abor
   const text = renderPinsDropIn({ ours, foreign });
   await keepUnreadable(paths);
   const persistent = await writeDurably({ path: paths.persistentPinsFile }, text);
-  // CRI-O's own directory is staged into from its parent, so that no half-written file ever shows
-  // up in it.
+  // New files are staged in the parent of CRI-O's directory, so that no half-written file appears
+  // in it.
   const stagingDirectory = dirname(dirname(paths.pinsFile));
   const running = await writeDurably({ path: paths.pinsFile, stagingDirectory }, text);
   const linked = await ensureLink(paths.pinsLink, paths.pinsFile);
@@ -170,15 +170,16 @@ async function inspectPins({ paths, pinsIn }: DropIns, signal: AbortSignal): Pro
 async function renderedMirrors({ paths, signatures, mirrorsIn }: DropIns): Promise<string[]> {
   const text = await readIfPresent(paths.mirrorsFile);
   const rendered = text === undefined ? [] : (mirrorsIn(text) ?? [`unreadable ${paths.mirrorsFile}`]);
-  // Another policy since then: rendered again, as if another repository had been mirrored too.
+  // When the policy has changed since then, the mirrors count as not current, so that they are
+  // written again.
   const isCurrent = rendered.length === 0 || (await signatures.isCurrent());
   return isCurrent ? [...rendered] : [...rendered, `outdated ${paths.signatureLookupFile}`];
 }
 
 /**
- * Keeps a copy of pins that can't be taken apart before they are overwritten: what is missing in
- * them may be known to a person. It lies beside the persistent copy, where CRI-O reads nothing;
- * there is one at most of each content.
+ * Keeps a copy of pins that can't be parsed before they are overwritten, because a person may
+ * understand them. The copy is next to the persistent one, where CRI-O reads nothing. There is at
+ * most one copy of each content.
  */
 async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Promise<void> {
   for (const path of [persistentPinsFile, pinsFile]) {
@@ -189,7 +190,7 @@ async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Prom
   }
 }
 
-/** A node that has had no bundle yet, or none any more, is left as it is. */
+/** Whether nothing need be written: a node without bundles is left unchanged. */
 const UNTOUCHED = { changed: false, shadowing: [] } as const;
 
 async function holdsNoPins(paths: CrioPaths): Promise<boolean> {
@@ -208,7 +209,7 @@ async function isLinked(link: string, target: string): Promise<boolean> {
 }
 
 /**
- * Makes `link` point to `target`, which exists already: a link to nowhere would stop CRI-O
+ * Makes `link` point to `target`, which must exist: a dangling link would stop CRI-O
  * (docs/runtime-facts.md, fact 2). Returns whether it was missing.
  */
 async function ensureLink(link: string, target: string): Promise<boolean> {

@@ -2,24 +2,24 @@ import { join } from 'node:path';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import type { SignatureLookupPaths } from './signature-lookup.ts';
 
-/** Every path that the CRI-O adapter reads or writes. */
+/** All paths that the CRI-O adapter reads or writes. */
 export interface CrioPaths extends SignatureLookupPaths {
   readonly configPath: string;
   readonly configDirectory: string;
-  /** Our link in CRI-O's drop-in directory; tmpfiles.d makes it. */
+  /** Our link in CRI-O's drop-in directory. tmpfiles.d makes it. */
   readonly pinsLink: string;
-  /** What the link points to: the pins that CRI-O reads. */
+  /** The target of the link: the pins that CRI-O reads. */
   readonly pinsFile: string;
-  /** The copy that outlives a reboot; the guard of crio.service copies it to `pinsFile`. */
+  /** The copy that survives a reboot. The guard of crio.service copies it to `pinsFile`. */
   readonly persistentPinsFile: string;
   readonly registriesPath: string;
   readonly registriesDirectory: string;
-  /** Our link in the registries drop-in directory; tmpfiles.d makes it. */
+  /** Our link in the registries drop-in directory. tmpfiles.d makes it. */
   readonly mirrorsLink: string;
   readonly mirrorsFile: string;
 }
 
-/** Where the settings put them. */
+/** The paths from the settings. */
 export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): CrioPaths {
   return {
     configPath: crio.config_file,
@@ -36,5 +36,5 @@ export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): 
   };
 }
 
-/** Where they are on a node. */
+/** The default paths. */
 export const CRIO_PATHS: CrioPaths = crioPathsOf(defaultSettings);

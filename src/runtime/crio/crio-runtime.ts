@@ -16,7 +16,7 @@ import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
 
-/** What the CRI-O adapter is made of. */
+/** The options of the CRI-O adapter. */
 export interface CrioRuntimeOptions {
   /** Default `/var/run/crio/crio.sock`. */
   readonly socketPath?: string;
@@ -25,23 +25,24 @@ export interface CrioRuntimeOptions {
   readonly units: UnitControl;
   readonly mirror: MirrorAddress;
   readonly log: Log;
-  /** Each path that differs from {@link CRIO_PATHS}. */
+  /** Paths that differ from {@link CRIO_PATHS}. */
   readonly paths?: Partial<CrioPaths>;
-  /** Deadline of an observation, default 15 s. */
+  /** Deadline of an observation. Default 15 s. */
   readonly observeTimeoutMs?: number;
   /**
-   * Deadline of a reload's job, default 30 s. It waits behind a start that is under way, and that
-   * may take for ever.
+   * Deadline of a reload job. Default 30 s. systemd queues it behind a running start job, which may
+   * never end.
    */
   readonly reloadTimeoutMs?: number;
   readonly protoRoot?: string;
-  /** Default: the machine's own. */
+  /** Default: the system clock. */
   readonly clock?: Clock;
 }
 
 /**
- * Layers are unpacked from blobs in /var/tmp (docs/runtime-facts.md, fact 18), which lie there
- * until their image is stored. Mirrors wait for a reload (docs/runtime-facts.md, fact 5).
+ * CRI-O unpacks layers from blobs in /var/tmp and keeps these until the image is stored
+ * (docs/runtime-facts.md, fact 18). Mirrors take effect after a reload (docs/runtime-facts.md, fact
+ * 5).
  */
 const TRAITS: RuntimeTraits = {
   title: 'CRI-O',
@@ -53,9 +54,9 @@ const TRAITS: RuntimeTraits = {
 /**
  * CRI-O: pins and mirrors by drop-ins, images over CRI.
  *
- * INVARIANTS: a drop-in is complete on disk before the reload is asked for; a reload that was owed
- * and failed is owed still, whether or not bytes change the next time; a reload says nothing about
- * pins, only `observe` does (docs/runtime-facts.md, fact 5).
+ * INVARIANTS: a drop-in is complete on the disk before the reload is requested. A failed reload is
+ * repeated with the next call, even if no byte changes then. A successful reload does not prove
+ * that pins are in effect; only `observe` does (docs/runtime-facts.md, fact 5).
  */
 export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, protoRoot } = options;
@@ -89,8 +90,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
 }
 
 /**
- * Told when the unit changes its state, and when a file of its configuration changes that is not
- * ours.
+ * Listeners for state changes of the unit, and for changes of its configuration files except ours.
  */
 function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
   const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
@@ -103,7 +103,7 @@ function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
   });
 }
 
-/** Pins and mirrors: a drop-in each, then a reload. */
+/** Writes a drop-in for pins and one for mirrors, each followed by a reload. */
 function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & MirrorsPort {
   return {
     applyPins: async (references, { force }, signal) => {
@@ -136,7 +136,7 @@ async function renderedBy(files: CrioFiles, paths: CrioPaths, signal: AbortSigna
 }
 
 /**
- * Files that can't be read say nothing about the runtime itself: it is told which, and the pins
+ * Files that can't be read don't make the runtime unreachable. The fault names them, and the pins
  * count as not rendered.
  */
 async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: AbortSignal) {
@@ -150,16 +150,17 @@ async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: Ab
 }
 
 /**
- * A reload that may be owed. `wanted`: something changed; `hasContent`: what is on disk matters.
+ * Repeats reloads that are still needed. `wanted`: something changed. `hasContent`: the files on
+ * disk are not empty.
  */
 interface Reload {
   run(wanted: boolean, hasContent: boolean, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Reloads when something changed, and when an earlier one failed or may never have been asked for
- * (the daemon died in between). While the unit is being stopped a job would take the place of the
- * stop; the configuration is read with the next start anyway.
+ * Reloads when something changed, and when an earlier reload failed or may be missing because the
+ * daemon was killed. Not while the unit is being stopped: the job would replace the stop, and the
+ * next start reads the configuration anyway.
  */
 function createReload(stop: Pick<UnitStop, 'unit'>, ask: (signal: AbortSignal) => Promise<void>): Reload {
   let owed: 'no' | 'yes' | 'unknown' = 'unknown';

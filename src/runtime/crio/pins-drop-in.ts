@@ -2,13 +2,13 @@ import { parse } from 'toml';
 import { isCanonicalReference } from '../../domain/model/reference.ts';
 import { tomlString } from '../config/toml-text.ts';
 
-/** A pin that others configured, and the file that sets it. */
+/** A pin of another configuration file, with that file. */
 export interface ForeignPin {
   readonly pin: string;
   readonly file: string;
 }
 
-/** What the drop-in holds: our pins, and those that would be effective without it. */
+/** The content of the drop-in: our pins, and the pins that would be effective without it. */
 export interface PinsDropIn {
   readonly ours: readonly string[];
   readonly foreign: readonly ForeignPin[];
@@ -23,8 +23,8 @@ const FOREIGN = '  # set in ';
 
 /**
  * The text of `99-stickpin.conf` (docs/runtime-facts.md, fact 3: `pinned_images` in
- * `[crio.image]`), sorted, each pin once. Without pins of ours nothing is set, so that the other
- * files' list holds.
+ * `[crio.image]`), sorted, each pin once. Without our pins it sets nothing, so that the list of
+ * other files stays effective.
  */
 export function renderPinsDropIn({ ours, foreign }: PinsDropIn): string {
   const own = [...new Set(ours)].sort();
@@ -43,8 +43,8 @@ export function renderPinsDropIn({ ours, foreign }: PinsDropIn): string {
 }
 
 /**
- * The inverse of {@link renderPinsDropIn}. Undefined when the text isn't one that it writes; the
- * empty file of tmpfiles.d counts as no pins.
+ * The inverse of {@link renderPinsDropIn}. Undefined for any other text. The empty file of
+ * tmpfiles.d counts as no pins.
  */
 export function parsePinsDropIn(text: string): PinsDropIn | undefined {
   if (text === '') return { ours: [], foreign: [] };
@@ -64,9 +64,8 @@ export function parsePinsDropIn(text: string): PinsDropIn | undefined {
 }
 
 /**
- * The pins of ours that a text shows which may be damaged, or may have been written by another
- * version: of one that {@link parsePinsDropIn} understands those that it says, of any other one
- * every image reference by digest that stands before the pins of others.
+ * Our pins in a text that may be damaged or from another version. If {@link parsePinsDropIn} can
+ * parse it, its pins; otherwise every image reference by digest before the foreign pins.
  */
 export function recoverPins(text: string): readonly string[] {
   const content = parsePinsDropIn(text);

@@ -8,7 +8,7 @@ import {
   walkFiles,
 } from '../config/config-file.ts';
 
-/** Where containers-registries.conf(5) is read, and which file in it is ours. */
+/** The paths of containers-registries.conf(5), and our file in it. */
 export interface RegistriesConfigPaths {
   /** `/etc/containers/registries.conf` */
   readonly configPath: string;
@@ -25,7 +25,7 @@ interface RegistryMirror {
   readonly pullFromMirror?: string;
 }
 
-/** A `[[registry]]` as configured. An empty `location` stands for the name itself. */
+/** A `[[registry]]` as configured. An empty `location` means the name itself. */
 export interface RegistryEntry {
   readonly file: string;
   readonly prefix: string;
@@ -39,19 +39,19 @@ export interface RegistryEntry {
 /** The registries configuration without our own file. */
 export interface RegistriesConfig {
   /**
-   * One for each prefix, sorted by it: a later file's replaces an earlier one's whole
-   * (docs/runtime-facts.md, fact 12).
+   * One for each prefix, sorted by prefix. The entry of a later file replaces an earlier one
+   * completely (docs/runtime-facts.md, fact 12).
    */
   readonly entries: readonly RegistryEntry[];
-  /** Entries in files behind ours, which replace ours where the prefix is the same. */
+  /** Entries in files after ours. They replace our entries with the same prefix. */
   readonly behindOurs: readonly RegistryEntry[];
-  /** Files over which containers/image stumbles: then no image can be pulled at all. */
+  /** Files that containers/image can't parse. Then no image can be pulled. */
   readonly faults: readonly ConfigFault[];
 }
 
 /**
- * Reads registries.conf, then `*.conf` of the directory itself in byte order. Our link, and a link
- * to nowhere (harmless: docs/runtime-facts.md, fact 12), are left out.
+ * Reads registries.conf, then `*.conf` in the directory, in byte order. Our link and dangling links
+ * are left out; dangling links are harmless (docs/runtime-facts.md, fact 12).
  */
 export async function readRegistriesConfig(paths: RegistriesConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
   const dropIns = await walkFiles(paths.configDirectory, { recursive: false });
@@ -64,7 +64,7 @@ export async function readRegistriesConfig(paths: RegistriesConfigPaths, signal:
   return files;
 }
 
-/** What the files amount to. Pure. */
+/** The configuration that results from the files. Pure. */
 export function mergeRegistries(
   files: readonly ConfigFile[],
   { configPath, linkPath }: RegistriesConfigPaths,
@@ -82,15 +82,15 @@ export function mergeRegistries(
     const isBehind = file.path !== configPath && Buffer.compare(Buffer.from(file.path), Buffer.from(linkPath)) > 0;
     if (isBehind) behindOurs.push(...found.entries);
   }
-  // containers/image sorts by prefix once there is a drop-in, as ours is; of two that match equally
-  // long the first holds.
+  // With a drop-in such as ours, containers/image sorts by prefix. Of two equally long matches the
+  // first wins.
   const entries = [...byPrefix.values()].sort((a, b) => Buffer.compare(Buffer.from(a.prefix), Buffer.from(b.prefix)));
   return { entries, behindOurs, faults };
 }
 
 /**
- * The entry that holds for a repository: the longest prefix that matches, as it is written,
- * `*.example.com` included; the first of two that are equally long.
+ * The entry that applies to a repository: the longest matching prefix as written, including
+ * `*.example.com`. Of two equally long ones the first.
  */
 export function entryFor(repository: string, entries: readonly RegistryEntry[]): RegistryEntry | undefined {
   let best: RegistryEntry | undefined;
@@ -102,14 +102,14 @@ export function entryFor(repository: string, entries: readonly RegistryEntry[]):
 }
 
 /**
- * What `repository` is called at a location of the entry that holds for it: the matched part
- * replaced. An empty location changes nothing.
+ * The name of `repository` at a location of its entry: the matched part is replaced. An empty
+ * location changes nothing.
  */
 export function locate(repository: string, prefix: string, location: string): string {
   return location === '' ? repository : location + repository.slice(matchedLength(repository, prefix));
 }
 
-/** How many leading characters of `repository` the prefix covers, 0 for none. */
+/** The number of leading characters of `repository` that match the prefix. 0 for no match. */
 function matchedLength(repository: string, prefix: string): number {
   if (prefix.startsWith('*.')) {
     const suffix = prefix.slice(1);
@@ -158,7 +158,7 @@ function entryOf(table: TomlTable, file: string): RegistryEntry {
   };
 }
 
-/** containers/image takes one slash at the end of a name away. */
+/** containers/image removes one slash at the end of a name. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value.replace(/\/$/, '') : '';
 }

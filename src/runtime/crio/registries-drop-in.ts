@@ -10,10 +10,10 @@ const HEADER = `# Written by stickpin while images are loaded from a bundle, and
 `;
 
 /**
- * The text of our registries drop-in (containers-registries.conf(5), docs/runtime-facts.md, fact
- * 12): one `[[registry]]` for each repository, the most specific prefix there is. Since it replaces
- * what holds for the repository so far, that is carried over: its location, its flags and its
- * mirrors, with names worked out for this repository.
+ * The text of our registries drop-in (containers-registries.conf(5); docs/runtime-facts.md, fact
+ * 12): one `[[registry]]` for each repository, which is the most specific prefix. It replaces the
+ * entry that applied before, so location, flags and mirrors of that entry are copied, with names
+ * resolved for this repository.
  */
 export function renderRegistriesDropIn(
   repositories: readonly string[],
@@ -25,9 +25,9 @@ export function renderRegistriesDropIn(
 }
 
 /**
- * The repositories that the text mirrors to `address`, sorted. One that it mirrors to another
- * address (of an earlier run) appears with that location instead of its name, so that it is never
- * taken for up to date. Undefined when it is not TOML.
+ * The repositories that the text mirrors to `address`, sorted. One with another address (of an
+ * earlier run) is listed by that location, so that it never counts as current. Undefined when the
+ * text is not TOML.
  */
 export function parseRegistriesDropIn(text: string, address: MirrorAddress): string[] | undefined {
   const parsed = parseToml(text);
@@ -59,7 +59,7 @@ function block(repository: string, address: MirrorAddress, configured: readonly 
   return `${lines.join('\n')}\n`;
 }
 
-/** Where the repository is looked for last. */
+/** The location that the runtime tries last. */
 function placeOf(repository: string, entry: RegistryEntry | undefined): string[] {
   if (entry === undefined) return [`location = ${tomlString(repository)}`];
   const location = locate(repository, entry.prefix, entry.location);
@@ -78,18 +78,18 @@ function placeOf(repository: string, entry: RegistryEntry | undefined): string[]
 }
 
 /**
- * Whether it is the name of a repository. containers/image gives a pull up, ours included, when one
- * of the places is not.
+ * Whether it is a valid repository name. With one invalid location containers/image fails the whole
+ * pull, also from our mirror.
  */
 function isRepository(name: string): boolean {
   const slash = name.indexOf('/');
-  // A user may write a host in either case.
+  // A host may be written in upper or lower case.
   return slash > 0 && isCanonicalReference(`${name.slice(0, slash).toLowerCase()}${name.slice(slash)}:tag`);
 }
 
 function keptMirror(repository: string, entry: RegistryEntry, mirror: RegistryEntry['mirrors'][number]): string[] {
-  // mirror-by-digest-only would hold for our mirror too, which must serve tags; it means the same
-  // as digest-only on each other mirror.
+  // mirror-by-digest-only would apply to our mirror too, which must serve tags. digest-only on each
+  // other mirror has the same effect.
   const pullFrom = entry.mirrorByDigestOnly ? 'digest-only' : mirror.pullFromMirror;
   const location = locate(repository, entry.prefix, mirror.location);
   if (!isRepository(location)) return [];

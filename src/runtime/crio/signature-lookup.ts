@@ -4,30 +4,30 @@ import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import { writeError } from '../cri/runtime-error.ts';
 
-/** Where containers-policy.json(5) and containers-registries.d(5) lie. */
+/** The paths of containers-policy.json(5) and containers-registries.d(5). */
 export interface SignatureLookupPaths {
   /** `/etc/containers/policy.json` */
   readonly policyPath: string;
   /**
-   * Our file in `/etc/containers/registries.d`; the directory is read at each pull, `*.yaml` only.
+   * Our file in `/etc/containers/registries.d`. CRI-O reads all `*.yaml` files there at each pull.
    */
   readonly signatureLookupFile: string;
 }
 
 /**
- * Has sigstore signatures looked up beside the images on our registry. The runtime looks for them
- * under the mirror's name (docs/runtime-facts.md, fact 12), so that what was configured for the
- * registry itself does not count there.
+ * Makes the runtime look up sigstore signatures on our registry. It uses the configuration of the
+ * mirror's name (docs/runtime-facts.md, fact 12), so the configuration of the original registry
+ * does not apply.
  */
 export interface SignatureLookup {
   /**
-   * Writes the file where the policy demands signatures, removes it where it doesn't. @throws
-   * AppError `runtime/write`
+   * Writes the file if the policy demands signatures, otherwise removes it. @throws AppError
+   * `runtime/write`
    */
   write(): Promise<void>;
   /** @throws AppError `runtime/write` */
   remove(): Promise<void>;
-  /** Whether the file is what {@link write} would make it. */
+  /** Whether the file has the content that {@link write} would give it. */
   isCurrent(): Promise<boolean>;
 }
 
@@ -63,8 +63,8 @@ docker:
 }
 
 /**
- * Whether a policy (containers-policy.json(5)) has a requirement of type `sigstoreSigned` for
- * anything. What is no JSON demands nothing.
+ * Whether a policy (containers-policy.json(5)) has any requirement of type `sigstoreSigned`. A file
+ * that is not JSON demands nothing.
  */
 export function demandsSigstore(policy: string): boolean {
   try {

@@ -9,21 +9,18 @@ import { pullError } from '../cri/runtime-error.ts';
 import type { HttpSource } from './http-source.ts';
 import { openPartialBlob, type PartialBlob } from './partial-blob.ts';
 
-/**
- * Attempts in a row that bring no byte before a transfer is given up; the pauses between them
- * double.
- */
+/** Attempts in a row without a new byte before a transfer fails. The pauses between them double. */
 const FRUITLESS_ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
 
-/** Brings blobs into an OCI image layout. */
+/** Downloads blobs into an OCI image layout. */
 export interface BlobFetch {
-  /** Where the blob lies, or will. */
+  /** The path of the blob, whether or not it is there. */
   pathOf(digest: Digest): string;
   /**
-   * Makes sure the blob is in the layout. A broken transfer is continued from the exact byte, also
-   * one that an earlier process left; the blob gets its name only when its digest is right. Two
-   * callers of one digest share a transfer.
+   * Makes sure that the blob is in the layout. A broken transfer is resumed from the exact byte,
+   * also one of an earlier process. The blob gets its name only when its digest is right.
+   * Concurrent calls for one digest share a transfer.
    *
    * @throws AppError with a `PullErrorCode`
    */
@@ -54,8 +51,7 @@ export function createBlobFetch(directory: string, source: HttpSource, clock: Cl
     pathOf,
     fetch: async (reference, blob, signal) => {
       for (let other = running.get(blob.digest); other !== undefined; other = running.get(blob.digest)) {
-        // However it ended, this caller looks for itself: what a cancelled one left is gone on
-        // with.
+        // After the other transfer has ended, this caller checks again. It resumes a cancelled one.
         await Promise.race([other.catch(() => undefined), aborted(signal)]);
         signal.throwIfAborted();
       }
@@ -88,7 +84,7 @@ async function complete(
   }
 }
 
-/** One request; returns the error that may pass by itself, throws any other. */
+/** Makes one request. Returns an error that may be temporary, throws any other. */
 async function attempt(
   partial: PartialBlob,
   open: (startByte: number) => ReturnType<HttpSource['blob']>,

@@ -22,22 +22,22 @@ import { type BlobFetch, createBlobFetch } from './blob-fetch.ts';
 import { createHttpSource, type HttpSource } from './http-source.ts';
 import { createImageLayout, type ImageLayout } from './image-layout.ts';
 
-/** What the embedded runtime is made of. */
+/** The options of the embedded runtime. */
 export interface EmbeddedRuntimeOptions {
-  /** Where the OCI image layout is kept; made when missing. One runtime at a time. */
+  /** Directory of the OCI image layout; created when missing. Used by one runtime at a time. */
   readonly directory: string;
   readonly mirror: MirrorAddress;
-  /** GOARCH of the images that are wanted out of an index, all for Linux. */
+  /** GOARCH of the images to select from an index. The OS is always Linux. */
   readonly arch: string;
   readonly clock: Clock;
-  /** Layers of one image at once, default 3 as in containerd. */
+  /** Number of parallel layers of one image. Default 3, as in containerd. */
   readonly parallelLayers?: number;
 }
 
 /**
- * A runtime in this process, for the demo and for rehearsals: pulls from our registry over HTTP,
- * checks every digest, and keeps an OCI image layout. It reaches no other registry: a repository
- * without a mirror can't be pulled. Containers it has none.
+ * A runtime in this process, for the demo and for rehearsals. It pulls from our registry over HTTP,
+ * checks every digest, and keeps an OCI image layout. It uses no other registry, so a repository
+ * without a mirror can't be pulled. It has no containers.
  */
 export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
   const { directory, mirror, clock } = options;
@@ -49,7 +49,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     parallelLayers: options.parallelLayers ?? 3,
   };
   const layout = createImageLayout(directory);
-  const listeners = createListeners(() => () => undefined); // it neither comes nor goes
+  const listeners = createListeners(() => () => undefined); // it never starts or stops
   let mirrored: ReadonlySet<string> = new Set();
   return {
     close: source.close,
@@ -69,7 +69,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     image: async (name) =>
       (await layout.list()).find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name)),
     removeTag: (tag) => layout.removeName(tag),
-    containers: async () => [], // it keeps images and runs nothing
+    containers: async () => [], // it runs no containers
     removeContainer: async () => undefined,
     removeImage: (imageId) => layout.removeImage(imageId),
     pull: async (name, signal) => {
@@ -103,7 +103,9 @@ interface PullContext {
   readonly parallelLayers: number;
 }
 
-/** Manifest first, then the config and the layers; what it names is complete when it resolves. */
+/**
+ * Pulls the manifest first, then the config and the layers. The image is complete when it resolves.
+ */
 async function pullImage(context: PullContext, reference: Reference, signal: AbortSignal) {
   const wanted = reference.digest ?? reference.tag ?? 'latest';
   const target = await fetchManifest(context, reference, wanted, signal);

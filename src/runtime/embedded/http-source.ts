@@ -7,13 +7,13 @@ import type { Reference } from '../../domain/model/reference.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { pullError } from '../cri/runtime-error.ts';
 
-/** A manifest or index as the registry sent it; its digest is not checked yet. */
+/** A manifest or index as received. Its digest is not checked yet. */
 interface RawManifest {
   readonly mediaType: string;
   readonly bytes: Buffer;
 }
 
-/** A blob from `startByte` on. `startByte` is 0 when the registry doesn't do ranges. */
+/** A blob from `startByte` on. `startByte` is 0 when the registry doesn't support ranges. */
 interface BlobStream {
   readonly startByte: number;
   readonly chunks: AsyncIterable<Buffer>;
@@ -21,7 +21,7 @@ interface BlobStream {
 
 /**
  * A registry over plain HTTP (OCI distribution-spec 1.1, pull). Throws AppError with a
- * `PullErrorCode`; `runtime/pull-failed` is worth another try.
+ * `PullErrorCode`. `runtime/pull-failed` may be temporary.
  */
 export interface HttpSource {
   manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal): Promise<RawManifest>;
@@ -64,7 +64,7 @@ export function createHttpSource(baseUrl: string): HttpSource {
   };
 }
 
-/** Chunks of the body, with a broken transfer turned into an AppError. */
+/** Chunks of the body. A broken transfer throws an AppError. */
 async function* converted(response: IncomingMessage, address: string, signal: AbortSignal): AsyncIterable<Buffer> {
   try {
     for await (const chunk of response) yield chunk as Buffer;
@@ -88,7 +88,7 @@ async function collect(response: IncomingMessage, address: string, signal: Abort
 function refuseStatus(response: IncomingMessage, address: string, accepted: readonly number[]): void {
   const { statusCode = 0 } = response;
   if (accepted.includes(statusCode)) return;
-  response.resume(); // lets the connection be used again
+  response.resume(); // so that the connection can be used again
   throw pullError(
     statusCode === 404 ? 'runtime/not-found' : 'runtime/pull-failed',
     `${address} answered ${statusCode}`,

@@ -6,32 +6,33 @@ import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 
-/** Name of an entry of `index.json`, after image-spec's annotations.md. */
+/** Annotation for the name of an entry of `index.json` (image-spec, annotations.md). */
 const NAME = 'org.opencontainers.image.ref.name';
-/** Digest of the image's configuration: what makes two names the same image. */
+/**
+ * Annotation for the digest of the configuration. Names with the same digest are the same image.
+ */
 const IMAGE_ID = 'io.stickpin.image.id';
-/** Digest of the manifest that was taken out of an index. */
+/** Annotation for the digest of the manifest that was selected from an index. */
 const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
 
-/** A name and the image that it belongs to. */
+/** A name and its image. */
 interface NamedImage {
   readonly name: string;
-  /** What the name resolves to: a manifest or an index. */
+  /** The target of the name: a manifest or an index. */
   readonly target: Descriptor;
   readonly manifest: Descriptor;
   readonly imageId: string;
 }
 
 /**
- * The names of an OCI image layout, and which of them are pinned. Changes are on disk when they
- * return.
+ * The names of an OCI image layout and their pins. A change is on the disk when its call resolves.
  */
 export interface ImageLayout {
   list(): Promise<RuntimeImage[]>;
-  /** Gives an image a name; the name leaves the image that had it. */
+  /** Gives an image a name. An image that had the name loses it. */
   setName(image: NamedImage): Promise<void>;
   removeName(name: string): Promise<void>;
-  /** Takes all names off the image of this id. Its blobs stay. */
+  /** Removes all names of the image with this id. Its blobs stay. */
   removeImage(imageId: string): Promise<void>;
   pins(): Promise<readonly string[]>;
   setPins(names: readonly string[]): Promise<void>;
@@ -41,7 +42,7 @@ interface IndexEntry extends Descriptor {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** The {@link ImageLayout} at `directory`, made when the first name is set. */
+/** The {@link ImageLayout} at `directory`, which is created with the first name. */
 export function createImageLayout(directory: string): ImageLayout {
   const indexPath = join(directory, 'index.json');
   const pinsPath = join(directory, 'pins.json');
@@ -93,7 +94,7 @@ function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): 
     byId.set(id, image);
     const { repository, tag } = parseReference(name);
     if (tag !== undefined) image.repoTags.add(name);
-    // An image out of an index goes by both digests, as CRI-O lists it (docs/runtime-facts.md, fact
+    // An image from an index is listed with both digests, as in CRI-O (docs/runtime-facts.md, fact
     // 19).
     for (const each of [digest, manifest]) image.repoDigests.add(`${repository}@${each}`);
   }

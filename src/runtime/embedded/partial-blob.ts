@@ -7,27 +7,26 @@ import { digestFromHex, shortDigest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { pullError, writeError } from '../cri/runtime-error.ts';
 
-/** A blob under way: the bytes so far in a file, and their running hash. */
+/** An incomplete blob: its bytes so far in a file, and their running hash. */
 export interface PartialBlob {
   sizeBytes(): number;
   /**
-   * Writes chunks that begin at `startByte` of the blob; bytes that are there already are passed
-   * over.
+   * Writes chunks that begin at `startByte` of the blob. Bytes that are already there are skipped.
    *
-   * @throws AppError `runtime/digest-mismatch` when more bytes come than the descriptor promises;
-   *   `runtime/no-space`; what `chunks` throws.
+   * @throws AppError `runtime/digest-mismatch` when there are more bytes than in the descriptor;
+   *   `runtime/no-space`; errors of `chunks`
    */
   append(startByte: number, chunks: AsyncIterable<Buffer>): Promise<void>;
   /**
    * Checks the digest and renames the file to `path`. @throws AppError `runtime/digest-mismatch`;
-   * the file is gone then.
+   * then the file is removed
    */
   finish(path: string): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Opens the file at `path`, which may hold the beginning of the blob from an earlier attempt or
+ * Opens the file at `path`, which may have the start of the blob from an earlier attempt or
  * process.
  */
 export async function openPartialBlob(path: string, blob: Descriptor): Promise<PartialBlob> {

@@ -69,7 +69,7 @@ describe('media that somebody names', () => {
     await rename(at('share'), at('gone'));
     await rename(at('other'), at('share'));
     await eventually(() => expect(story.at(-1)).toBe('-'));
-    expect(log.lines.at(-1)?.message).toContain('is gone, and forgotten; load it again');
+    expect(log.lines.at(-1)?.message).toContain('is gone and no medium any more; load it again');
     await load(at('share'));
     expect(story).toEqual([`+${at('share')}`, '~', '-', `+${at('share')}`]);
   });

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BUNDLE_PROPERTIES, MANAGER_PROPERTIES, METHODS, type MethodContract } from '../../../src/api/contract.ts';
+import { METHODS, type MethodContract } from '../../../src/api/contract.ts';
+import { BUNDLE_PROPERTIES } from '../../../src/api/properties/bundle-properties.ts';
+import { MANAGER_PROPERTIES } from '../../../src/api/properties/manager-properties.ts';
 import {
   count,
   dictionary,

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { CreateOptions } from '../../../bundle/create/create-bundle.ts';
+import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';

@@ -13,7 +13,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type CreateOptions, createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
 import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
 import {

@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type CreateOptions, createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
+import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
 import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import type { CreateProgress } from '../../../../src/bundle/create/output/progress.ts';
 import { signBundle } from '../../../../src/bundle/create/payload/sign-envelope.ts';

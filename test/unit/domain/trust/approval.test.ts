@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { reportOf } from '../../../../src/domain/report/report.ts';
-import { statusLine } from '../../../../src/domain/report/status-line.ts';
+import { statusLine } from '../../../../src/domain/report/status/status-line.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
 import type { TrustRequirement, Verdict } from '../../../../src/domain/trust/approval.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
-import { statusLine } from '../../../../src/domain/report/status-line.ts';
+import { statusLine } from '../../../../src/domain/report/status/status-line.ts';
 import type { Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   found,

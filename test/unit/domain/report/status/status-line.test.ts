@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
-import { type Progress, statusLine } from '../../../../src/domain/report/status-line.ts';
-import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
-import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { VerifiedBundle } from '../../../../../src/domain/model/bundle.ts';
+import type { Progress } from '../../../../../src/domain/report/status/progress-text.ts';
+import { statusLine } from '../../../../../src/domain/report/status/status-line.ts';
+import type { TaskFailure } from '../../../../../src/domain/state/memory.ts';
+import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,
   type BundleSpec,
@@ -23,7 +24,7 @@ import {
   type Scene,
   stored,
   verified,
-} from '../../../support/daemon/scenario.ts';
+} from '../../../../support/daemon/scenario.ts';
 
 const many = Object.fromEntries(Array.from({ length: 112 }, (_, index) => [`image-${index}`, [`layer-${index}`]]));
 const bundle = verified({ images: many });

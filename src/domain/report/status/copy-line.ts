@@ -1,7 +1,7 @@
-import { formatBytes } from '../../platform/sizes.ts';
-import type { Assessment } from '../assess/assess.ts';
-import { bundleTitle } from '../model/bundle.ts';
-import type { Memory } from '../state/memory.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import { bundleTitle } from '../../model/bundle.ts';
+import type { Memory } from '../../state/memory.ts';
 
 /**
  * What STATUS says while layers are copied from a medium to the node's own disk; undefined while

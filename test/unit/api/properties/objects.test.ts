@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { objectsOf, reportOfObjects } from '../../../src/api/objects.ts';
+import { objectsOf, reportOfObjects } from '../../../../src/api/properties/objects.ts';
 import {
   bundleTable,
   decodeObjects,
   encodeManagedObjects,
   encodeProperties,
   managerTable,
-} from '../../../src/api/properties.ts';
-import { idleReport, sampleReport } from '../../support/bus/fake-backend.ts';
+} from '../../../../src/api/properties/property-tables.ts';
+import { idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';
 
 describe('the objects of the API', () => {
   it('carry a report there and back, to the letter', () => {

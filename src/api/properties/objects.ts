@@ -1,6 +1,8 @@
-import type { BundleReport, StatusReport } from '../domain/report/report.ts';
-import { VERSION } from '../platform/version.ts';
-import { BUNDLES_PATH, type BundleValues, type ManagerValues } from './contract.ts';
+import type { BundleReport, StatusReport } from '../../domain/report/report.ts';
+import { VERSION } from '../../platform/version.ts';
+import { BUNDLES_PATH } from '../contract.ts';
+import type { BundleValues } from './bundle-properties.ts';
+import type { ManagerValues } from './manager-properties.ts';
 
 /** The values of all properties of all objects. */
 export interface ApiObjects {

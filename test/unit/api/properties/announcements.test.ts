@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { announceChanges } from '../../../src/api/announcements.ts';
-import type { OutgoingSignal } from '../../../src/dbus/message-bus.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
-import { fakeBackend, idleReport, sampleReport } from '../../support/bus/fake-backend.ts';
-import { createVirtualClock, type VirtualClock } from '../../support/fake-ports.ts';
-import { createRecordingLog } from '../../support/recording-log.ts';
+import { announceChanges } from '../../../../src/api/properties/announcements.ts';
+import type { OutgoingSignal } from '../../../../src/dbus/message-bus.ts';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { fakeBackend, idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';
+import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
 
 describe('announcements on D-Bus', () => {
   let clock: VirtualClock;

@@ -1,7 +1,7 @@
-import { formatBytes, formatBytesOf, formatDuration } from '../../platform/sizes.ts';
+import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
 
 /** How a preload goes, in bytes of compressed blobs. */
-export interface Progress {
+export interface TransferProgress {
   readonly doneBytes: number;
   readonly totalBytes: number;
   /** Smoothed; undefined until there is enough to judge by. */
@@ -10,11 +10,19 @@ export interface Progress {
   readonly isUnpacking?: boolean;
 }
 
+/** How the preload that STATUS speaks of goes. */
+export interface Progress extends TransferProgress {
+  /** Transfers that have waited for their medium for some seconds. */
+  readonly waitingTransfers: number;
+  /** Images that were pulled since the runtime was last asked for its images. Default none. */
+  readonly landedImages?: readonly string[];
+}
+
 /** A time left beyond this says only that it hardly moves. */
 const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
 
 /** `5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left`, or that the runtime is unpacking. */
-export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpacking = false }: Progress): string {
+export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpacking = false }: TransferProgress): string {
   const bytes = formatBytesOf(doneBytes, totalBytes);
   if (isUnpacking) return `${bytes}, the runtime is unpacking`;
   const leftBytes = totalBytes - doneBytes;

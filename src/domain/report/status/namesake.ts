@@ -1,8 +1,8 @@
-import { sentence } from '../../platform/plain-text.ts';
-import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { bundleName, bundleTitle } from '../model/bundle.ts';
-import { shortDigest } from '../model/digest.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { sentence } from '../../../platform/plain-text.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { bundleName, bundleTitle } from '../../model/bundle.ts';
+import { shortDigest } from '../../model/digest.ts';
+import type { StoredBundle } from '../../state/state.ts';
 
 type Entries = readonly Pick<BundleAssessment, 'bundle' | 'phase'>[];
 

@@ -1,14 +1,14 @@
-import type { StatusReport } from '../domain/report/report.ts';
-import { reasonOf } from '../platform/app-error.ts';
-import type { Clock } from '../platform/clock.ts';
-import type { Log } from '../platform/log.ts';
-import type { Unsubscribe } from '../platform/subscription.ts';
-import { type ApiBus, OBJECT_MANAGER, PROPERTIES } from './api-bus.ts';
-import type { ApiBackend } from './backend.ts';
-import { busNameOf } from './bus-name.ts';
-import { BUNDLE, MANAGER, OBJECT_PATH, SIGNALS } from './contract.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import { type ApiBus, OBJECT_MANAGER, PROPERTIES } from '../api-bus.ts';
+import type { ApiBackend } from '../backend.ts';
+import { busNameOf } from '../bus-name.ts';
+import { BUNDLE, MANAGER, OBJECT_PATH, SIGNALS } from '../contract.ts';
 import { type ApiObjects, objectsOf } from './objects.ts';
-import { bundleTable, encodeProperties, managerTable, type PropertyTable } from './properties.ts';
+import { bundleTable, encodeProperties, managerTable, type PropertyTable } from './property-tables.ts';
 
 /** What {@link announceChanges} needs. */
 export interface AnnouncementDeps {

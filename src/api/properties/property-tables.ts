@@ -1,15 +1,9 @@
-import { busNameOf } from './bus-name.ts';
-import {
-  ANNOUNCEMENTS,
-  BUNDLE,
-  BUNDLE_PROPERTIES,
-  type BundleValues,
-  MANAGER,
-  MANAGER_PROPERTIES,
-  type ManagerValues,
-} from './contract.ts';
+import { busNameOf } from '../bus-name.ts';
+import { BUNDLE, MANAGER } from '../contract.ts';
+import { decodeFields, encodeFields, fieldsOf, type WireType } from '../wire-types.ts';
+import { BUNDLE_PROPERTIES, type BundleValues } from './bundle-properties.ts';
+import { ANNOUNCEMENTS, MANAGER_PROPERTIES, type ManagerValues } from './manager-properties.ts';
 import type { ApiObjects } from './objects.ts';
-import { decodeFields, encodeFields, fieldsOf, type WireType } from './wire-types.ts';
 
 /**
  * An interface with properties, as tables that answers, announcements and introspection are made

@@ -1,0 +1,133 @@
+import type { StatusReport } from '../../domain/report/report.ts';
+import {
+  count,
+  dictionary,
+  type FieldTypes,
+  flag,
+  integer,
+  large,
+  list,
+  objectPath,
+  oneOf,
+  optional,
+  set,
+  struct,
+  text,
+} from '../wire-types.ts';
+import { reason } from './bundle-properties.ts';
+
+/** How far the present operation is, as in RAUC: percentage, message, nesting depth. */
+export interface OperationProgress {
+  /** 0 to 100. */
+  readonly percentage: number;
+  readonly message: string;
+  /** 0: there are no steps within steps. */
+  readonly depth: number;
+}
+
+/**
+ * The properties of the daemon's interface, all for reading. The document of `stickpin status --json` is
+ * made from them.
+ */
+export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'> {
+  readonly started: boolean;
+  readonly version: string;
+  readonly progress: OperationProgress;
+  /** Empty when there is none. */
+  readonly lastError: string;
+  readonly transfer: StatusReport['progress'];
+  /** Paths of the bundles' objects, in the order in which they are shown. */
+  readonly bundles: readonly string[];
+}
+
+/** Types of the properties of the daemon's interface. */
+export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
+  started: flag,
+  version: text,
+  status: text,
+  operation: oneOf('idle', 'verifying', 'preloading', 'activating'),
+  progress: struct<OperationProgress>({ percentage: integer, message: text, depth: integer }),
+  lastError: text,
+  transfer: dictionary<StatusReport['progress']>({
+    doneBytes: large,
+    totalBytes: large,
+    bytesPerSecond: optional(large),
+    isUnpacking: optional(set),
+  }),
+  bundles: list(objectPath),
+  runtime: dictionary<StatusReport['runtime']>({ reachable: flag, name: optional(text), reason: optional(text) }),
+  media: list(
+    dictionary<StatusReport['media'][number]>({ medium: text, state: text, bundles: count, reason: optional(reason) }),
+  ),
+  notices: list(
+    dictionary<StatusReport['notices'][number]>({
+      bundleId: text,
+      name: text,
+      version: text,
+      sequence: large,
+      signedBy: list(text),
+      signerKeyIds: optional(list(text)),
+      adoptedAt: text,
+      advisories: list(
+        dictionary<StatusReport['notices'][number]['advisories'][number]>({
+          version: text,
+          deadend: optional(flag),
+          barrier: optional(flag),
+          reason: text,
+        }),
+      ),
+      reason: optional(reason),
+    }),
+  ),
+  rejected: list(
+    dictionary<StatusReport['rejected'][number]>({
+      medium: text,
+      path: text,
+      reason,
+      name: optional(text),
+      bundleId: optional(text),
+    }),
+  ),
+  unclaimed: list(
+    dictionary<StatusReport['unclaimed'][number]>({
+      bundleId: optional(text),
+      name: optional(text),
+      version: optional(text),
+      references: list(text),
+    }),
+  ),
+  stateProblems: list(reason),
+  trust: dictionary<StatusReport['trust']>({
+    require: text,
+    threshold: count,
+    keys: list(
+      dictionary<StatusReport['trust']['keys'][number]>({ name: text, keyId: text, broughtBy: optional(text) }),
+    ),
+    revoked: list(
+      dictionary<StatusReport['trust']['revoked'][number]>({
+        keyId: text,
+        file: optional(text),
+        revokedBy: optional(text),
+      }),
+    ),
+    problems: list(text),
+    revocationsUnreadable: flag,
+    cause: optional(text),
+  }),
+  protected: list(struct<StatusReport['protected'][number]>({ name: text, version: text, ownBytes: large })),
+};
+
+/**
+ * How a change of a property is announced (`EmitsChangedSignal`); of one that is not listed, with
+ * its value.
+ */
+export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const' | 'invalidates'>>> = {
+  version: 'const',
+  // Nothing bounds the length of these, so that a change is announced by name and the value is left
+  // to be read.
+  notices: 'invalidates',
+  rejected: 'invalidates',
+  unclaimed: 'invalidates',
+  stateProblems: 'invalidates',
+  trust: 'invalidates',
+};

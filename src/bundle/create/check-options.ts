@@ -1,0 +1,73 @@
+import { digestFromHex } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { bundleError } from '../bundle-error.ts';
+import { parsePayload } from '../format/schema.ts';
+import { isBundleTar } from '../read/open-bundle.ts';
+import type { CreateOptions } from './create-options.ts';
+import { checkAttachmentNames } from './payload/attachments.ts';
+import { payloadOf } from './payload/new-payload.ts';
+import { checkReleaseSource } from './payload/release-payload.ts';
+import { jsonBytes } from './write-bundle.ts';
+
+/**
+ * Runs the reader's own checks over a payload with empty sums, so that a wrong option shows before
+ * gigabytes are copied.
+ *
+ * @throws AppError `bundle/option` (`reject`) that names the option
+ */
+export function checkOptions(options: CreateOptions): void {
+  checkAttachmentNames(options.attachments ?? []);
+  const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
+  const totals = { images: options.images.length, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 };
+  const attachments = (options.attachments ?? []).map(({ name, mediaType }) => ({ name, mediaType, ...nothing }));
+  const draft = payloadOf(options, { indexPointer: nothing, contentsPointer: nothing }, totals, attachments, []);
+  try {
+    parsePayload(jsonBytes(draft));
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw bundleError('bundle/option', cause.message.replace(/^payload: /, ''), { cause });
+  }
+  const ends = { expires: options.expires, endOfLife: options.update?.endOfLife };
+  for (const [field, time] of Object.entries(ends)) {
+    if (time === undefined || Date.parse(time) > Date.parse(options.created)) continue;
+    throw bundleError('bundle/option', `${field}: ${time} is not after created, ${options.created}`);
+  }
+  const own = options.advisories?.find(({ version }) => version === options.version);
+  if (own !== undefined) {
+    throw bundleError(
+      'bundle/option',
+      `advisories: ${own.version} is this release itself; say --deadend or --barrier instead`,
+    );
+  }
+  if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
+    throw bundleError(
+      'bundle/option',
+      `out: ${options.out} is one file, and --volume-size makes directories: give a directory`,
+    );
+  }
+  checkOut(options.out);
+  if (options.release !== undefined) checkReleaseSource(options.release);
+  if (carriesNothing(options)) {
+    throw bundleError(
+      'bundle/option',
+      'no image is given: a bundle needs one at least, or --release, --advisory, --trust-key or --revoke-key',
+    );
+  }
+}
+
+/**
+ * @throws AppError `bundle/option` (`reject`) when it is no name, or that of an archive which
+ *   nobody would find
+ */
+function checkOut(out: string): void {
+  if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
+  if (isBundleTar(out) || !/\.(?:tar|tgz|tar\.[a-z0-9]+)\/*$/i.test(out)) return;
+  throw bundleError(
+    'bundle/option',
+    `out: ${out} would be a directory: a bundle as one file is named FILE.stickpin.tar, and is not compressed`,
+  );
+}
+
+function carriesNothing({ images, release, advisories, trust }: CreateOptions): boolean {
+  return images.length === 0 && release === undefined && advisories === undefined && trust === undefined;
+}

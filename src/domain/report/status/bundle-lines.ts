@@ -1,0 +1,65 @@
+import { sentence } from '../../../platform/plain-text.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { flawedAmong } from '../../state/bad-blob.ts';
+import { heldReason } from '../hold-text.ts';
+import { reasonText } from '../reasons/reason-text.ts';
+import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
+
+/** Why the newest of these bundles can't go on, or what went wrong with it last. */
+export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
+  const spoken = withoutOutdated(those).filter((entry) => !isSteppedBack(entry));
+  const entry = spoken.findLast(({ reason }) => reason !== undefined) ?? spoken.findLast(({ trouble }) => trouble);
+  const reason = entry?.reason ?? entry?.trouble;
+  return entry && reason && messageAmong(reasonText(reason), entry.bundle, bundles);
+}
+
+/**
+ * Those that have something to say: what was rolled back has not, once a newer release of its
+ * stream is among them.
+ */
+export function withoutOutdated(those: readonly BundleAssessment[]): readonly BundleAssessment[] {
+  const kept = those.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle.payload);
+  return those.filter(
+    ({ reason, bundle: { payload } }) =>
+      reason?.code !== 'engine/rolled-back' ||
+      kept.every(({ name, sequence }) => name !== payload.name || sequence <= payload.sequence),
+  );
+}
+
+/**
+ * Whether a release can't be completed from what was seen of it and nothing with it is plugged in:
+ * everything else is spoken of before it.
+ */
+export function isSteppedBack({ hold, media, badBlobs }: BundleAssessment): boolean {
+  return hold === 'media' && media.length === 0 && badBlobs.length > 0;
+}
+
+/** What a release that has stepped back needs, in few words; undefined when it has not. */
+export function steppedBackNote(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string | undefined {
+  if (!isSteppedBack(entry)) return undefined;
+  const title = titleAmong(entry.bundle, bundles);
+  return flawedAmong(entry.badBlobs).length > 0
+    ? `${title} needs an undamaged copy: see 'stickpin list'.`
+    : `${title} is incomplete: plug in the stick that carries the rest.`;
+}
+
+/** That a release is ready, and what comes next: a command, or why it is not activated. */
+export function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string {
+  const { bundle, phase, media, activationDue } = entry;
+  const images = bundle.contents.images.length;
+  const title = titleAmong(bundle, bundles);
+  const name = commandNameAmong(bundle, bundles);
+  if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
+  const held = heldReason(entry);
+  if (held !== undefined) {
+    const message = messageAmong(held.message, bundle, bundles);
+    return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${sentence(message)}`;
+  }
+  const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
+  const next = isAwaited
+    ? `'stickpin activate ${name}' when you like.`
+    : `It is ${phase}${media.length > 0 ? '; you may remove the stick.' : '.'}`;
+  return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${activationDue ? 'Activating next.' : next}`;
+}

@@ -1,0 +1,51 @@
+import { sentence } from '../../../platform/plain-text.ts';
+import { formatCount, formatDuration } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import type { Medium } from '../../model/medium.ts';
+import type { LifeAssessment } from '../../release/lifecycle.ts';
+import type { Observed } from '../../state/state.ts';
+import { unmountedText } from '../reasons/media-text.ts';
+import { reasonText } from '../reasons/reason-text.ts';
+import { isSteppedBack, readyLine, steppedBackNote, withoutOutdated } from './bundle-lines.ts';
+import { messageAmong, titleAmong } from './namesake.ts';
+
+/** What is so while nothing goes on: the release that is ready or runs, and what is wanted. */
+export function restLine(observed: Observed, { bundles, life, pins }: Assessment): string {
+  const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
+  const behind = bundles.findLast(isSteppedBack);
+  const ask = behind === undefined ? '' : ` ${steppedBackNote(behind, bundles)}`;
+  const note = unmounted === undefined ? '' : ` ${sentence(unmountedText(unmounted))}`;
+  const waiting = bundles.findLast((entry) => entry.phase === 'ready');
+  if (waiting !== undefined) return `${readyLine(waiting, bundles)}${ask}${note}`;
+  const empty = observed.media.findLast(isEmptyStick);
+  const foreign =
+    empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
+  const activated = [...withoutOutdated(bundles)]
+    .filter((entry) => entry.phase !== 'retired' && !isSteppedBack(entry))
+    .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
+  if (activated === undefined && behind?.reason !== undefined)
+    return `${messageAmong(sentence(reasonText(behind.reason)), behind.bundle, bundles)}${note}`;
+  if (activated === undefined) {
+    const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known here.';
+    return `Idle. ${none}${foreign}${note || ' Waiting for media.'}`;
+  }
+  return `Idle. ${lifeLine(activated, titleAmong(activated.bundle, bundles), life)}${ask}${foreign}${note || ' Waiting for media.'}`;
+}
+
+/** What runs, and what it still needs to count as proven. */
+function lifeLine({ bundle, phase }: BundleAssessment, title: string, { soaks }: LifeAssessment): string {
+  const images = formatCount(bundle.contents.images.length, 'image');
+  if (phase === 'proven') return `${title} proven (${images} pinned).`;
+  const soak = soaks.get(bundle.bundleId);
+  if (phase !== 'active' || soak?.kind !== 'soaking') return `${title} ${phase} (${images} present and pinned).`;
+  if (soak.lacking.length > 0)
+    return `${title} active (${images} pinned), waits for ${soak.lacking.join(', ')} to run.`;
+  if (soak.failing.length > 0) return `${title} active (${images} pinned), but ${soak.failing.join(', ')} failed.`;
+  return `${title} active (${images} pinned), proven in about ${formatDuration(soak.remainingMs ?? 0)}.`;
+}
+
+/** The drop folder is there all the time, and mostly empty. */
+function isEmptyStick({ state, isDropFolder }: Medium): boolean {
+  return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder;
+}

@@ -1,0 +1,50 @@
+import { clip, oneLine, sentence } from '../../../platform/plain-text.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import type { Memory } from '../../state/memory.ts';
+import type { Observed } from '../../state/state.ts';
+import { unclaimedNote } from '../events/pin-events.ts';
+import type { Snapshot } from '../snapshot.ts';
+import { blockedLine } from './blocked-line.ts';
+import { bundleTrouble } from './bundle-lines.ts';
+import { copyLine } from './copy-line.ts';
+import { mediaLine } from './media-line.ts';
+import type { Progress } from './progress-text.ts';
+import { restLine } from './rest-line.ts';
+import { workLine } from './work-line.ts';
+
+/** Longest line, in characters. What is longer was made longer by a foreign error, and is cut. */
+const MAX_LENGTH = 500;
+
+/**
+ * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=`
+ * of sd_notify(3). Work comes first, then what keeps everything from going on, then the medium that
+ * was plugged in last, then the rest.
+ */
+export function statusLine(snapshot: Snapshot, progress: Progress): string {
+  const { observed, memory, assessment } = snapshot;
+  const isStuck = memory.obstacle !== undefined && memory.running.length === 0;
+  const line =
+    (isStuck ? undefined : workLine(snapshot, progress)) ??
+    blockedLine(snapshot) ??
+    copyLine(memory, assessment) ??
+    mediaLine(observed, assessment) ??
+    bundleTrouble(assessment.bundles, assessment) ??
+    failedMediaLine(observed) ??
+    restLine(observed, assessment);
+  return clip(oneLine(withStateNotes(line, memory, assessment)), MAX_LENGTH);
+}
+
+/** Adds what is wrong with our own state, as far as there is room. */
+function withStateNotes(line: string, { stateProblems }: Memory, assessment: Assessment): string {
+  const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
+  const unclaimed = unclaimedNote(assessment) ?? [];
+  return [...lost, unclaimed].flat().reduce((told, note) => {
+    const longer = `${sentence(told)} ${note}`;
+    return longer.length <= MAX_LENGTH ? longer : told;
+  }, line);
+}
+
+function failedMediaLine({ media }: Observed): string | undefined {
+  const failed = media.findLast((medium) => medium.state.kind === 'failed');
+  return failed?.state.kind === 'failed' ? `Cannot read ${failed.label}: ${failed.state.reason.message}` : undefined;
+}
