@@ -1,4 +1,5 @@
-import type { BundleReport, StatusReport } from '../../domain/report/report.ts';
+import type { BundleReport } from '../../domain/report/bundle-report.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
 import { VERSION } from '../../platform/version.ts';
 import { BUNDLES_PATH } from '../contract.ts';
 import type { BundleValues } from './bundle-properties.ts';

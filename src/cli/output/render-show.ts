@@ -1,4 +1,5 @@
-import type { ActivationHoldReport, BundleReport, StatusReport } from '../../domain/report/report.ts';
+import type { ActivationHoldReport, BundleReport } from '../../domain/report/bundle-report.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';

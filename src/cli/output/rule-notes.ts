@@ -1,5 +1,5 @@
 import type { UpdateRules } from '../../domain/model/bundle.ts';
-import type { BundleReport } from '../../domain/report/report.ts';
+import type { BundleReport } from '../../domain/report/bundle-report.ts';
 import type { ShownRule } from '../../domain/report/shown-rules.ts';
 
 /** What `rollout` does on a node today. */

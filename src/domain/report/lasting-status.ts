@@ -1,4 +1,5 @@
-import type { BundleReport, StatusReport } from './report.ts';
+import type { BundleReport } from './bundle-report.ts';
+import type { StatusReport } from './report.ts';
 
 /**
  * What of a report still means something after a boot, as a text to compare: phases, holds, codes

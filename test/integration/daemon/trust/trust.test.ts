@@ -3,7 +3,8 @@ import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { BundleReport, StatusReport } from '../../../../src/domain/report/report.ts';
+import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { otherForm } from '../../../support/bundles/key-forms.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { makeNotice, signAnew } from '../../../support/bundles/signed-payload.ts';

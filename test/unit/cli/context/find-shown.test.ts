@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { findShown } from '../../../../src/cli/context/find-shown.ts';
-import type { BundleReport, StatusReport } from '../../../../src/domain/report/report.ts';
+import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const bundle = (name: string, version: string, over: Partial<BundleReport> = {}): BundleReport => ({
