@@ -10,6 +10,11 @@ export function mismatch(path: string, digest: Digest, actual: Digest): AppError
   });
 }
 
+/** A blob that is not there (any more). */
+export function absentBlob(path: string): AppError {
+  return new AppError({ code: 'media/gone', message: `${path} is not there`, disposition: 'wait' });
+}
+
 /** `how`: what could not be done with `path`, as a participle. */
 export function blobError(path: string, how: string, cause: unknown): AppError {
   return new AppError({

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
@@ -9,9 +9,9 @@ import { digestOf } from '../../platform/digest.ts';
 import { type Allocate, newBuffer, oneBuffer } from '../../platform/files/chunk-buffer.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { AttachmentStore, DocumentStore } from '../../ports/blobs.ts';
-import { blobError, mismatch } from './blob-error.ts';
+import { absentBlob, blobError, mismatch } from './blob-error.ts';
 import { largeSizeOf, requireRoom, SMALL_BYTES, streamInto, sweepStaged } from './large-blob.ts';
-import { readFrom } from './layer-files.ts';
+import { CHANGED, readChecked } from './layer-files.ts';
 import { fileWriteError } from './write-error.ts';
 
 /**
@@ -99,23 +99,18 @@ async function* read(
   const sizeBytes = await largeSizeOf(path);
   if (sizeBytes === undefined) {
     const bytes = await load(blobs, digest, signal);
-    if (bytes === undefined) throw absent(path);
+    if (bytes === undefined) throw absentBlob(path);
     yield bytes.subarray(startByte);
     return;
   }
-  const hash = startByte === 0 ? createHash('sha256') : undefined;
   try {
-    for await (const chunk of readFrom(path, startByte, sizeBytes, signal, allocate)) {
-      hash?.update(chunk);
-      yield chunk;
-    }
+    yield* readChecked({ path, digest, sizeBytes, startByte }, signal, allocate);
   } catch (error) {
     signal.throwIfAborted();
-    throw blobError(path, 'read', error);
+    if (error !== CHANGED) throw blobError(path, 'read', error);
+    await remove(blobs, digest, signal);
+    throw blobError(path, 'used', error);
   }
-  if (hash === undefined || digestFromHex(hash.digest('hex')) === digest) return;
-  await remove(blobs, digest, signal);
-  throw blobError(path, 'used', new Error('its bytes have changed; it was removed'));
 }
 
 /** The bytes of a small blob; undefined when it is absent or has changed. */
@@ -203,8 +198,4 @@ async function listDirectory(directory: string): Promise<Set<Digest>> {
     if (systemCodeOf(error) === 'ENOENT') return new Set();
     throw error;
   }
-}
-
-function absent(path: string): AppError {
-  return new AppError({ code: 'media/gone', message: `${path} is not there`, disposition: 'wait' });
 }

@@ -87,6 +87,35 @@ export async function writeAll(handle: FileHandle, bytes: Buffer, position: numb
   }
 }
 
+/** Thrown by {@link readChecked} after the last byte: they are not those of the digest. */
+export const CHANGED = new Error('its bytes have changed; it was removed');
+
+/** A file of a blob, and the byte from which it is read. */
+export interface CheckedRead {
+  readonly path: string;
+  readonly digest: Digest;
+  readonly sizeBytes: number;
+  readonly startByte: number;
+}
+
+/**
+ * As {@link readFrom}. What is read from the first byte on is hashed meanwhile.
+ *
+ * @throws CHANGED when the digest is another one
+ */
+export async function* readChecked(
+  { path, digest, sizeBytes, startByte }: CheckedRead,
+  signal: AbortSignal,
+  allocate: Allocate,
+): AsyncGenerator<Buffer> {
+  const hash = startByte === 0 ? createHash('sha256') : undefined;
+  for await (const chunk of readFrom(path, startByte, sizeBytes, signal, allocate)) {
+    hash?.update(chunk);
+    yield chunk;
+  }
+  if (hash !== undefined && digestFromHex(hash.digest('hex')) !== digest) throw CHANGED;
+}
+
 /**
  * Reads a file from a byte up to `sizeBytes`, in chunks of at most 1 MiB.
  *

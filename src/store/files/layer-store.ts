@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
-import { AppError } from '../../platform/app-error.ts';
+import type { Digest } from '../../domain/model/digest.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { type Allocate, newBuffer } from '../../platform/files/chunk-buffer.ts';
 import type { Log } from '../../platform/log.ts';
 import type { LayerStore, LayerWriter } from '../../ports/blobs.ts';
-import { deviceOf, hasDigest, layerPath, listPartials, readFrom } from './layer-files.ts';
+import { absentBlob } from './blob-error.ts';
+import { CHANGED, deviceOf, hasDigest, layerPath, listPartials, readChecked } from './layer-files.ts';
 import {
   finishLayer,
   forgetLayer,
@@ -124,21 +123,14 @@ async function* read(
 ): AsyncGenerator<Buffer> {
   const path = layerPath(layers.folder, digest);
   const sizeBytes = (await heldLayers(layers)).get(digest);
-  if (sizeBytes === undefined) throw absent(path);
-  const hash = startByte === 0 ? createHash('sha256') : undefined;
+  if (sizeBytes === undefined) throw absentBlob(path);
   try {
-    for await (const chunk of readFrom(path, startByte, sizeBytes, signal, allocate)) {
-      hash?.update(chunk);
-      yield chunk;
-    }
+    yield* readChecked({ path, digest, sizeBytes, startByte }, signal, allocate);
   } catch (error) {
     signal.throwIfAborted();
     await forgetLayer(layers, digest).catch(() => undefined);
-    throw storeError(path, 'read', error);
+    throw storeError(path, error === CHANGED ? 'used' : 'read', error);
   }
-  if (hash === undefined || digestFromHex(hash.digest('hex')) === digest) return;
-  await forgetLayer(layers, digest);
-  throw storeError(path, 'used', new Error('its bytes have changed; it was removed'));
 }
 
 /** Removes all other layers. Resolves to the number of removed complete ones. */
@@ -154,8 +146,4 @@ async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>, signal:
     if (!digests.has(digest) && !layers.writing.has(digest)) await forgetLayer(layers, digest);
   }
   return gone.length;
-}
-
-function absent(path: string): AppError {
-  return new AppError({ code: 'media/gone', message: `${path} is not there`, disposition: 'wait' });
 }
