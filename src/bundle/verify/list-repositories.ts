@@ -4,7 +4,13 @@ import { type Digest, digestFromHex, isDigest } from '../../domain/model/digest.
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { parseJson } from '../format/json.ts';
-import { type Descriptor, type ImageIndex, type IndexEntry, indexMediaTypes } from '../format/oci-schema.ts';
+import {
+  type Descriptor,
+  type ImageDocument,
+  type ImageIndex,
+  type IndexEntry,
+  parseImageDocument,
+} from '../format/oci-schema.ts';
 import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { readBlob } from '../read/read-blob.ts';
@@ -44,18 +50,20 @@ const REFERRERS_TAG = /^sha256-([0-9a-f]{64})$/;
 /** An index in an index in an index: deeper ones are not gone into. */
 const MAX_DEPTH = 3;
 
-const digest = v.custom<Digest>((value) => typeof value === 'string' && isDigest(value));
-const descriptor = v.looseObject({ mediaType: v.string(), digest, size: v.pipe(v.number(), v.safeInteger()) });
-/** As much of a manifest or an index as tells what hangs on it. */
-const document = v.looseObject({
+const reference = v.looseObject({
+  mediaType: v.string(),
+  digest: v.custom<Digest>((value) => typeof value === 'string' && isDigest(value)),
+  size: v.pipe(v.number(), v.safeInteger()),
+});
+/** What a manifest or an index says of itself when it refers to another one. */
+const referring = v.looseObject({
   artifactType: v.exactOptional(v.string()),
-  config: v.exactOptional(descriptor),
-  layers: v.exactOptional(v.array(descriptor)),
-  manifests: v.exactOptional(v.array(descriptor)),
-  subject: v.exactOptional(descriptor),
+  subject: v.exactOptional(reference),
   annotations: v.exactOptional(v.record(v.string(), v.string())),
 });
-type Document = v.InferOutput<typeof document>;
+
+/** A manifest or an index, with what it refers to. */
+type Document = ImageDocument & v.InferOutput<typeof referring>;
 
 /**
  * What a bundle holds of each repository (`quay.io/coreos/etcd`): its images, and whatever else
@@ -124,7 +132,8 @@ async function collectListed(
   repository: Growing,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const child of (await readDocument(reader, index, signal))?.manifests ?? []) {
+  const listed = await readDocument(reader, index, signal);
+  for (const child of listed === undefined ? [] : childrenOf(listed)) {
     const found = await readDocument(reader, child, signal);
     if (found !== undefined) addReferral(repository, subject, referralOf(child, found));
   }
@@ -141,11 +150,16 @@ async function collect(
   repository.digests.add(of.digest);
   const found = await readDocument(reader, of, signal);
   if (found === undefined) return;
-  for (const { digest: part } of [found.config ?? [], found.layers ?? []].flat()) repository.digests.add(part);
+  const parts = found.kind === 'manifest' ? [found.config, ...found.layers] : [];
+  for (const { digest: part } of parts) repository.digests.add(part);
   if (found.subject !== undefined) addReferral(repository, found.subject.digest, referralOf(of, found));
-  for (const child of depth < MAX_DEPTH ? (found.manifests ?? []) : []) {
+  for (const child of depth < MAX_DEPTH ? childrenOf(found) : []) {
     if (!repository.digests.has(child.digest)) await collect(reader, child, repository, signal, depth + 1);
   }
+}
+
+function childrenOf(of: Document): readonly Descriptor[] {
+  return of.kind === 'index' ? of.manifests : [];
 }
 
 async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortSignal): Promise<Document | undefined> {
@@ -153,7 +167,8 @@ async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortS
   const read = await readBlob(reader, { digest: of.digest, sizeBytes: of.size }, signal);
   if (read.kind === 'missing') return undefined;
   try {
-    return parseJson(read.bytes, document, of.digest, 'bundle/inconsistent');
+    const says = parseJson(read.bytes, referring, of.digest, 'bundle/inconsistent');
+    return { ...says, ...parseImageDocument(read.bytes, of.digest, 'bundle/inconsistent') };
   } catch (error) {
     if (error instanceof AppError) return undefined;
     throw error;
@@ -165,8 +180,7 @@ async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortS
  * manifest has that of its config.
  */
 function referralOf({ mediaType, digest: id, size }: Descriptor, found: Document): Referral {
-  const artifactType =
-    found.artifactType || (indexMediaTypes.has(mediaType) ? undefined : found.config?.mediaType) || undefined;
+  const artifactType = found.artifactType || (found.kind === 'manifest' && found.config.mediaType) || undefined;
   return {
     mediaType,
     digest: id,
