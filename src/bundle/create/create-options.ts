@@ -1,4 +1,4 @@
-import type { Advisory, Payload, Schedule, UpdateRules } from '../../domain/model/bundle.ts';
+import type { Payload, UpdateRules } from '../../domain/model/bundle.ts';
 import type { PrivateKey } from '../keys/keys.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import type { ImageRequest } from './images/image-request.ts';
@@ -10,30 +10,29 @@ import type { AttachmentRequest } from './payload/attachments.ts';
  * What a new bundle is made of. Texts are as in the payload; they are validated before anything is
  * read.
  */
-export interface CreateOptions {
+export interface CreateOptions
+  extends Pick<
+    Payload,
+    | 'name'
+    | 'version'
+    | 'arch'
+    | 'sequence'
+    | 'created'
+    | 'expires'
+    | 'schedule'
+    | 'annotations'
+    | 'advisories'
+    | 'trust'
+  > {
   /**
    * The directory that becomes the bundle; must not be there, or be empty. With a name
    * `*.stickpin.tar`, the tar file; must not be there.
    */
   readonly out: string;
-  readonly name: string;
-  readonly version: string;
-  /** GOARCH. */
-  readonly arch: string;
-  readonly sequence: number;
-  /** RFC 3339. */
-  readonly created: string;
-  readonly expires?: string;
   /** Without `base`, which follows from {@link base}. */
   readonly update?: Omit<UpdateRules, 'base'>;
   /** Path of a bundle whose layers are left out. */
   readonly base?: string;
-  readonly schedule?: Schedule;
-  readonly annotations?: Readonly<Record<string, string>>;
-  /** About other releases of the stream, each once. */
-  readonly advisories?: readonly Advisory[];
-  /** Keys that nodes are to trust (PEM, SPKI), and ids of those that never count again. */
-  readonly trust?: NonNullable<Payload['trust']>;
   /** In load order. None makes a bundle of advisories, or for the rotation of keys, alone. */
   readonly images: readonly ImageRequest[];
   /**
