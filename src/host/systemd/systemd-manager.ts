@@ -1,51 +1,19 @@
 import { variant } from '../../dbus/message-bus.ts';
 import type { SystemBus } from '../../dbus/system-bus.ts';
 import { AppError } from '../../platform/app-error.ts';
-import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { DeviceUnits, MountRequest } from '../../ports/device-units.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import { busProperty } from './bus-property.ts';
 import { MANAGER, SYSTEMD } from './systemd-names.ts';
 import { asUnitError } from './unit-error.ts';
-import { type UnitEvent, watchDeviceUnits, watchUnit } from './unit-events.ts';
+import { watchDeviceUnits, watchUnit } from './unit-events.ts';
 import { createJobRunner } from './unit-jobs.ts';
 
-/** A filesystem to mount by a transient unit (systemd.mount(5)). */
-interface MountRequest {
-  /** `run-stickpin-media-7\x2dsdb1.mount`; must be the escaped form of `where`. */
-  readonly unit: string;
-  readonly description: string;
-  readonly what: string;
-  readonly where: string;
-  readonly type: string;
-  /** Comma-separated, as in fstab(5). */
-  readonly options: string;
-}
-
-/** The part of systemd's manager that stickpin uses, over D-Bus (org.freedesktop.systemd1(5)). */
-export interface SystemdManager extends UnitControl {
-  /** Names of the loaded units that match one of the fnmatch(3) patterns. */
-  listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
-  /**
-   * One property of a loaded unit. Undefined when it is not loaded. @param iface the last part of
-   * the interface, for example `Unit`, `Device`, `Mount`
-   *
-   * @throws AppError `host/unit` (`retry`)
-   */
-  unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
-  /** Calls `listener` for device units and with `resync` after each connection to the bus. */
-  onDeviceUnit(listener: (event: UnitEvent) => void): Unsubscribe;
-  /**
-   * Starts a transient mount unit that stops when its device is removed. Resolves when mounted.
-   * @throws AppError `host/unit` (`retry`)
-   */
-  mount(request: MountRequest, signal: AbortSignal): Promise<void>;
-  /**
-   * `StopUnit(name, "replace")`. Resolves when the job is done, or at once when there is no such
-   * unit.
-   * @throws AppError `host/unit`
-   */
-  stopUnit(unit: string, signal: AbortSignal): Promise<void>;
-}
+/**
+ * The part of systemd's manager that stickpin uses, over D-Bus (org.freedesktop.systemd1(5)). Its
+ * calls throw AppError `host/unit` (`retry`).
+ */
+export interface SystemdManager extends UnitControl, DeviceUnits {}
 
 /**
  * Makes a {@link SystemdManager} on `bus`. Call `onDeviceUnit` and `onUnitChange` before the bus

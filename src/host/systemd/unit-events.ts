@@ -1,22 +1,17 @@
 import { BusErrorReply, type BusSignal, unwrapVariant } from '../../dbus/message-bus.ts';
 import type { SystemBus } from '../../dbus/system-bus.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { DeviceUnitEvent } from '../../ports/device-units.ts';
 import { loadedUnitProperty } from './loaded-unit.ts';
 import { MANAGER, MANAGER_SIGNALS, PROPERTIES, SYSTEMD } from './systemd-names.ts';
 import { unitObjectPath, unitOfObjectPath } from './unit-object.ts';
 
-/**
- * A unit was loaded, unloaded, or changed. `resync`: signals may be lost, read everything again.
- */
-export type UnitEvent =
-  | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
-  | { readonly kind: 'resync' };
-
 /** The calls below end with the connection, so they need no other signal. */
-const forever = new AbortController().signal;
+const forever = NEVER_ABORTED;
 
 /** Watches device units. `resync` comes after each connection. */
-export function watchDeviceUnits(bus: SystemBus, listener: (event: UnitEvent) => void): Unsubscribe {
+export function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEvent) => void): Unsubscribe {
   const byName = (kind: 'new' | 'removed') => (signal: BusSignal) => {
     const unit = String(signal.body[0]);
     if (unit.endsWith('.device')) listener({ kind, unit });

@@ -4,13 +4,13 @@ import { filesystemMount, filesystemRefusal } from '../../domain/model/filesyste
 import type { MediumId } from '../../domain/model/medium.ts';
 import { filesystemText } from '../../domain/report/texts/filesystem-text.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { DeviceUnits } from '../../ports/device-units.ts';
 import type { MountEntry } from '../mount/mountinfo.ts';
 import { panicsOnError } from '../mount/panic-option.ts';
 import { openFolderMedium } from '../provider/folder-medium.ts';
 import type { MediaErrorCode, PluggedMedium } from '../provider/media-provider.ts';
 import { makePrivateFolder } from '../provider/private-folder.ts';
 import { type Device, type MachinePaths, readMounts } from './device.ts';
-import type { DeviceUnits } from './device-units.ts';
 import { unitNameOfPath } from './unit-name.ts';
 
 /** The options of {@link createPluggedDevice}. */

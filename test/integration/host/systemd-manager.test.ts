@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { connectMessageBus } from '../../../src/dbus/message-bus.ts';
 import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
 import { createSystemdManager, type SystemdManager } from '../../../src/host/systemd/systemd-manager.ts';
-import type { UnitEvent } from '../../../src/host/systemd/unit-events.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import type { DeviceUnitEvent } from '../../../src/ports/device-units.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../support/bus/systemd-double.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -19,7 +19,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
   let systemd: SystemdDouble;
   let bus: SystemBus;
   let manager: SystemdManager;
-  let events: UnitEvent[];
+  let events: DeviceUnitEvent[];
   const log = createRecordingLog();
 
   beforeAll(async () => {

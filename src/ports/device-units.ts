@@ -1,4 +1,4 @@
-import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
 
 /**
  * A device unit was loaded, unloaded, or changed. `resync`: events may be lost, check all units.
@@ -6,6 +6,18 @@ import type { Unsubscribe } from '../../platform/subscription.ts';
 export type DeviceUnitEvent =
   | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
   | { readonly kind: 'resync' };
+
+/** A filesystem to mount by a transient unit (systemd.mount(5)). */
+export interface MountRequest {
+  /** `run-stickpin-media-7\x2dsdb1.mount`; must be the escaped form of `where`. */
+  readonly unit: string;
+  readonly description: string;
+  readonly what: string;
+  readonly where: string;
+  readonly type: string;
+  /** Comma-separated, as in fstab(5). */
+  readonly options: string;
+}
 
 /** The part of systemd that media use: device units and transient mounts. `host/` implements it. */
 export interface DeviceUnits {
@@ -19,17 +31,7 @@ export interface DeviceUnits {
   /** Calls `listener` for each event. The first one is `resync`, as soon as systemd answers. */
   onDeviceUnit(listener: (event: DeviceUnitEvent) => void): Unsubscribe;
   /** Mounts with a transient unit that stops when its device is removed. */
-  mount(
-    request: {
-      readonly unit: string;
-      readonly description: string;
-      readonly what: string;
-      readonly where: string;
-      readonly type: string;
-      readonly options: string;
-    },
-    signal: AbortSignal,
-  ): Promise<void>;
+  mount(request: MountRequest, signal: AbortSignal): Promise<void>;
   /** Stops a unit. Does nothing when there is none. */
   stopUnit(unit: string, signal: AbortSignal): Promise<void>;
 }
