@@ -15,6 +15,12 @@ export const limits = {
   keys: 64,
   /** One key file. */
   keyFileBytes: 16 * KiB,
+  /** The file of one role. */
+  roleFileBytes: 64 * KiB,
+  /** Keys of one role: those of its file, and those that count of the keys that bundles brought. */
+  roleKeys: 64,
+  /** Streams of one role, and repositories of one role. */
+  rolePatterns: 64,
   /** `contents.json`: 2,000 images with ten layers of their own each take 7 MiB. */
   contentsBytes: 16 * MiB,
   /**

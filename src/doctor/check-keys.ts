@@ -1,5 +1,6 @@
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { keyProblemLine } from '../bundle/keys/keys-folder.ts';
 import { readRevocationRecord, revocationRecordPath } from '../bundle/keys/revocation-record.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
@@ -40,7 +41,8 @@ export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): r
     return [
       ...findings,
       ...troubles,
-      ...(own.revocationsUnreadable ? [] : [enough(trusted, { folder, threshold })]),
+      ...(own.revocationsUnreadable ? [] : [enough(trusted, { folder, threshold, roles: own.roles.length })]),
+      ...(own.revocationsUnreadable ? [] : rolesFound(own, inForce)),
       ...(gone === '' ? [] : [ok(`revoked: ${gone}`)]),
       ...(await openParents(folder)),
     ];
@@ -81,17 +83,40 @@ async function openParents(folder: string): Promise<readonly Finding[]> {
   return findings;
 }
 
+/** Plain keys may be none where roles have all that is to be trusted. */
 function enough(
   trusted: readonly NamedKey[],
-  { folder, threshold }: { readonly folder: string; readonly threshold: number },
+  { folder, threshold, roles }: { readonly folder: string; readonly threshold: number; readonly roles: number },
 ): Finding {
   const names = trusted.map(({ title }) => title).join(', ');
+  if (trusted.length === 0 && roles > 0) return ok('no plain key (*.pub) is trusted, only keys of roles');
   if (trusted.length === 0) {
     return fault('no key is trusted, so that no signature counts', `copy the factory's .pub file to ${folder}`);
   }
   if (trusted.length >= threshold) return ok(`trusted: ${names}`);
   const message = `only ${names} is trusted, but trust.threshold wants ${threshold} distinct keys`;
   return fault(message, `copy more .pub files to ${folder}, or lower the threshold`);
+}
+
+/**
+ * The roles, and those whose keys can't be enough. Keys that bundles brought into a role are known to
+ * the daemon alone, and so is whether they count.
+ */
+function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonly Finding[] {
+  const told = new Set(own.problems.map(keyProblemLine));
+  const unused = (inForce?.problems ?? []).filter((line) => !told.has(line));
+  return [
+    ...own.roles.map(({ name, threshold, keys }) => {
+      const counting = inForce?.roles?.find((role) => role.name === name)?.keys ?? keys;
+      const names = counting.map((key) => key.name).join(', ') || 'no key';
+      if (counting.length >= threshold) return ok(`role ${name}: ${names}`);
+      return fault(
+        `role ${name} asks for ${threshold} distinct keys, and has ${names}: nothing can be trusted by it`,
+        `add keys to ${name}.toml, or lower its threshold`,
+      );
+    }),
+    ...unused.map((line) => warning(line, "see 'stickpin trust list'")),
+  ];
 }
 
 /**

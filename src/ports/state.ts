@@ -167,6 +167,15 @@ export interface RevocationStore {
   setRevocationRecord(record: RevocationRecord, event?: EventRow): void;
 }
 
+/** Where a stream begins anew (`stickpin trust reset`). */
+export interface StreamStore {
+  /**
+   * Forgets, of a stream, the keys that its bundles brought, and what the bundles that are known say
+   * of sequence and time.
+   */
+  resetStream(stream: string, event: EventRow): void;
+}
+
 /** The floors in the database, as a JSON document, and the identity of the database. */
 export interface FloorRecordStore {
   /**

@@ -1,4 +1,5 @@
 import type { Revocations } from '../domain/trust/key-rotation.ts';
+import type { Role } from '../domain/trust/role.ts';
 import type { TrustInForce } from '../domain/trust/trust-in-force.ts';
 
 /** The keys and rules by which bundles are judged. */
@@ -7,6 +8,8 @@ export interface TrustPort {
   revision(): string;
   /** The revoked keys. */
   revocations(): Revocations;
+  /** What keys may sign that don't count for everything. */
+  roles(): readonly Role[];
   /** The keys and rules in use, for display. */
   inForce(): TrustInForce;
 }

@@ -595,7 +595,12 @@ export function createFakeNode(
         flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
         unknownRequests: () => ({ count: 0, last: undefined }),
       },
-      trust: { revision: () => trustRevision, revocations: () => node.revocations, inForce: () => TRUST },
+      trust: {
+        revision: () => trustRevision,
+        revocations: () => node.revocations,
+        roles: () => [],
+        inForce: () => TRUST,
+      },
       node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised(), boot: () => node.boot() },
       notifier: {
         ready: () => undefined,

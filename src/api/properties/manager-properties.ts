@@ -40,6 +40,12 @@ export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'
   readonly bundles: readonly string[];
 }
 
+const reportedKey = dictionary<StatusReport['trust']['keys'][number]>({
+  name: text,
+  keyId: text,
+  broughtBy: optional(text),
+});
+
 /** Types of the properties of the daemon's interface. */
 export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
   started: flag,
@@ -100,14 +106,26 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
   trust: dictionary<StatusReport['trust']>({
     require: text,
     threshold: count,
-    keys: list(
-      dictionary<StatusReport['trust']['keys'][number]>({ name: text, keyId: text, broughtBy: optional(text) }),
+    keys: list(reportedKey),
+    roles: optional(
+      list(
+        dictionary<NonNullable<StatusReport['trust']['roles']>[number]>({
+          name: text,
+          threshold: count,
+          streams: list(text),
+          repositories: list(text),
+          mayRotate: flag,
+          keys: list(reportedKey),
+        }),
+      ),
     ),
     revoked: list(
       dictionary<StatusReport['trust']['revoked'][number]>({
         keyId: text,
         file: optional(text),
+        byPerson: optional(set),
         revokedBy: optional(text),
+        role: optional(text),
       }),
     ),
     problems: list(text),

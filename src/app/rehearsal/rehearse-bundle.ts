@@ -3,9 +3,10 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { signEnvelope, unsignedEnvelope } from '../../bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
-import { parsePrivateKey } from '../../bundle/keys/keys.ts';
+import { type PrivateKey, parsePrivateKey } from '../../bundle/keys/keys.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
 import type { Rehearsal, RehearsalRequest } from '../../cli/context/command-adapters.ts';
+import { parseReference } from '../../domain/model/reference.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
@@ -128,17 +129,39 @@ interface RehearsalTrust {
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
 }
 
+function rehearsalKey(): { readonly publicPem: string; readonly privateKey: PrivateKey } {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  return {
+    publicPem: publicKey.export({ type: 'spki', format: 'pem' }).toString(),
+    privateKey: parsePrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), 'rehearsal.key'),
+  };
+}
+
+/** The role whose keys the payload changes, as it must be for the bundle to be taken. */
+function rehearsalRole({ payload, contents }: RehearsalRequest['bundle'], publicPem: string): string {
+  const registries = new Set(contents.images.map(({ reference }) => parseReference(reference).registry));
+  return [
+    'threshold = 1',
+    `streams = ${JSON.stringify([payload.name])}`,
+    `repositories = ${JSON.stringify([...registries])}`,
+    'may_rotate = true',
+    `keys = ["""${publicPem}"""]`,
+    '',
+  ].join('\n');
+}
+
 /**
- * Without keys, the envelope is signed with a key that is thrown away: the daemon judges as ever,
- * and nothing is said about who signed.
+ * Without keys, the envelope is signed with a key that is thrown away, and with one of the role
+ * whose keys the payload changes: the daemon judges as ever, and nothing is said about who signed.
  */
-async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<RehearsalTrust> {
+async function trustFor(directory: string, { keys, bundle }: RehearsalRequest): Promise<RehearsalTrust> {
   if (keys !== undefined) return { keysFolder: keys.folder, threshold: keys.threshold };
   const keysFolder = join(directory, 'keys.d');
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const key = parsePrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), 'rehearsal.key');
+  const [key, roleKey] = [rehearsalKey(), rehearsalKey()];
   await mkdir(keysFolder);
-  await writeFile(join(keysFolder, 'rehearsal.pub'), publicKey.export({ type: 'spki', format: 'pem' }));
+  await writeFile(join(keysFolder, 'rehearsal.pub'), key.publicPem);
+  const { role } = bundle.payload.trust ?? {};
+  if (role !== undefined) await writeFile(join(keysFolder, `${role}.toml`), rehearsalRole(bundle, roleKey.publicPem));
   const watchBundle = ({ reader, blobs }: BundleAccess): BundleAccess => ({
     blobs,
     reader: {
@@ -146,7 +169,8 @@ async function trustFor(directory: string, { keys }: RehearsalRequest): Promise<
       readFile: async (name, maxBytes, signal) => {
         if (name !== 'bundle.dsse.json') return reader.readFile(name, maxBytes, signal);
         const { payload } = await readEnvelope(reader, signal);
-        return formatEnvelope(signEnvelope(unsignedEnvelope(payload), key));
+        const signed = signEnvelope(unsignedEnvelope(payload), key.privateKey);
+        return formatEnvelope(role === undefined ? signed : signEnvelope(signed, roleKey.privateKey));
       },
     },
   });

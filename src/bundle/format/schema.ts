@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { type Advisory, type Contents, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { isVersion, isVersionRange } from '../../domain/model/version.ts';
+import { isRoleName } from '../../domain/trust/role.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
 import { limits } from '../limits.ts';
@@ -117,6 +118,18 @@ const advisory = v.strictObject({
   reason: text,
 });
 
+const keyChange = v.pipe(
+  v.strictObject({
+    role: v.exactOptional(v.pipe(v.string(), v.check(isRoleName, 'must be the name of a role: a-z, 0-9 and -'))),
+    keys: v.exactOptional(items(publicKey)),
+    revoked: v.exactOptional(items(v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits')))),
+  }),
+  v.check(
+    ({ role, keys = [], revoked = [] }) => role === undefined || keys.length + revoked.length > 0,
+    'must bring or revoke a key where it names a role',
+  ),
+);
+
 const payload = v.strictObject({
   schemaVersion: v.literal(1),
   name: v.pipe(v.string(), v.regex(STREAM_NAME, `must match ${STREAM_NAME.source}`)),
@@ -137,14 +150,7 @@ const payload = v.strictObject({
   update: v.exactOptional(update),
   schedule: v.exactOptional(v.picklist(['immediate', 'manual'], "must be 'immediate' or 'manual'")),
   advisories: v.exactOptional(items(advisory)),
-  trust: v.exactOptional(
-    v.strictObject({
-      keys: v.exactOptional(items(publicKey)),
-      revoked: v.exactOptional(
-        items(v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits'))),
-      ),
-    }),
-  ),
+  trust: v.exactOptional(keyChange),
   attachments: v.exactOptional(
     v.pipe(
       items(attachment),

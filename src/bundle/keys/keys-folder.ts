@@ -84,8 +84,16 @@ export interface KeyFileText {
   readonly fault?: Omit<KeyProblem, 'file'>;
 }
 
+/** What a key file may be. */
+export interface KeyFileForm {
+  /** Default 16 KiB. */
+  readonly maxBytes?: number;
+  /** Whether it may be a symbolic link. Default true. */
+  readonly mayBeLink?: boolean;
+}
+
 /**
- * The text of a key file, at most 16 KiB, with what is wrong with who may write it.
+ * The text of a key file, with what is wrong with who may write it.
  *
  * @throws AppError `bundle/key-file` (`reject`)
  */
@@ -93,14 +101,16 @@ export async function readGuardedKeyFile(
   path: string,
   ownUid: number | undefined,
   signal: AbortSignal,
+  { maxBytes = limits.keyFileBytes, mayBeLink = true }: KeyFileForm = {},
 ): Promise<KeyFileText> {
   try {
     // Without O_NONBLOCK a FIFO would be waited for.
-    const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const flags = constants.O_RDONLY | constants.O_NONBLOCK | (mayBeLink ? 0 : constants.O_NOFOLLOW);
+    const handle = await open(path, flags);
     try {
       const found = await handle.stat();
-      if (!found.isFile() || found.size > limits.keyFileBytes) {
-        throw bundleError('bundle/key-file', `key file ${path} is not a file of at most ${limits.keyFileBytes} bytes`);
+      if (!found.isFile() || found.size > maxBytes) {
+        throw bundleError('bundle/key-file', `key file ${path} is not a file of at most ${maxBytes} bytes`);
       }
       const text = await handle.readFile({ encoding: 'utf8', signal });
       const fault = accessFault(path, found, ownUid);
@@ -111,6 +121,11 @@ export async function readGuardedKeyFile(
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
+    if (!mayBeLink && systemCodeOf(cause) === 'ELOOP') {
+      throw bundleError('bundle/key-file', `key file ${path} is a symbolic link, and no link is followed here`, {
+        cause,
+      });
+    }
     throw bundleError('bundle/key-file', `key file ${path} can't be read: ${reasonOf(cause)}`, { cause });
   }
 }
@@ -121,15 +136,19 @@ export async function readKeyFile(path: string, signal: AbortSignal): Promise<st
 }
 
 /**
- * Names that are neither `*.pub` nor `*.revoked`: told, so that no misspelt revocation goes
- * unnoticed.
+ * Names that are neither `*.pub`, `*.revoked` nor `*.toml`, and that no role names: told, so that no
+ * misspelt revocation goes unnoticed. `keyFiles`: files that roles name.
  */
-export function strayFiles(folder: string, names: readonly string[]): readonly KeyProblem[] {
+export function strayFiles(
+  folder: string,
+  names: readonly string[],
+  keyFiles: ReadonlySet<string>,
+): readonly KeyProblem[] {
   return names
-    .filter((name) => !/\.(pub|revoked)$/.test(name))
+    .filter((name) => !/\.(pub|revoked|toml)$/.test(name) && !keyFiles.has(name))
     .map((name) => ({
       file: name,
-      message: `${join(folder, name)} is ignored: only *.pub and *.revoked are read here`,
+      message: `${join(folder, name)} is ignored: only *.pub, *.revoked, *.toml and the key files that a *.toml names are read here`,
       remedy: 'rename the file or move it away',
       hidesRevocations: false,
     }));
@@ -159,6 +178,15 @@ function accessFault(
   const message = `${path} belongs to user ${uid}, ${why}`;
   const remedy = `if you put it there, chown root ${path}; otherwise move it away`;
   return { message, remedy, hidesRevocations: true };
+}
+
+/**
+ * A file that is there and that the system does not give: what else it does not give is unknown. A
+ * link that leads nowhere is as no file.
+ */
+export function isDiskFault(error: unknown): boolean {
+  const code = systemCodeOf(error instanceof Error ? error.cause : undefined);
+  return code !== undefined && code !== 'ENOENT' && code !== 'ELOOP';
 }
 
 function isLink(path: string): Promise<boolean> {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
+import { isRoleName } from '../../domain/trust/role.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 
@@ -19,6 +20,8 @@ const documentSchema = v.strictObject({
       keyId,
       otherIds: v.array(keyId),
       bundleId: v.exactOptional(v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value))),
+      role: v.exactOptional(v.pipe(v.string(), v.check(isRoleName))),
+      byPerson: v.exactOptional(v.literal(true)),
       at: time,
       restoredAt: v.exactOptional(time),
     }),

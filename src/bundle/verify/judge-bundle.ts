@@ -11,6 +11,7 @@ import type { Trust } from '../keys/trust.ts';
 import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { readBlob } from '../read/read-blob.ts';
+import { checkRotation, checkScope, checkStream } from './check-authority.ts';
 import { bundleIdOf, verifyEnvelope } from './verify-envelope.ts';
 import { type WalkedImages, walkImages } from './walk-images.ts';
 
@@ -29,9 +30,10 @@ export interface JudgedBundle extends WalkedImages {
  * Proves that a bundle may be trusted, and finds what of it is there.
  *
  * INVARIANTS: the order is law. (1) The envelope's size, then its form; (2) signatures over the raw
- * payload bytes; only then (3) the payload is parsed; (4) the digests and sizes of contents.json
- * and index.json; only then (5) these are parsed; (6) documents, each parsed only after its digest.
- * So nothing that is not signed is parsed but the size-limited envelope.
+ * payload bytes; only then (3) the payload is parsed, and what may sign its stream is looked at; (4)
+ * the digests and sizes of contents.json and index.json; only then (5) these are parsed, and what may
+ * sign for their repositories is looked at; (6) documents, each parsed only after its digest. So
+ * nothing that is not signed is parsed but the size-limited envelope.
  *
  * @param documents parses what is large; default {@link documentsHere}.
  * @throws AppError with a `BundleErrorCode`: `reject` when the bundle is bad, `wait` when no key is
@@ -45,11 +47,12 @@ export async function judgeBundle(
 ): Promise<JudgedBundle> {
   const verified = verifyEnvelope(await readEnvelope(reader, signal), trust);
   const payload = parsePayload(verified.payload);
+  checkStream(verified, payload, trust);
   const tree = await readTree(reader, payload, documents, signal);
+  const bundle = checkScope(verified, { payload, contents: tree.contents }, trust);
+  checkRotation(bundle, verified, trust);
   const walked = await walkImages(reader, { payload, ...tree }, documents, signal);
-  const { bundleId, signedBy, signerKeyIds } = verified;
   const isEnvelope = tree.isBeside && lacksAllLayers(tree.contents, walked);
-  const bundle = { bundleId, payload, contents: tree.contents, signedBy, signerKeyIds };
   return { bundle, index: tree.index, isEnvelope, ...walked };
 }
 

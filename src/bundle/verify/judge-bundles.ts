@@ -55,6 +55,8 @@ const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
   'bundle/unknown-key',
   'bundle/revoked-key',
   'bundle/threshold',
+  'bundle/outside-role',
+  'bundle/rotation',
 ]);
 
 async function judgeOne(

@@ -7,17 +7,17 @@ import { type PublicKey, shortKeyId } from '../keys/keys.ts';
 import { keyProblemLine } from '../keys/keys-folder.ts';
 import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
 
-/** A payload that enough trusted keys have signed. */
+/** A payload that enough trusted keys have signed, if what they may sign covers it. */
 export interface VerifiedPayload {
   readonly bundleId: BundleId;
   readonly payload: Buffer;
   /**
-   * Names of the distinct trusted keys that signed, sorted; may be empty for a bundle that is
-   * vouched for.
+   * The distinct trusted keys that signed, those of roles among them; may be empty for a bundle that
+   * is vouched for.
    */
-  readonly signedBy: readonly string[];
-  /** Their key ids, sorted. */
-  readonly signerKeyIds: readonly string[];
+  readonly signers: readonly TrustedKey[];
+  /** It is trusted for its digest alone. */
+  readonly isVouched: boolean;
 }
 
 /** The identity of a bundle: SHA-256 of its decoded payload. */
@@ -27,8 +27,10 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
 
 /**
  * Decides whether an envelope may be trusted (DSSE protocol.md). Pure. Every trusted key is tried
- * on every signature, the one that `keyid` hints at first; each key counts once. A payload that is
- * vouched for by its digest needs no signature.
+ * on every signature, the one that `keyid` hints at first; each key counts once. Enough are
+ * `threshold` plain keys, or as many keys of one role as the role asks for; what the role may sign
+ * is looked at when the payload is parsed. A payload that is vouched for by its digest needs no
+ * signature.
  *
  * @throws AppError `bundle/no-key` (`wait`) nothing is trusted here;
  *   `bundle/revocations-unreadable` (`wait`) no key counts now; `bundle/unsigned` no signature at
@@ -37,7 +39,7 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
  *   signed by too few.
  */
 export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayload {
-  const { keys } = trust.keys;
+  const keys = allKeys(trust.keys);
   const bundleId = bundleIdOf(envelope.payload);
   const isVouched = trust.vouched?.has(bundleId) === true;
   if (keys.length === 0 && !isVouched) throw noKey(trust);
@@ -45,13 +47,18 @@ export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayloa
     throw bundleError('bundle/unsigned', 'bundle.dsse.json carries no signature: sign it with stickpin bundle sign');
   }
   const signers = signersOf(envelope, keys);
-  if (signers.length < trust.threshold && !isVouched) throw tooFew(envelope, trust, signers);
-  return {
-    bundleId,
-    payload: envelope.payload,
-    signedBy: signers.map((key) => key.name).sort(),
-    signerKeyIds: signers.map((key) => key.keyId).sort(),
-  };
+  if (!isVouched && !areEnough(signers, trust)) throw tooFew(envelope, trust, signers);
+  return { bundleId, payload: envelope.payload, signers, isVouched };
+}
+
+function allKeys({ keys, roles }: TrustedKeys): readonly TrustedKey[] {
+  return [...keys, ...roles.flatMap((role) => role.keys)];
+}
+
+/** Signatures of different roles don't add up. */
+function areEnough(signers: readonly TrustedKey[], { keys, threshold }: Trust): boolean {
+  const countIn = (role: string | undefined) => signers.filter((key) => key.role === role).length;
+  return countIn(undefined) >= threshold || keys.roles.some((role) => countIn(role.name) >= role.threshold);
 }
 
 function signersOf(envelope: Envelope, keys: readonly TrustedKey[]): readonly TrustedKey[] {
@@ -105,7 +112,7 @@ function unreadable({ problems }: TrustedKeys) {
 function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonly TrustedKey[]) {
   const claimed = envelope.signatures.filter(({ keyId }) => !signers.some((signer) => signer.keyId === keyId));
   for (const { keyId } of claimed) {
-    const known = keys.keys.find((key) => key.keyId === keyId);
+    const known = allKeys(keys).find((key) => key.keyId === keyId);
     if (known === undefined) continue;
     return bundleError(
       'bundle/bad-signature',
@@ -129,6 +136,15 @@ function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonl
   const names = signers.map((signer) => signer.name).sort();
   return bundleError(
     'bundle/threshold',
-    `signed by ${names.join(', ')} only, and ${threshold} distinct trusted keys are required: have it signed again with stickpin bundle sign`,
+    `signed by ${names.join(', ')} only, and ${wantedOf(signers, keys, threshold)} are required: have it signed again with stickpin bundle sign`,
   );
+}
+
+/** How many keys would have been enough, of the kinds of keys that signed. */
+function wantedOf(signers: readonly TrustedKey[], { roles }: TrustedKeys, threshold: number): string {
+  const of = roles.filter(({ name }) => signers.some(({ role }) => role === name));
+  const plain = `${threshold} distinct trusted keys`;
+  const own = of.map((role) => `${role.threshold} of role ${role.name}`);
+  const isPlain = own.length === 0 || signers.some(({ role }) => role === undefined);
+  return [...(isPlain ? [plain] : []), ...own].join(' or ');
 }

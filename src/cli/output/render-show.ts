@@ -2,6 +2,7 @@ import type { ActivationHoldReport, BundleReport } from '../../domain/report/bun
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import { roleText } from './role-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { formatTable } from './table.ts';
 
@@ -57,7 +58,10 @@ function holdText({ message, releasedBy, until }: ActivationHoldReport): string 
 }
 
 /** The keys that count and those that never do; which of them signed a bundle is marked. */
-function renderTrust({ require, threshold, keys, revoked, problems }: TrustReport, signers: readonly string[]): string {
+function renderTrust(
+  { require, threshold, keys, roles = [], revoked, problems }: TrustReport,
+  signers: readonly string[],
+): string {
   const markOf = (keyId: string) => (signers.includes(keyId) ? 'signed this' : '');
   const rows = [
     ...keys.map(({ name, keyId, broughtBy }) => [
@@ -66,6 +70,14 @@ function renderTrust({ require, threshold, keys, revoked, problems }: TrustRepor
       broughtBy === undefined ? 'trusted' : `trusted, brought by ${broughtBy}`,
       markOf(keyId),
     ]),
+    ...roles.flatMap((role) =>
+      role.keys.map(({ name, keyId, broughtBy }) => [
+        oneLine(name),
+        keyId,
+        `in role ${role.name}${broughtBy === undefined ? '' : `, brought by ${broughtBy}`}`,
+        markOf(keyId),
+      ]),
+    ),
     ...revoked.map(({ keyId, revokedBy }) => [
       '-',
       keyId,
@@ -75,5 +87,6 @@ function renderTrust({ require, threshold, keys, revoked, problems }: TrustRepor
   ];
   const policy = `Trust in force: trust.require = "${require}", trust.threshold = ${threshold}\n`;
   const table = rows.length === 0 ? 'No key is trusted.\n' : formatTable(['KEY', 'KEY ID', 'STATE', ''], rows);
-  return `${policy}${table}${problems.map((problem) => `${oneLine(problem)}\n`).join('')}`;
+  const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
+  return `${policy}${table}${lines.join('')}`;
 }

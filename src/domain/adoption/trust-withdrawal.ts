@@ -2,25 +2,35 @@ import type { PhaseOf } from '../model/phase.ts';
 import { labelOf, type TrustReason } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type Approvals, isApproved, isRejectedHere, needsApproval } from '../trust/approval.ts';
+import { authoritiesOf, plainSigners, signersLeftIn } from '../trust/authority.ts';
 import type { Revocations } from '../trust/key-rotation.ts';
+import { outsideScope, type Role } from '../trust/role.ts';
 
 /**
  * Why an adopted bundle is not trusted any more, and the phase that it has if it was never ready.
  */
 export type Withdrawal = PhaseOf & { readonly reason: TrustReason };
 
+/** By what an adopted bundle is judged beside approvals. */
+export interface SignersInForce {
+  readonly revocations: Revocations;
+  /** Roles in force. Default none. */
+  readonly roles?: readonly Role[];
+}
+
 /**
  * Whether the trust in an adopted bundle still stands. Revoked keys never count, even for bundles
- * adopted before; a key that was merely taken out of keys.d still does: an adopted bundle stays a
- * source of blobs unless its key is revoked (docs/decisions/trust.md). A bundle whose trust is
- * withdrawn is not pulled, not served and not activated; its pins stay, since something may run
- * from them.
+ * adopted before; a key that was merely taken out of keys.d, or out of the file of its role, still
+ * does: an adopted bundle stays a source of blobs unless its key is revoked (docs/decisions/trust.md).
+ * A role is a limit, and holds at all times: when its file is gone or has a fault, or when it covers
+ * the bundle no longer, the signatures of its keys don't count. A bundle whose trust is withdrawn is
+ * not pulled, not served and not activated; its pins stay, since something may run from them.
  *
  * @returns undefined while it stands.
  */
 export function withdrawalOf(
   bundle: StoredBundle,
-  revocations: Revocations,
+  inForce: SignersInForce,
   approvals: Approvals,
 ): Withdrawal | undefined {
   const { bundleId, readyAt } = bundle;
@@ -32,26 +42,46 @@ export function withdrawalOf(
     return { phase: 'held', hold: 'approval', reason: { code: 'trust/approval', data: adopted } };
   }
   if (approvals.policy.require === 'approval' && isApproved(bundleId, approvals)) return undefined;
-  const reason = lostSignature(bundle, revocations, approvals.policy.threshold);
+  const reason = lostSignature(bundle, inForce, approvals.policy.threshold);
   return reason === undefined ? undefined : { phase: 'rejected', reason };
 }
 
 /**
- * Whether the signers that are left still meet the threshold. Signers whose ids were never recorded
- * can't be matched with revocations.
+ * Whether the signers that are left are still enough. Signers whose ids were never recorded can't be
+ * matched with revocations.
  */
 function lostSignature(
-  { payload, signedBy, signerKeyIds }: StoredBundle,
-  { keyIds, revocationsUnreadable, cause }: Revocations,
+  stored: StoredBundle,
+  { revocations, roles = [] }: SignersInForce,
   threshold: number,
 ): TrustReason | undefined {
-  const bundle = labelOf(payload);
-  if (revocationsUnreadable) {
+  const { signedBy, signerKeyIds = [], signerRoles = [] } = stored;
+  const bundle = labelOf(stored.payload);
+  if (revocations.revocationsUnreadable) {
+    const { cause } = revocations;
     return { code: 'trust/blind', data: { bundle, ...(cause !== undefined && { cause }) } };
   }
-  const revoked = (signerKeyIds ?? []).filter((keyId) => keyIds.includes(keyId));
-  const left = (signerKeyIds ?? signedBy).length - revoked.length;
-  if (left >= threshold) return undefined;
-  if (revoked.length === 0) return { code: 'trust/threshold', data: { bundle, signedBy, threshold } };
-  return { code: 'trust/key-revoked', data: { bundle, signedBy, keyIds: revoked } };
+  if (authoritiesOf(stored, { threshold, roles, revocations }).length > 0) return undefined;
+  const inRole = new Set(
+    signerRoles.filter(({ keyId, role }) => revocations.inRoles?.get(role)?.includes(keyId)).map(({ keyId }) => keyId),
+  );
+  const plain = plainSigners(stored);
+  const revoked = signerKeyIds.filter(
+    (keyId) => inRole.has(keyId) || (plain.includes(keyId) && revocations.keyIds.includes(keyId)),
+  );
+  if (revoked.length > 0) return { code: 'trust/key-revoked', data: { bundle, signedBy, keyIds: revoked } };
+  return lostRole(stored, roles, revocations) ?? { code: 'trust/threshold', data: { bundle, signedBy, threshold } };
+}
+
+/** Why the first role of its signers does not count for it any more; undefined when none signed. */
+function lostRole(stored: StoredBundle, roles: readonly Role[], revocations: Revocations): TrustReason | undefined {
+  const [first] = stored.signerRoles ?? [];
+  if (first === undefined) return undefined;
+  const about = { bundle: labelOf(stored.payload), signedBy: stored.signedBy, role: first.role };
+  const role = roles.find(({ name }) => name === first.role);
+  if (role === undefined) return { code: 'trust/role', data: { ...about, why: { kind: 'no-role' } } };
+  const outside = outsideScope(role, stored);
+  if (outside !== undefined) return { code: 'trust/role', data: { ...about, why: outside } };
+  const left = signersLeftIn(role, stored, revocations).length;
+  return { code: 'trust/role', data: { ...about, why: { kind: 'threshold', threshold: role.threshold, left } } };
 }

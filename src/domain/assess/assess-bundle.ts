@@ -68,7 +68,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   const { observed, memory, stored, policy } = context;
   const images = imagesOf(bundle, context);
   const approvals = { policy: policy.trust, verdicts: stored.verdicts };
-  const withdrawal = withdrawalOf(bundle, observed.revocations, approvals);
+  const withdrawal = withdrawalOf(bundle, observed, approvals);
   const activation = assessActivation(bundle, {
     policy,
     path: pathOf(context.paths, bundle.payload.name),

@@ -17,11 +17,11 @@ export function assessPaths(
   adoptions: readonly Adoption[],
   policy: Policy,
 ): StreamPaths {
-  const { runtime, containers, revocations, now } = observed;
+  const { runtime, containers, now } = observed;
   const { bundles, verdicts } = stored;
   const arriving = adoptions.map(({ found }) => found.bundle);
   const approvals = { policy: policy.trust, verdicts };
-  const trusted = bundles.filter((bundle) => withdrawalOf(bundle, revocations, approvals) === undefined);
+  const trusted = bundles.filter((bundle) => withdrawalOf(bundle, observed, approvals) === undefined);
   const seen = runtime.kind === 'reachable' && containers ? { images: runtime.images, containers } : undefined;
   return readPaths({
     releases: bundles.filter(isRelease),

@@ -87,7 +87,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     .filter((bundle) => !isRelease(bundle))
     .map((bundle) => ({
       bundle,
-      withdrawn: withdrawalOf(bundle, observed.revocations, approvals)?.reason,
+      withdrawn: withdrawalOf(bundle, observed, approvals)?.reason,
       taken: noticeTakings(bundle, stored.rotation),
       newSigners: newSignersOf(bundle, carriersOf(bundle, found)),
     }));

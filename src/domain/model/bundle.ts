@@ -45,6 +45,16 @@ export interface Attachment extends ContentPointer {
   readonly mediaType: string;
 }
 
+/** A change of keys that a payload asks for (bundle format, `trust`). */
+export interface KeyChange {
+  /** The role whose keys it is about; absent for the plain keys. */
+  readonly role?: string;
+  /** Public keys in PEM. */
+  readonly keys?: readonly string[];
+  /** Key ids. */
+  readonly revoked?: readonly string[];
+}
+
 /** The signed payload of a bundle, as in the bundle format, version 1. Times are RFC 3339. */
 export interface Payload {
   readonly schemaVersion: 1;
@@ -60,7 +70,7 @@ export interface Payload {
   readonly update?: UpdateRules;
   readonly schedule?: Schedule;
   readonly advisories?: readonly Advisory[];
-  readonly trust?: { readonly keys?: readonly string[]; readonly revoked?: readonly string[] };
+  readonly trust?: KeyChange;
   readonly attachments?: readonly Attachment[];
   readonly warnings?: readonly string[];
   readonly annotations?: Readonly<Record<string, string>>;
@@ -127,8 +137,8 @@ export interface VerifiedBundle {
   readonly payload: Payload;
   readonly contents: Contents;
   /**
-   * Names (file names without `.pub`) of the distinct trusted keys that signed; none when it was
-   * approved by its digest alone.
+   * Names of the distinct trusted keys that signed and that may sign this bundle: file names without
+   * `.pub`, and `<role>/<key>` for a key of a role. None when it was approved by its digest alone.
    */
   readonly signedBy: readonly string[];
   /**
@@ -136,6 +146,14 @@ export interface VerifiedBundle {
    * until its medium is read again.
    */
   readonly signerKeyIds?: readonly string[];
+  /** Those of them that count in a role only, sorted by key id. Default none. */
+  readonly signerRoles?: readonly SignerRole[];
+}
+
+/** A key that signed a bundle, and the role in which its signature counts. */
+export interface SignerRole {
+  readonly keyId: string;
+  readonly role: string;
 }
 
 /** What people call a bundle: `ocp@4.13.7`. */

@@ -66,6 +66,23 @@ export type TrustReason =
   /** Revocations can't be read. `cause`: a message of an adapter; absent when nobody knows it. */
   | Conclusion<'trust/blind', { bundle: BundleLabel; cause?: string }>
   | Conclusion<'trust/threshold', { bundle: BundleLabel; signedBy: readonly string[]; threshold: number }>
+  /**
+   * It was trusted by keys of a role, and these don't count for it any more. `left`: how many of the
+   * role's keys that signed it are not revoked.
+   */
+  | Conclusion<
+      'trust/role',
+      {
+        bundle: BundleLabel;
+        signedBy: readonly string[];
+        role: string;
+        why:
+          | { kind: 'no-role' }
+          | { kind: 'threshold'; threshold: number; left: number }
+          | { kind: 'stream'; stream: string }
+          | { kind: 'repository'; stream: string; repository: string };
+      }
+    >
   /** `keyIds`: those of its signers that are revoked. */
   | Conclusion<'trust/key-revoked', { bundle: BundleLabel; signedBy: readonly string[]; keyIds: readonly string[] }>;
 

@@ -51,12 +51,13 @@ export const settingsTable = {
         type: absolutePath,
         default: '/etc/stickpin/keys.d',
         about:
-          'Folder of the trusted keys (`*.pub`) and the revoked keys (`*.revoked`), at most 64 files. Only root may write the folder and the files in it.',
+          'Folder of the trusted keys (`*.pub`), the revoked keys (`*.revoked`) and the [roles](decisions/key-roles.md) (`*.toml`), at most 64 files. Only root may write the folder and the files in it.',
       },
       threshold: {
         type: wholeNumber(1),
         default: 1,
-        about: 'How many different trusted keys must have signed a bundle.',
+        about:
+          'How many different plain keys (`*.pub`) must have signed a bundle. A [role](decisions/key-roles.md) has a threshold of its own.',
       },
       require: {
         type: oneOf(['signature', 'approval', 'both'], 'must be "signature", "approval" or "both"'),

@@ -1,3 +1,4 @@
+import type { SignerRole } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
 import type { BadBlob } from './bad-blob.ts';
@@ -70,6 +71,7 @@ export type Effect =
       readonly bundleId: BundleId;
       readonly signedBy: readonly string[];
       readonly signerKeyIds: readonly string[];
+      readonly signerRoles?: readonly SignerRole[];
     }
   /** Keep what was found bad of a bundle on media, or forget it. */
   | { readonly kind: 'record-bad-blobs'; readonly bundleId: BundleId; readonly badBlobs: readonly BadBlob[] }

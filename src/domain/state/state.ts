@@ -6,6 +6,7 @@ import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
 import type { Verdict } from '../trust/approval.ts';
 import type { KeyRotation, Revocations } from '../trust/key-rotation.ts';
+import type { Role } from '../trust/role.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
 import type { BadBlob } from './bad-blob.ts';
 import type { StateAge } from './pin-ledger.ts';
@@ -19,6 +20,11 @@ export interface StoredBundle extends VerifiedBundle {
   readonly adoptedAt: number;
   /** Its pins were here before it was adopted, since what was recorded of it had been lost. */
   readonly claimedAt?: number;
+  /**
+   * Its stream was reset (`stickpin trust reset`) when this was known already: its sequence and its
+   * `created` count no more.
+   */
+  readonly resetAt?: number;
   /** First time that every image was present and pinned. */
   readonly readyAt?: number;
   /**
@@ -93,6 +99,8 @@ export interface Observed {
   /** Changes whenever the set of trusted keys does. */
   readonly trustRevision: string;
   readonly revocations: Revocations;
+  /** What keys may sign that don't count for everything. Default nothing. */
+  readonly roles?: readonly Role[];
   /** All that bundles are judged by, to be shown. */
   readonly trust: TrustInForce;
   readonly media: readonly Medium[];

@@ -1,4 +1,4 @@
-import type { Payload, VerifiedBundle } from '../model/bundle.ts';
+import type { Payload } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 
 /** A key that came into force with a bundle (bundle format, `trust.keys`). */
@@ -8,6 +8,8 @@ export interface RotatedKey {
   readonly pem: string;
   /** The bundle that brought it. */
   readonly bundleId: BundleId;
+  /** The role in which it counts; absent for a plain key. */
+  readonly role?: string;
 }
 
 /**
@@ -17,6 +19,8 @@ export interface RotatedKey {
 export interface RevokedKey {
   readonly keyId: string;
   readonly bundleId: BundleId;
+  /** The role in which it counts no more; absent: among the plain keys. */
+  readonly role?: string;
 }
 
 /** All that came by rotation, in the order of adoption. Kept when the bundles are gone. */
@@ -28,10 +32,15 @@ export interface KeyRotation {
 /** What is known of revocations in one round. */
 export interface Revocations {
   /**
-   * Key ids that never count: of the administrator's `*.revoked` files, now or earlier, and of
-   * bundles that rotated keys.
+   * Key ids that never count among the plain keys: of the administrator, now or earlier, and of
+   * bundles that rotated plain keys.
    */
   readonly keyIds: readonly string[];
+  /**
+   * Key ids that never count in a role, by the role's name: of the administrator, and of bundles that
+   * rotated keys of that role. Default none.
+   */
+  readonly inRoles?: ReadonlyMap<string, readonly string[]>;
   /** Revocations can't be read, so that nobody knows which keys are meant. */
   readonly revocationsUnreadable: boolean;
   /** Why they can't, and what to do, without full stop; absent when they can. */
@@ -41,16 +50,7 @@ export interface Revocations {
 /** Nothing came by rotation. */
 export const NO_ROTATION: KeyRotation = { keys: [], revoked: [] };
 
-/**
- * Bundle format, `trust`: "takes effect when the envelope meets the present threshold". A bundle
- * that is trusted because its digest was approved changes no key. The threshold is that of
- * `trust.threshold`, at least 1.
- */
-export function rotatesKeys({ payload, signerKeyIds }: VerifiedBundle, threshold: number): boolean {
-  return hasRotation(payload) && (signerKeyIds?.length ?? 0) >= threshold;
-}
-
 /** Whether a payload asks for a change of keys. */
-export function hasRotation({ trust }: Payload): boolean {
+export function hasRotation({ trust }: Pick<Payload, 'trust'>): boolean {
   return (trust?.keys?.length ?? 0) + (trust?.revoked?.length ?? 0) > 0;
 }

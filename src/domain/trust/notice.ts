@@ -25,8 +25,9 @@ export interface NoticeTakings {
  */
 export function noticeTakings({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeTakings {
   const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
-  const keysTrusted = rotation.keys.filter(({ pem }) => pems.has(pem)).length;
-  const keysRevoked = rotation.revoked.filter(({ keyId }) => revoked.has(keyId)).length;
+  const inRole = ({ role }: { readonly role?: string }) => role === payload.trust?.role;
+  const keysTrusted = rotation.keys.filter((key) => pems.has(key.pem) && inRole(key)).length;
+  const keysRevoked = rotation.revoked.filter((key) => revoked.has(key.keyId) && inRole(key)).length;
   const areKeysLeft = hasRotation(payload) && keysTrusted + keysRevoked === 0;
   return { advisories: payload.advisories?.length ?? 0, keysTrusted, keysRevoked, areKeysLeft };
 }

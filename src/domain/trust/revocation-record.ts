@@ -1,13 +1,17 @@
 import type { BundleId } from '../model/digest.ts';
 
-/** A revocation that was seen once, by a `*.revoked` file or by a bundle. */
+/** A revocation that was seen once: by a `*.revoked` file, by a person or by a bundle. */
 export interface StoredRevocation {
   /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo. */
   readonly keyId: string;
   /** Hashes of other forms of the same key. */
   readonly otherIds: readonly string[];
-  /** The bundle that revoked it; absent for one that a `*.revoked` file named. */
+  /** The bundle that revoked it; absent for one of the administrator, which counts everywhere. */
   readonly bundleId?: BundleId;
+  /** The role in which the bundle revoked it; absent: among the plain keys. */
+  readonly role?: string;
+  /** `stickpin trust revoke` did; default false. */
+  readonly byPerson?: true;
   /** Milliseconds since the epoch. */
   readonly at: number;
   /** When the administrator lifted it; absent while it holds. */
@@ -21,7 +25,7 @@ export interface StoredRevocation {
 export interface RevocationRecord {
   /** Folders of keys that were listed once. */
   readonly folders: readonly string[];
-  /** One for each key and file, and for each key and bundle. */
+  /** One for each key and file, for each key and person, and for each key and bundle. */
   readonly revocations: readonly StoredRevocation[];
 }
 
@@ -29,8 +33,10 @@ export interface RevocationRecord {
 export interface SeenRevocation {
   readonly keyId: string;
   readonly otherIds?: readonly string[];
-  /** As in {@link StoredRevocation}. */
+  /** These as in {@link StoredRevocation}. */
   readonly bundleId?: BundleId;
+  readonly role?: string;
+  readonly byPerson?: true;
 }
 
 /** Nothing was seen yet. */
@@ -55,15 +61,15 @@ export function withFolder(record: RevocationRecord, folder: string): Revocation
 }
 
 /**
- * The record with revocations that are there now. One of a file holds again although it was lifted
- * before, since the administrator put the file there; one of a bundle stays lifted, since the same
- * bundle says nothing new. Gives the same object when nothing is new.
+ * The record with revocations that are there now. One of a file or of a person holds again although
+ * it was lifted before, since the administrator wants it; one of a bundle stays lifted, since the
+ * same bundle says nothing new. Gives the same object when nothing is new.
  */
 export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
   const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
   let isNew = false;
-  for (const { keyId, otherIds = [], bundleId } of seen) {
-    const key = entryKey({ keyId, bundleId });
+  for (const { keyId, otherIds = [], bundleId, role, byPerson } of seen) {
+    const key = entryKey({ keyId, bundleId, byPerson });
     const known = entries.get(key);
     const isLifted = known?.restoredAt !== undefined && bundleId === undefined;
     const ids = union(known?.otherIds ?? [], otherIds);
@@ -76,6 +82,8 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
       otherIds: ids,
       at: keptAt,
       ...(bundleId !== undefined && { bundleId }),
+      ...(role !== undefined && { role }),
+      ...(byPerson && { byPerson }),
       ...(restoredAt !== undefined && { restoredAt }),
     });
   }
@@ -102,8 +110,23 @@ function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): bo
   return ids.includes(keyId) || otherIds.some((id) => ids.includes(id));
 }
 
-function entryKey({ keyId, bundleId }: { readonly keyId: string; readonly bundleId?: BundleId | undefined }): string {
-  return `${keyId} ${bundleId ?? ''}`;
+/** Whether a revocation counts among the plain keys (`role` undefined), or in a role. */
+export function countsIn({ bundleId, role: own }: RevocationSource, role: string | undefined): boolean {
+  return bundleId === undefined || own === role;
+}
+
+/** Who revoked a key: a bundle, in a role or among the plain keys; otherwise the administrator. */
+export type RevocationSource = Pick<StoredRevocation, 'bundleId' | 'role'>;
+
+interface EntryName {
+  readonly keyId: string;
+  readonly bundleId?: BundleId | undefined;
+  readonly byPerson?: true | undefined;
+}
+
+/** A bundle names one role, so that its digest tells the role too. */
+function entryKey({ keyId, bundleId, byPerson }: EntryName): string {
+  return `${keyId} ${bundleId ?? (byPerson ? 'person' : '')}`;
 }
 
 function stricter(one: StoredRevocation, other: StoredRevocation): StoredRevocation {

@@ -1,6 +1,20 @@
 import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { TrustRequirement } from './approval.ts';
+import type { Role } from './role.ts';
+
+/** A key that counts. */
+export interface ShownKey {
+  readonly name: string;
+  readonly keyId: string;
+  /** As in {@link TrustInForce.keys}. */
+  readonly broughtBy?: BundleId;
+}
+
+/** A role in force, with the keys that count in it, sorted by name. */
+export interface ShownRole extends Role {
+  readonly keys: readonly ShownKey[];
+}
 
 /** By what bundles are judged now. */
 export interface TrustInForce {
@@ -11,12 +25,21 @@ export interface TrustInForce {
    * Keys that count, sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key
    * of `trust.keys_dir`.
    */
-  readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: BundleId }[];
+  readonly keys: readonly ShownKey[];
+  /** Keys that count in a role only, and what they may sign; sorted by name. Default none. */
+  readonly roles?: readonly ShownRole[];
   /**
-   * Keys that never count. `file`: the `*.revoked` file that names it; `revokedBy`: the bundle that
-   * revoked it, where no file does. Neither: a file did that is gone.
+   * Keys that never count. `file`: the `*.revoked` file that names it; `byPerson`: `stickpin trust
+   * revoke` did; `revokedBy`: the bundle that revoked it, where neither did, and `role` in which it
+   * counts no more (absent: among the plain keys). None of them: a file did that is gone.
    */
-  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: BundleId; readonly file?: string }[];
+  readonly revoked: readonly {
+    readonly keyId: string;
+    readonly revokedBy?: BundleId;
+    readonly role?: string;
+    readonly file?: string;
+    readonly byPerson?: true;
+  }[];
   /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
   readonly problems: readonly string[];
   /** Revocations can't be read, so that no key counts. */
@@ -32,27 +55,44 @@ export interface TrustInForce {
 export interface TrustReport {
   readonly require: string;
   readonly threshold: number;
-  readonly keys: readonly { readonly name: string; readonly keyId: string; readonly broughtBy?: string }[];
-  readonly revoked: readonly { readonly keyId: string; readonly revokedBy?: string; readonly file?: string }[];
+  readonly keys: readonly ReportedKey[];
+  readonly roles?: readonly (Role & { readonly keys: readonly ReportedKey[] })[];
+  readonly revoked: readonly {
+    readonly keyId: string;
+    readonly revokedBy?: string;
+    readonly role?: string;
+    readonly file?: string;
+    readonly byPerson?: true;
+  }[];
   readonly problems: readonly string[];
   readonly revocationsUnreadable: boolean;
   readonly cause?: string;
+}
+
+/** A key that counts, for programs. */
+export interface ReportedKey {
+  readonly name: string;
+  readonly keyId: string;
+  readonly broughtBy?: string;
 }
 
 /** Makes the report; `bundles` are those that are adopted. */
 export function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundle[]): TrustReport {
   const names = new Map(bundles.map(({ bundleId, payload }) => [bundleId, bundleName(payload)]));
   const nameOf = (bundleId: BundleId) => names.get(bundleId) ?? bundleId;
+  const reported = ({ name, keyId, broughtBy }: ShownKey): ReportedKey => ({
+    name,
+    keyId,
+    ...(broughtBy !== undefined && { broughtBy: nameOf(broughtBy) }),
+  });
   return {
     ...trust,
-    keys: trust.keys.map(({ name, keyId, broughtBy }) => ({
-      name,
-      keyId,
-      ...(broughtBy !== undefined && { broughtBy: nameOf(broughtBy) }),
-    })),
-    revoked: trust.revoked.map(({ keyId, revokedBy, file }) => ({
-      keyId,
-      ...(file !== undefined && { file }),
+    keys: trust.keys.map(reported),
+    ...(trust.roles !== undefined && {
+      roles: trust.roles.map((role) => ({ ...role, keys: role.keys.map(reported) })),
+    }),
+    revoked: trust.revoked.map(({ revokedBy, ...others }) => ({
+      ...others,
       ...(revokedBy !== undefined && { revokedBy: nameOf(revokedBy) }),
     })),
   };

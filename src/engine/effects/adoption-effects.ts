@@ -4,8 +4,10 @@ import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import type { Kept } from '../../domain/state/memory.ts';
-import { type KeyRotation, NO_ROTATION, rotatesKeys } from '../../domain/trust/key-rotation.ts';
+import { rotatesKeys, type SignatureRules } from '../../domain/trust/authority.ts';
+import { type KeyRotation, NO_ROTATION } from '../../domain/trust/key-rotation.ts';
 import type { AdoptionStore } from '../../ports/state.ts';
+import type { TrustPort } from '../../ports/trust.ts';
 import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/adoption-events.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Executors } from './executor.ts';
@@ -19,6 +21,7 @@ export type KeptDocuments = Map<BundleId, Kept>;
 export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
   readonly store: Pick<AdoptionStore, 'adopt'>;
   readonly policy: Pick<Policy, 'trust'>;
+  readonly trust: Pick<TrustPort, 'roles' | 'revocations'>;
   readonly recorder: EventRecorder;
   /** Updated while documents are being kept. The next decision reads it. */
   readonly keeping: KeptDocuments;
@@ -59,7 +62,9 @@ function adopt(deps: AdoptionEffectDependencies, bundleId: BundleId, assessment:
   const adoption = adoptionOf(bundleId, assessment);
   if (adoption === undefined) return;
   const { bundle } = adoption.found;
-  const rotation = rotationOf(bundle, deps.policy.trust.threshold);
+  const { threshold } = deps.policy.trust;
+  const rules = { threshold, roles: deps.trust.roles(), revocations: deps.trust.revocations() };
+  const rotation = rotationOf(bundle, rules);
   const event = adoptedEvent(adoption, rotation);
   deps.store.adopt(bundle, deps.recorder.row(event), rotation, adoption.isClaim);
   deps.keeping.delete(bundleId);
@@ -73,19 +78,17 @@ function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
 }
 
 /**
- * The keys that the adoption of `bundle` adds or revokes (docs/bundle-format.md, `trust`). None
- * when too few trusted keys signed it.
+ * The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`), in the role that
+ * the payload names; none when too few keys signed it that may do so.
  */
-function rotationOf(bundle: VerifiedBundle, threshold: number): KeyRotation {
-  if (!rotatesKeys(bundle, threshold)) return NO_ROTATION;
+function rotationOf(bundle: VerifiedBundle, rules: SignatureRules): KeyRotation {
+  if (!rotatesKeys(bundle, rules)) return NO_ROTATION;
   const { bundleId, payload } = bundle;
+  const { role, keys = [], revoked = [] } = payload.trust ?? {};
+  const by = { bundleId, ...(role !== undefined && { role }) };
   return {
-    // parsePublicKey can't fail here: each key was checked with the payload.
-    keys: (payload.trust?.keys ?? []).map((pem) => ({
-      keyId: parsePublicKey(pem, 'of trust.keys').keyId,
-      pem,
-      bundleId,
-    })),
-    revoked: (payload.trust?.revoked ?? []).map((keyId) => ({ keyId, bundleId })),
+    // That each key can be parsed was checked with the payload.
+    keys: keys.map((pem) => ({ keyId: parsePublicKey(pem, 'of trust.keys').keyId, pem, ...by })),
+    revoked: revoked.map((keyId) => ({ keyId, ...by })),
   };
 }

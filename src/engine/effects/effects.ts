@@ -18,6 +18,7 @@ import type {
   TagStore,
 } from '../../ports/state.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
+import type { TrustPort } from '../../ports/trust.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { FailureLedger } from '../tasks/failures.ts';
@@ -65,6 +66,7 @@ export interface EffectDependencies {
   readonly mediaJobs: MediaJobs;
   readonly failures: FailureLedger;
   readonly policy: Policy;
+  readonly trust: TrustPort;
   readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
   /** Called when an effect makes progress, for the watchdog. */

@@ -56,6 +56,7 @@ export async function observe(
     arch: deps.node.arch,
     trustRevision: deps.trust.revision(),
     revocations: deps.trust.revocations(),
+    roles: deps.trust.roles(),
     trust: deps.trust.inForce(),
     media: mediaOf(deps),
     localBlobs,

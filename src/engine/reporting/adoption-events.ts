@@ -66,14 +66,15 @@ export function rotationEvents(bundle: VerifiedBundle, { keys, revoked }: KeyRot
   const { bundleId, payload } = bundle;
   if (!hasRotation(payload)) return [];
   const title = bundleTitle(payload);
+  const where = payload.trust?.role === undefined ? '' : ` in role ${payload.trust.role}`;
   if (keys.length + revoked.length === 0) {
-    const message = `The keys that ${title} brings or revokes are not taken: too few trusted keys signed it`;
+    const message = `The keys that ${title} brings or revokes${where} are not taken: too few keys signed it that may do so`;
     return [{ kind: 'keysNotRotated', level: 'warn', bundleId, message }];
   }
   const list = (of: readonly { readonly keyId: string }[]) =>
     of.map(({ keyId }) => `${keyId.slice(0, 12)}…`).join(', ');
   const added = keys.length === 0 ? [] : [`trusts ${list(keys)}`];
   const removed = revoked.length === 0 ? [] : [`revokes ${list(revoked)}`];
-  const message = `With ${title} this node ${[...added, ...removed].join(' and ')}`;
+  const message = `With ${title} this node ${[...added, ...removed].join(' and ')}${where}`;
   return [{ kind: 'keysRotated', level: 'info', bundleId, message }];
 }

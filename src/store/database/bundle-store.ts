@@ -7,6 +7,7 @@ import type {
   MilestoneStore,
   PreloadStore,
   RetirementStore,
+  StreamStore,
 } from '../../ports/state.ts';
 import { append, type Recording, write, writeThrough } from './recording.ts';
 import type { BundleRows } from './tables/bundle-rows.ts';
@@ -49,8 +50,25 @@ export function createAdoptionStore({ recording, memory, bundleRows, trustRows }
         bundleRows.setSigners(bundleId, signers);
         append(recording, event);
       });
-      const { signedBy, signerKeyIds } = signers;
-      change(memory, bundleId, { signedBy, signerKeyIds });
+      const { signedBy, signerKeyIds, signerRoles = [] } = signers;
+      change(memory, bundleId, { signedBy, signerKeyIds, signerRoles });
+    },
+  };
+}
+
+/** Resets streams. */
+export function createStreamStore({ recording, memory, bundleRows, trustRows }: BundleParts): StreamStore {
+  return {
+    resetStream: (stream, event) => {
+      memory.trust = writeThrough(recording, () => {
+        trustRows.removeKeysOf(stream);
+        bundleRows.setReset(stream, event.at);
+        append(recording, event);
+        return trustRows.load();
+      });
+      memory.bundles = memory.bundles.map((bundle) =>
+        bundle.payload.name === stream ? { ...bundle, resetAt: event.at } : bundle,
+      );
     },
   };
 }

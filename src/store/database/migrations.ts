@@ -95,4 +95,34 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE revocation_record ADD COLUMN sum TEXT;
    ALTER TABLE floor_record ADD COLUMN sum TEXT;
    ALTER TABLE origin ADD COLUMN sum TEXT;`,
+  // JSON: pairs of key id and role, of signers that count in a role only. A key is brought or revoked
+  // once in each role; '' is the plain keys, as all were before there were roles. reset_at: the
+  // sequence and the time of the bundle count no more.
+  `ALTER TABLE bundle ADD COLUMN signer_roles TEXT;
+   ALTER TABLE bundle ADD COLUMN reset_at INTEGER;
+   CREATE TABLE rotated_key_of_role (
+     key_id TEXT NOT NULL,
+     role TEXT NOT NULL,
+     pem TEXT NOT NULL,
+     bundle_id TEXT NOT NULL,
+     at INTEGER NOT NULL,
+     sum TEXT,
+     PRIMARY KEY (key_id, role)
+   ) STRICT;
+   INSERT INTO rotated_key_of_role (key_id, role, pem, bundle_id, at)
+     SELECT key_id, '', pem, bundle_id, at FROM rotated_key ORDER BY rowid;
+   DROP TABLE rotated_key;
+   ALTER TABLE rotated_key_of_role RENAME TO rotated_key;
+   CREATE TABLE revoked_key_of_role (
+     key_id TEXT NOT NULL,
+     role TEXT NOT NULL,
+     bundle_id TEXT NOT NULL,
+     at INTEGER NOT NULL,
+     sum TEXT,
+     PRIMARY KEY (key_id, role)
+   ) STRICT;
+   INSERT INTO revoked_key_of_role (key_id, role, bundle_id, at)
+     SELECT key_id, '', bundle_id, at FROM revoked_key ORDER BY rowid;
+   DROP TABLE revoked_key;
+   ALTER TABLE revoked_key_of_role RENAME TO revoked_key;`,
 ];

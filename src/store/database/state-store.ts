@@ -6,6 +6,7 @@ import type {
   FloorRecordStore,
   RevocationStore,
   StateStore,
+  StreamStore,
   TagStore,
   VerdictStore,
 } from '../../ports/state.ts';
@@ -17,6 +18,7 @@ import {
   createMilestoneStore,
   createPreloadStore,
   createRetirementStore,
+  createStreamStore,
 } from './bundle-store.ts';
 import {
   append,
@@ -38,7 +40,7 @@ import { createTagRows } from './tables/tag-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
 /** All stores of the database. */
-export type Store = StateStore & RevocationStore & FloorRecordStore;
+export type Store = StateStore & RevocationStore & StreamStore & FloorRecordStore;
 
 /**
  * The state in SQLite. Every change and its event are one transaction.
@@ -81,6 +83,7 @@ export function createStateStore(database: Database, revive: BundleReviver, opti
     ...createActivationStore(parts),
     ...createMilestoneStore(parts),
     ...createRetirementStore(parts),
+    ...createStreamStore(parts),
     ...createConditionStore(recording),
     ...createTagStore(recording),
     ...createRevocationStore(parts),

@@ -1,11 +1,12 @@
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
-import type { Trust, TrustedKeys } from '../../../bundle/keys/trust.ts';
+import type { Trust, TrustedKey, TrustedKeys, TrustedRole } from '../../../bundle/keys/trusted-keys.ts';
 import { withdrawalOf } from '../../../domain/adoption/trust-withdrawal.ts';
 import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
 import { type Approvals, isApproved } from '../../../domain/trust/approval.ts';
 import type { Revocations } from '../../../domain/trust/key-rotation.ts';
 import { revocationsInForce, withSeen } from '../../../domain/trust/revocation-record.ts';
-import type { TrustInForce } from '../../../domain/trust/trust-in-force.ts';
+import type { Role } from '../../../domain/trust/role.ts';
+import type { ShownRole, TrustInForce } from '../../../domain/trust/trust-in-force.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import { keysNow, type NodeKeys } from './node-keys.ts';
 
@@ -30,12 +31,25 @@ export function trustRevision(node: NodeKeys): string {
   return hexOf(digestOf(content));
 }
 
+/** What keys may sign that don't count for everything. */
+export function rolesOf(node: NodeKeys): readonly Role[] {
+  return keysNow(node).roles.map(({ name, threshold, streams, repositories, mayRotate }) => ({
+    name,
+    threshold,
+    streams,
+    repositories,
+    mayRotate,
+  }));
+}
+
 /** The keys that never count. */
 export function revocationsOf(node: NodeKeys): Revocations {
   const keys = keysNow(node);
   const cause = causeOf(keys);
+  const inRoles = new Map(keys.roles.map(({ name, revokedIds }) => [name, revokedIds]));
   return {
-    keyIds: [...keys.revokedIds].sort(),
+    keyIds: [...keys.plainRevokedIds].sort(),
+    ...(inRoles.size > 0 && { inRoles }),
     revocationsUnreadable: keys.revocationsUnreadable,
     ...(cause !== undefined && { cause }),
   };
@@ -49,7 +63,8 @@ export function trustInForce(node: NodeKeys): TrustInForce {
   return {
     require,
     threshold,
-    keys: shownKeys(node, keys),
+    keys: shownKeys(node, keys.keys, undefined),
+    ...(keys.roles.length > 0 && { roles: keys.roles.map((role) => shownRole(node, role)) }),
     revoked: shownRevocations(node, keys),
     problems: keys.problems.map(keyProblemLine),
     revocationsUnreadable: keys.revocationsUnreadable,
@@ -57,12 +72,27 @@ export function trustInForce(node: NodeKeys): TrustInForce {
   };
 }
 
-function shownKeys({ own, store }: NodeKeys, { keys }: TrustedKeys): TrustInForce['keys'] {
-  const ownKeys = new Set(own.keys.map(({ keyId }) => keyId));
+function shownRole(
+  node: NodeKeys,
+  { name, threshold, streams, repositories, mayRotate, keys }: TrustedRole,
+): ShownRole {
+  return { name, threshold, streams, repositories, mayRotate, keys: shownKeys(node, keys, name) };
+}
+
+/** `role`: that of the keys; undefined for plain keys. */
+function shownKeys(
+  { own, store }: NodeKeys,
+  keys: readonly TrustedKey[],
+  role: string | undefined,
+): TrustInForce['keys'] {
+  const listed = role === undefined ? own.keys : (own.roles.find(({ name }) => name === role)?.keys ?? []);
+  const ownKeys = new Set(listed.map(({ keyId }) => keyId));
   const { rotation } = store.load();
   return keys.map(({ name, keyId, otherIds }) => {
     const ids = [keyId, ...otherIds];
-    const brought = ownKeys.has(keyId) ? undefined : rotation.keys.find((key) => ids.includes(key.keyId));
+    const brought = ownKeys.has(keyId)
+      ? undefined
+      : rotation.keys.find((key) => ids.includes(key.keyId) && key.role === role);
     return { name, keyId, ...(brought !== undefined && { broughtBy: brought.bundleId }) };
   });
 }
@@ -76,8 +106,16 @@ function shownRevocations(
     const ids = formsOf.get(keyId) ?? [keyId];
     const file = byFile.find((one) => ids.includes(one.keyId))?.file;
     if (file !== undefined) return { keyId, file };
-    const by = stored.find((one) => ids.includes(one.keyId) && one.bundleId !== undefined)?.bundleId;
-    return { keyId, ...(by !== undefined && { revokedBy: by }) };
+    const known = stored.filter((one) => ids.includes(one.keyId));
+    if (known.some(({ byPerson }) => byPerson)) return { keyId, byPerson: true };
+    const by = known.find(({ bundleId }) => bundleId !== undefined);
+    // What a bundle revoked counts in one place only, unless the administrator revoked it too.
+    const isEverywhere = known.some(({ bundleId }) => bundleId === undefined);
+    return {
+      keyId,
+      ...(by?.bundleId !== undefined && { revokedBy: by.bundleId }),
+      ...(!isEverywhere && by?.role !== undefined && { role: by.role }),
+    };
   });
 }
 
@@ -99,8 +137,9 @@ function approvedBundles(node: NodeKeys): readonly BundleId[] {
  * A bundle once adopted stays a source of blobs, unless its key is revoked (docs/architecture.md).
  */
 function adoptedBundles(node: NodeKeys): readonly BundleId[] {
-  const [known, revoked] = [approvalsOf(node), revocationsOf(node)];
-  const inForce = node.store.load().bundles.filter((bundle) => withdrawalOf(bundle, revoked, known) === undefined);
+  const known = approvalsOf(node);
+  const signers = { revocations: revocationsOf(node), roles: rolesOf(node) };
+  const inForce = node.store.load().bundles.filter((bundle) => withdrawalOf(bundle, signers, known) === undefined);
   return inForce.map(({ bundleId }) => bundleId);
 }
 

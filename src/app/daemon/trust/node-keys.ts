@@ -1,5 +1,6 @@
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
-import { loadTrustedKeys, type TrustedKeys, withRotation } from '../../../bundle/keys/trust.ts';
+import { loadTrustedKeys, type TrustedKeys } from '../../../bundle/keys/trust.ts';
+import { withRotation } from '../../../bundle/keys/with-rotation.ts';
 import type { Settings } from '../../../domain/settings/settings.ts';
 import type { KeyRotation } from '../../../domain/trust/key-rotation.ts';
 import {
@@ -88,7 +89,8 @@ export function logKeys(node: NodeKeys): void {
     const messageId = problem.hidesRevocations ? messageIds.revocationsUnreadable : messageIds.keysChanged;
     log.warn({ messageId }, keyProblemLine(problem));
   }
-  const names = keys.keys.map((key) => key.name).join(', ');
+  const counting = [...keys.keys, ...keys.roles.flatMap((role) => role.keys)];
+  const names = counting.map((key) => key.name).join(', ');
   if (keys.revocationsUnreadable) {
     log.warn({ messageId: messageIds.revocationsUnreadable }, "No key is trusted while revocations can't be read");
   } else if (names === '') {

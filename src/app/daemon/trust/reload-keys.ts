@@ -1,4 +1,5 @@
-import type { TrustedKeys } from '../../../bundle/keys/trust.ts';
+import type { KeyProblem } from '../../../bundle/keys/keys-folder.ts';
+import type { TrustedKeys } from '../../../bundle/keys/trusted-keys.ts';
 import { messageIds } from '../../../platform/message-ids.ts';
 import { type NodeKeys, readFolder, takeFolder } from './node-keys.ts';
 
@@ -42,32 +43,36 @@ export async function reloadKeys(
   for (;;) {
     const next = await readFolder(node, signal);
     if (call < reloads.takenCall) return;
-    const isInGrace = isWorthWaiting(node, reloads, next);
+    const isUnsettled = next.revocationsUnreadable || lostRole(node.own, next) !== undefined;
+    const isInGrace = isUnsettled && isWorthWaiting(node, reloads, next);
+    if (!isUnsettled) reloads.unreadableSince = undefined;
     if (!isInGrace || node.own.revocationsUnreadable) {
       reloads.takenCall = call;
       takeFolder(node, next);
       taken();
     }
-    if (!next.revocationsUnreadable || call !== reloads.calls) return;
+    const isDone = isInGrace ? false : !next.revocationsUnreadable;
+    if (isDone || call !== reloads.calls) return;
     await node.clock.sleep(isInGrace ? REREAD_MS : REREAD_LATER_MS, signal);
     if (call !== reloads.calls) return;
   }
 }
 
 /**
- * Whether revocations that can't be read may still be readable in a moment. Logged when that
- * begins.
+ * Whether what can't be read may still be readable in a moment. Logged when that begins.
  */
 function isWorthWaiting({ own, clock, log }: NodeKeys, reloads: KeyReloads, next: TrustedKeys): boolean {
-  if (!next.revocationsUnreadable) {
-    reloads.unreadableSince = undefined;
-    return false;
-  }
   const now = clock.monotonic();
   if (reloads.unreadableSince === undefined && !own.revocationsUnreadable) {
-    const bad = next.problems.find(({ hidesRevocations }) => hidesRevocations);
+    const bad = next.problems.find(({ hidesRevocations }) => hidesRevocations) ?? lostRole(own, next);
     log.warn({ messageId: messageIds.keysChanged }, `${bad?.message}; it is read again, and the keys hold until then`);
   }
   reloads.unreadableSince ??= now;
   return now - reloads.unreadableSince < GRACE_MS;
+}
+
+/** The fault in the file of a role that was in force before. */
+function lostRole(before: TrustedKeys, next: TrustedKeys): KeyProblem | undefined {
+  const lost = before.roles.filter(({ name }) => next.roles.every((role) => role.name !== name));
+  return next.problems.find(({ file }) => lost.some(({ name }) => file === `${name}.toml`));
 }

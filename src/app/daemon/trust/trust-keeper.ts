@@ -5,7 +5,7 @@ import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
 import type { RevocationStore, StateReader } from '../../../ports/state.ts';
 import type { TrustPort } from '../../../ports/trust.ts';
-import { revocationsOf, trustInForce, trustOf, trustRevision } from './judgement.ts';
+import { revocationsOf, rolesOf, trustInForce, trustOf, trustRevision } from './judgement.ts';
 import { keysNow, logKeys, type NodeKeys, readFolder, rememberRevocations, takeFolder } from './node-keys.ts';
 import { noReloads, reloadKeys } from './reload-keys.ts';
 import { type KeyRestorer, restoreKey } from './restore-key.ts';
@@ -50,6 +50,7 @@ export async function createTrustKeeper(
     trust: () => trustOf(node),
     revision: () => trustRevision(node),
     revocations: () => revocationsOf(node),
+    roles: () => rolesOf(node),
     inForce: () => trustInForce(node),
     remember: () => rememberRevocations(node),
     restore: (name, uid) =>

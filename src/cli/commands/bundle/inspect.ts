@@ -119,9 +119,10 @@ function trustLines({ trust }: Payload): string[] {
       return '(no public key)';
     }
   };
+  const where = trust?.role === undefined ? '' : ` in role ${trust.role}`;
   return [
-    ...(trust?.keys ?? []).map((pem) => `  trust       ${keyId(pem)}`),
-    ...(trust?.revoked ?? []).map((id) => `  revoke      ${id}`),
+    ...(trust?.keys ?? []).map((pem) => `  trust       ${keyId(pem)}${where}`),
+    ...(trust?.revoked ?? []).map((id) => `  revoke      ${id}${where}`),
   ];
 }
 

@@ -4,6 +4,7 @@ import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import type { UpdateRules } from '../../../domain/model/bundle.ts';
+import { isRoleName } from '../../../domain/trust/role.ts';
 import { AppError } from '../../../platform/app-error.ts';
 
 /**
@@ -22,6 +23,7 @@ export interface ReleaseOptions {
   readonly advisory: readonly string[];
   readonly trustKey: readonly string[];
   readonly revokeKey: readonly string[];
+  readonly trustRole?: string;
 }
 
 /** Adds {@link ReleaseOptions} to a command. */
@@ -59,7 +61,12 @@ export function addReleaseOptions(command: Command): Command {
       collect,
       [],
     )
-    .option('--revoke-key <keyid>', 'a key that nodes revoke for good; may be repeated', collectKeyId, []);
+    .option('--revoke-key <keyid>', 'a key that nodes revoke for good; may be repeated', collectKeyId, [])
+    .option(
+      '--trust-role <name>',
+      'the role whose keys --trust-key and --revoke-key are about, as in keys.d/NAME.toml of the nodes; without it they are about plain keys (*.pub)',
+      roleName,
+    );
 }
 
 /**
@@ -84,7 +91,11 @@ export async function readReleaseOptions(
     }
     keys.push(key.export({ type: 'spki', format: 'pem' }).toString());
   }
+  if (options.trustRole !== undefined && keys.length + options.revokeKey.length === 0) {
+    throw wrong('--trust-role needs --trust-key or --revoke-key: which keys of the role are to change?');
+  }
   const trust = {
+    ...(options.trustRole !== undefined && { role: options.trustRole }),
     ...(keys.length > 0 && { keys: [...new Set(keys)] }),
     ...(options.revokeKey.length > 0 && { revoked: [...new Set(options.revokeKey)] }),
   };
@@ -129,6 +140,11 @@ function minutes(text: string): number {
     throw new InvalidArgumentError(`It must be a whole number from 1 to ${MAX_ROLLOUT_MINUTES}.`);
   }
   return number;
+}
+
+function roleName(text: string): string {
+  if (!isRoleName(text)) throw new InvalidArgumentError('It must be 1 to 63 of a-z, 0-9 and -.');
+  return text;
 }
 
 function collectKeyId(value: string, earlier: readonly string[]): string[] {

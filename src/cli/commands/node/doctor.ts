@@ -100,14 +100,15 @@ function unclaimedFinding({ name, version, references }: StatusReport['unclaimed
 }
 
 /** The keys that the daemon judges by now: those that a bundle brought are known to it alone. */
-function trustFinding({ require, threshold, keys, revoked, revocationsUnreadable, cause }: TrustReport): Finding {
+function trustFinding({ require, threshold, keys, roles = [], revoked, ...others }: TrustReport): Finding {
   const { ok, fault } = findingsOn('trust');
+  const { revocationsUnreadable, cause } = others;
   const policy = `trust.require = "${require}", trust.threshold = ${threshold}`;
   if (revocationsUnreadable) {
     const why = cause === undefined ? '' : `: ${cause}`;
     return fault(`the daemon trusts no key, since revocations can't be read (${policy})${why}`, 'mend what it names');
   }
-  const trusted = keys.map(({ name, broughtBy }) =>
+  const trusted = [...keys, ...roles.flatMap((role) => role.keys)].map(({ name, broughtBy }) =>
     broughtBy === undefined ? name : `${name} (brought by ${broughtBy})`,
   );
   const gone = revoked.map(({ keyId }) => `${keyId.slice(0, 12)}…`);

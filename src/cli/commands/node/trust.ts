@@ -4,6 +4,7 @@ import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { roleText } from '../../output/role-text.ts';
 import { formatTable } from '../../output/table.ts';
 
 interface RestoreFlags {
@@ -56,20 +57,30 @@ function declined(message: string): AppError {
   return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
 }
 
-function asText({ keys, revoked, problems }: TrustReport): string {
+function asText({ keys, roles = [], revoked, problems }: TrustReport): string {
   const rows = [
     ...keys.map(({ name, keyId, broughtBy }) => [
       keyId,
       'trusted',
       broughtBy === undefined ? oneLine(`${name}.pub`) : `brought by ${oneLine(broughtBy)}`,
     ]),
-    ...revoked.map(({ keyId, file, revokedBy }) => [keyId, 'revoked', oneLine(revokedWhere(file, revokedBy))]),
+    ...roles.flatMap((role) =>
+      role.keys.map(({ name, keyId, broughtBy }) => [
+        keyId,
+        `in role ${role.name}`,
+        broughtBy === undefined ? oneLine(name) : `brought by ${oneLine(broughtBy)}`,
+      ]),
+    ),
+    ...revoked.map((one) => [one.keyId, 'revoked', oneLine(revokedWhere(one))]),
   ];
   const table = rows.length === 0 ? 'No key is trusted or revoked.\n' : formatTable(['KEY ID', 'STATE', 'FROM'], rows);
-  return `${table}${problems.map((problem) => `${oneLine(problem)}\n`).join('')}`;
+  const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
+  return `${table}${lines.join('')}`;
 }
 
-function revokedWhere(file: string | undefined, revokedBy: string | undefined): string {
+function revokedWhere({ file, byPerson, revokedBy, role }: TrustReport['revoked'][number]): string {
   if (file !== undefined) return file;
-  return revokedBy === undefined ? 'a file that is gone' : `bundle ${revokedBy}`;
+  if (byPerson) return 'stickpin trust revoke';
+  if (revokedBy === undefined) return 'a file that is gone';
+  return `bundle ${revokedBy}${role === undefined ? '' : `, in role ${role} only`}`;
 }

@@ -27,6 +27,7 @@ export function reasonText(reason: Reason): string {
     case 'trust/blind':
     case 'trust/threshold':
     case 'trust/key-revoked':
+    case 'trust/role':
       return trustText(reason);
     case 'engine/no-base':
     case 'engine/cancelled':

@@ -23,8 +23,27 @@ export function trustText(reason: TrustReason): string {
       const ids = keyIds.map((keyId) => `${keyId.slice(0, 12)}…`).join(', ');
       return `${bundleTitle(bundle)} is not trusted any more: it was signed by ${signers(signedBy)}, and key ${ids} is revoked. ${NOT_LOADED}; ${SIGN_AGAIN}`;
     }
+    case 'trust/role': {
+      const { bundle, signedBy, role, why } = reason.data;
+      return `${bundleTitle(bundle)} is not trusted any more: it was signed by ${signers(signedBy)}, and ${lostRoleText(role, why)}. ${NOT_LOADED}; ${SIGN_AGAIN}`;
+    }
     default:
       return assertNever(reason);
+  }
+}
+
+function lostRoleText(role: string, why: Extract<TrustReason, { code: 'trust/role' }>['data']['why']): string {
+  switch (why.kind) {
+    case 'no-role':
+      return `role ${role} is not in force: its file in keys.d is gone or has a fault, see 'stickpin doctor'`;
+    case 'threshold':
+      return `role ${role} asks for ${why.threshold} of its keys now, not ${why.left}`;
+    case 'stream':
+      return `role ${role} may not sign for stream ${why.stream} any more`;
+    case 'repository':
+      return `role ${role} may not sign stream ${why.stream} for repository ${why.repository} any more`;
+    default:
+      return assertNever(why);
   }
 }
 

@@ -24,16 +24,18 @@ export interface BundleRows {
   setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
   setRetired(bundleId: BundleId, at: number, removeImages: boolean): void;
   setRolledBack(bundleId: BundleId, at: number, reason: string): void;
+  /** Marks all bundles of a stream: what they say of sequence and time counts no more. */
+  setReset(stream: string, at: number): void;
 }
 
 /** Prepares the statements that write the table `bundle`. */
 export function createBundleRows(database: Database): BundleRows {
   const insert = database.prepare(
-    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, adopted_at, claimed_at)
-     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @adoptedAt, @claimedAt)
+    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, signer_roles, adopted_at, claimed_at)
+     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @signerRoles, @adoptedAt, @claimedAt)
      ON CONFLICT (bundle_id) DO NOTHING`,
   );
-  const signers = prepareUpdate(database, 'signed_by', 'signer_key_ids');
+  const signers = prepareUpdate(database, 'signed_by', 'signer_key_ids', 'signer_roles');
   const request = prepareUpdate(database, 'activation_requested_at', 'activation_overrides');
   const marks: Readonly<Record<BundleMark, Statement>> = {
     readyAt: prepareUpdate(database, 'ready_at'),
@@ -45,17 +47,19 @@ export function createBundleRows(database: Database): BundleRows {
   const soaks = prepareUpdate(database, 'soak');
   const bad = prepareUpdate(database, 'bad_blobs');
   const retired = prepareUpdate(database, 'retired_at', 'remove_images');
+  const reset = database.prepare('UPDATE bundle SET reset_at = ? WHERE name = ?');
   const rolledBack = prepareUpdate(database, 'rolled_back_at', 'rolled_back_reason');
   return {
     insert: (bundle, adoptedAt, claimedAt) => void insert.run({ ...columnsOf(bundle), adoptedAt, claimedAt }),
-    setSigners: (bundleId, { signedBy, signerKeyIds }) =>
-      void signers.run(JSON.stringify(signedBy), JSON.stringify(signerKeyIds), bundleId),
+    setSigners: (bundleId, { signedBy, signerKeyIds, signerRoles }) =>
+      void signers.run(JSON.stringify(signedBy), JSON.stringify(signerKeyIds), rolesColumn(signerRoles), bundleId),
     setRequest: (bundleId, at, overrides) => void request.run(at, JSON.stringify(overrides), bundleId),
     setMark: (bundleId, what, at) => void marks[what].run(at, bundleId),
     setSoak: (bundleId, soak) => void soaks.run(JSON.stringify(soak), bundleId),
     setBadBlobs: (bundleId, badBlobs) =>
       void bad.run(badBlobs.length === 0 ? null : JSON.stringify(badBlobs), bundleId),
     setRetired: (bundleId, at, removeImages) => void retired.run(at, Number(removeImages), bundleId),
+    setReset: (stream, at) => void reset.run(at, stream),
     setRolledBack: (bundleId, at, reason) => void rolledBack.run(at, reason, bundleId),
   };
 }
@@ -77,5 +81,11 @@ function columnsOf(bundle: VerifiedBundle): Record<string, string | number | nul
     contents: JSON.stringify(bundle.contents),
     signedBy: JSON.stringify(bundle.signedBy),
     signerKeyIds: bundle.signerKeyIds === undefined ? null : JSON.stringify(bundle.signerKeyIds),
+    signerRoles: rolesColumn(bundle.signerRoles),
   };
+}
+
+/** Null where all signers are plain keys. */
+function rolesColumn(roles: VerifiedBundle['signerRoles'] = []): string | null {
+  return roles.length === 0 ? null : JSON.stringify(roles.map(({ keyId, role }) => [keyId, role]));
 }

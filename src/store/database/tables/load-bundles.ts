@@ -14,8 +14,10 @@ interface BundleRow {
   readonly contents: string;
   readonly signed_by: string;
   readonly signer_key_ids: string | null;
+  readonly signer_roles: string | null;
   readonly adopted_at: number;
   readonly claimed_at: number | null;
+  readonly reset_at: number | null;
   readonly ready_at: number | null;
   readonly activation_requested_at: number | null;
   readonly activation_overrides: string | null;
@@ -39,6 +41,12 @@ export type BundleReviver = (row: {
 }) => Pick<VerifiedBundle, 'payload' | 'contents'>;
 
 const names = v.array(v.string());
+const signerRoles = v.array(
+  v.pipe(
+    v.tuple([v.string(), v.string()]),
+    v.transform(([keyId, role]) => ({ keyId, role })),
+  ),
+);
 const overrides = v.array(v.picklist(RULE_CODES));
 
 function lifeOf(row: BundleRow): Partial<StoredBundle> {
@@ -69,7 +77,9 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
         ...revive(row),
         signedBy: v.parse(names, JSON.parse(row.signed_by)),
         ...(row.signer_key_ids !== null && { signerKeyIds: v.parse(names, JSON.parse(row.signer_key_ids)) }),
+        ...(row.signer_roles !== null && { signerRoles: v.parse(signerRoles, JSON.parse(row.signer_roles)) }),
         adoptedAt: row.adopted_at,
+        ...(row.reset_at !== null && { resetAt: row.reset_at }),
         ...(row.claimed_at !== null && { claimedAt: row.claimed_at }),
         ...(row.ready_at !== null && { readyAt: row.ready_at }),
         ...(row.activation_requested_at !== null && { activationRequestedAt: row.activation_requested_at }),

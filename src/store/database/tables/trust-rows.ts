@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
 import type { Verdict } from '../../../domain/trust/approval.ts';
-import type { KeyRotation } from '../../../domain/trust/key-rotation.ts';
+import type { KeyRotation, RevokedKey } from '../../../domain/trust/key-rotation.ts';
 
 /** The stored verdicts and key changes. */
 export interface TrustState {
@@ -16,6 +16,8 @@ export interface TrustRows {
    * Adds keys and revocations. Known ones stay as they are, so that nothing undoes a revocation.
    */
   addRotation(rotation: KeyRotation, at: number): void;
+  /** Forgets the keys that bundles of a stream brought. What they revoked stays revoked. */
+  removeKeysOf(stream: string): void;
   setVerdict(verdict: Verdict): void;
   /** The record of revocations as text. Undefined when none is stored. */
   revocationRecord(): string | undefined;
@@ -26,6 +28,8 @@ interface KeyRow {
   readonly key_id: string;
   readonly pem: string;
   readonly bundle_id: string;
+  /** '' for the plain keys. */
+  readonly role: string;
 }
 
 /**
@@ -34,10 +38,13 @@ interface KeyRow {
  */
 export function createTrustRows(database: Database): TrustRows {
   const insertKey = database.prepare(
-    'INSERT INTO rotated_key (key_id, pem, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id) DO NOTHING',
+    'INSERT INTO rotated_key (key_id, role, pem, bundle_id, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key_id, role) DO NOTHING',
   );
   const insertRevoked = database.prepare(
-    'INSERT INTO revoked_key (key_id, bundle_id, at) VALUES (?, ?, ?) ON CONFLICT (key_id) DO NOTHING',
+    'INSERT INTO revoked_key (key_id, role, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id, role) DO NOTHING',
+  );
+  const removeKeys = database.prepare(
+    'DELETE FROM rotated_key WHERE bundle_id IN (SELECT bundle_id FROM bundle WHERE name = ?)',
   );
   const upsertVerdict = database.prepare(
     `INSERT INTO verdict (bundle_id, verdict, at) VALUES (@bundleId, @verdict, @at)
@@ -50,8 +57,10 @@ export function createTrustRows(database: Database): TrustRows {
   const verdicts = database.prepare<[], { bundle_id: string; verdict: string; at: number }>(
     'SELECT bundle_id, verdict, at FROM verdict ORDER BY at, rowid',
   );
-  const keys = database.prepare<[], KeyRow>('SELECT key_id, pem, bundle_id FROM rotated_key ORDER BY rowid');
-  const revoked = database.prepare<[], Omit<KeyRow, 'pem'>>('SELECT key_id, bundle_id FROM revoked_key ORDER BY rowid');
+  const keys = database.prepare<[], KeyRow>('SELECT key_id, pem, bundle_id, role FROM rotated_key ORDER BY rowid');
+  const revoked = database.prepare<[], Omit<KeyRow, 'pem'>>(
+    'SELECT key_id, bundle_id, role FROM revoked_key ORDER BY rowid',
+  );
   return {
     load: () => ({
       verdicts: verdicts.all().map((row) => ({
@@ -60,16 +69,21 @@ export function createTrustRows(database: Database): TrustRows {
         at: row.at,
       })),
       rotation: {
-        keys: keys.all().map((row) => ({ keyId: row.key_id, pem: row.pem, bundleId: row.bundle_id as BundleId })),
-        revoked: revoked.all().map((row) => ({ keyId: row.key_id, bundleId: row.bundle_id as BundleId })),
+        keys: keys.all().map((row) => ({ ...namedIn(row), pem: row.pem })),
+        revoked: revoked.all().map(namedIn),
       },
     }),
     addRotation: (rotation, at) => {
-      for (const { keyId, pem, bundleId } of rotation.keys) insertKey.run(keyId, pem, bundleId, at);
-      for (const { keyId, bundleId } of rotation.revoked) insertRevoked.run(keyId, bundleId, at);
+      for (const { keyId, role = '', pem, bundleId } of rotation.keys) insertKey.run(keyId, role, pem, bundleId, at);
+      for (const { keyId, role = '', bundleId } of rotation.revoked) insertRevoked.run(keyId, role, bundleId, at);
     },
+    removeKeysOf: (stream) => void removeKeys.run(stream),
     setVerdict: (verdict) => void upsertVerdict.run(verdict),
     revocationRecord: () => record.get()?.document,
     setRevocationRecord: (document) => void upsertRecord.run(document),
   };
+}
+
+function namedIn({ key_id, bundle_id, role }: Omit<KeyRow, 'pem'>): RevokedKey {
+  return { keyId: key_id, bundleId: bundle_id as BundleId, ...(role !== '' && { role }) };
 }

@@ -21,6 +21,7 @@ import { parsePaxRecords, parseTarHeader } from '../../../../src/bundle/format/t
 import { readTarMembers } from '../../../../src/bundle/format/tar-members.ts';
 import { parsePrivateKey, parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
+import { keysInForce } from '../../../../src/bundle/keys/trusted-keys.ts';
 import { verifyEnvelope } from '../../../../src/bundle/verify/verify-envelope.ts';
 import { parseReference } from '../../../../src/domain/model/reference.ts';
 import {
@@ -40,18 +41,16 @@ const other = `sha256:${'cd'.repeat(32)}`;
 const key = sampleKey('factory');
 const audit = sampleKey('audit', 'ecdsa-p256');
 const trust = {
-  keys: {
+  keys: keysInForce({
     folder: '/k',
-    keys: [key, audit].map(({ name, publicPem }) => ({ name, ...parsePublicKey(publicPem, name) })),
+    published: [key, audit].map(({ name, publicPem }) => ({ name, ...parsePublicKey(publicPem, name) })),
+    roles: [],
+    ambiguous: new Set(),
     revoked: [],
-    revokedIds: new Set<string>(),
-    formsOf: new Map<string, readonly string[]>(),
     byFile: [],
     isListed: true,
-    revocationsUnreadable: false,
     problems: [],
-    revision: 'r',
-  },
+  }),
   threshold: 2,
 };
 const payload = {

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { loadTrustedKeys, withRotation } from '../../../../src/bundle/keys/trust.ts';
+import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
+import { withRotation } from '../../../../src/bundle/keys/with-rotation.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { installKeys, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
 import type { Envelope } from '../../../../src/bundle/format/dsse.ts';
 import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
-import type { Trust } from '../../../../src/bundle/keys/trust.ts';
+import { keysInForce, type Trust } from '../../../../src/bundle/keys/trusted-keys.ts';
 import { bundleIdOf, verifyEnvelope } from '../../../../src/bundle/verify/verify-envelope.ts';
 import { type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 
@@ -14,18 +14,16 @@ const payload = Buffer.from('{"any":"bytes"}');
 function trust(keys: readonly SampleKey[], threshold = 1): Trust {
   const loaded = keys.map((key) => ({ name: key.name, ...parsePublicKey(key.publicPem, key.name) }));
   return {
-    keys: {
+    keys: keysInForce({
       folder: '/etc/stickpin/keys.d',
-      keys: loaded,
+      published: loaded,
+      roles: [],
+      ambiguous: new Set(),
       revoked: [],
-      revokedIds: new Set<string>(),
-      formsOf: new Map<string, readonly string[]>(),
       byFile: [],
       isListed: true,
-      revocationsUnreadable: false,
       problems: [],
-      revision: 'r',
-    },
+    }),
     threshold,
   };
 }
@@ -46,12 +44,12 @@ function reasonFor(envelope: Envelope, trusted: Trust): { code: string; message:
 
 describe('verifyEnvelope', () => {
   it('gives the payload, its digest and who signed', () => {
-    expect(verifyEnvelope(signed(stranger, factory, audit), trust([factory, audit]))).toEqual({
-      bundleId: bundleIdOf(payload),
-      payload,
-      signedBy: ['audit', 'factory-2026'],
-      signerKeyIds: [audit.privateKey.keyId, factory.privateKey.keyId].sort(),
-    });
+    const { signers, ...verified } = verifyEnvelope(signed(stranger, factory, audit), trust([factory, audit]));
+    expect(verified).toEqual({ bundleId: bundleIdOf(payload), payload, isVouched: false });
+    expect(signers.map(({ name, keyId }) => [name, keyId]).sort()).toEqual([
+      ['audit', audit.privateKey.keyId],
+      ['factory-2026', factory.privateKey.keyId],
+    ]);
   });
 
   it('takes keyid as a hint only', () => {
@@ -59,7 +57,9 @@ describe('verifyEnvelope', () => {
     const lying = envelope.signatures.map((signature) => ({ ...signature, keyId: audit.privateKey.keyId }));
     const silent = envelope.signatures.map((signature) => ({ ...signature, keyId: '' }));
     for (const signatures of [lying, silent]) {
-      expect(verifyEnvelope({ ...envelope, signatures }, trust([factory, audit])).signedBy).toEqual(['factory-2026']);
+      expect(verifyEnvelope({ ...envelope, signatures }, trust([factory, audit])).signers).toMatchObject([
+        { name: 'factory-2026' },
+      ]);
     }
   });
 
@@ -71,7 +71,7 @@ describe('verifyEnvelope', () => {
       code: 'bundle/threshold',
       message: expect.stringContaining('signed by audit only, and 2 distinct trusted keys'),
     });
-    expect(verifyEnvelope(signed(factory, audit), trust([factory, audit], 2)).signedBy).toHaveLength(2);
+    expect(verifyEnvelope(signed(factory, audit), trust([factory, audit], 2)).signers).toHaveLength(2);
   });
 
   it('says where to put a key when none is installed', () => {
@@ -123,10 +123,12 @@ describe('verifyEnvelope', () => {
   it('needs no signature for a digest that is vouched for, and that digest alone', () => {
     const vouched = new Set([bundleIdOf(payload)]);
     for (const envelope of [unsignedEnvelope(payload), signed(stranger)]) {
-      expect(verifyEnvelope(envelope, { ...trust([]), vouched })).toMatchObject({ signedBy: [], signerKeyIds: [] });
+      expect(verifyEnvelope(envelope, { ...trust([]), vouched })).toMatchObject({ signers: [], isVouched: true });
       const other = { ...envelope, payload: Buffer.from('{}') };
       expect(() => verifyEnvelope(other, { ...trust([factory]), vouched })).toThrow();
     }
-    expect(verifyEnvelope(signed(factory), { ...trust([factory], 2), vouched }).signedBy).toEqual(['factory-2026']);
+    expect(verifyEnvelope(signed(factory), { ...trust([factory], 2), vouched }).signers).toMatchObject([
+      { name: 'factory-2026' },
+    ]);
   });
 });

@@ -22,12 +22,12 @@ import {
 } from '../../../support/daemon/scenario.ts';
 
 const bundle = verified({ signedBy: ['factory-2026'] });
-const revoked = (...names: string[]): Pick<Scene, 'revocations'> => ({
+const revoked = (...names: string[]): Required<Pick<Scene, 'revocations'>> => ({
   revocations: { keyIds: names.map(keyIdOf), revocationsUnreadable: false },
 });
 const approvals = { policy: POLICY.trust, verdicts: [] };
 const standing = (over: Partial<typeof bundle>, threshold = 1, ...names: string[]) =>
-  withdrawalOf(stored({ ...bundle, ...over }), revoked(...names).revocations, {
+  withdrawalOf(stored({ ...bundle, ...over }), revoked(...names), {
     ...approvals,
     policy: { ...approvals.policy, threshold },
   });
@@ -49,22 +49,22 @@ describe('withdrawalOf', () => {
   });
 
   it('trusts nothing while a revocation cannot be read', () => {
-    const blind = { keyIds: [], revocationsUnreadable: true };
+    const blind = { revocations: { keyIds: [], revocationsUnreadable: true } };
     expect(withdrawalOf(stored(bundle), blind, approvals)?.reason.code).toBe('trust/blind');
   });
 
   it('lets an approved digest stand without a signature where approval is enough', () => {
     const policy = { require: 'approval', threshold: 1, approved: [bundle.bundleId] } as const;
     const unsigned = stored({ ...bundle, signedBy: [], signerKeyIds: [] });
-    const { revocations } = revoked('factory-2026');
-    expect(withdrawalOf(unsigned, revocations, { policy, verdicts: [] })).toBeUndefined();
+    const inForce = revoked('factory-2026');
+    expect(withdrawalOf(unsigned, inForce, { policy, verdicts: [] })).toBeUndefined();
     const signature = { ...policy, require: 'signature' } as const;
-    expect(withdrawalOf(unsigned, revocations, { policy: signature, verdicts: [] })?.phase).toBe('rejected');
+    expect(withdrawalOf(unsigned, inForce, { policy: signature, verdicts: [] })?.phase).toBe('rejected');
   });
 
   it('does not match signers that were never recorded by their ids', () => {
     const { signerKeyIds: _unknown, ...old } = bundle;
-    expect(withdrawalOf(stored(old), revoked('factory-2026').revocations, approvals)).toBeUndefined();
+    expect(withdrawalOf(stored(old), revoked('factory-2026'), approvals)).toBeUndefined();
   });
 });
 

@@ -1,0 +1,153 @@
+import { join } from 'node:path';
+import type { Role } from '../../../domain/trust/role.ts';
+import { reasonOf } from '../../../platform/app-error.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import { limits } from '../../limits.ts';
+import { parsePublicKey } from '../keys.ts';
+import { isDiskFault, type KeyProblem, readGuardedKeyFile } from '../keys-folder.ts';
+import type { TrustedKey } from '../trusted-keys.ts';
+import { parseRoleFile, type RoleKeySource, roleError } from './role-file.ts';
+
+/** What the role files of a folder come to. */
+export interface LoadedRoles {
+  /** Sorted by name; those with a fault left out. */
+  readonly roles: readonly Role[];
+  /** Keys of these roles. */
+  readonly keys: readonly TrustedKey[];
+  /** Keys that stand in two places: they count nowhere. */
+  readonly ambiguous: ReadonlySet<string>;
+  readonly problems: readonly KeyProblem[];
+  /** Files of the folder that a role names, whether it has a fault or not. */
+  readonly keyFiles: ReadonlySet<string>;
+}
+
+/** What {@link loadRoles} reads. */
+export interface RolesFolder {
+  readonly folder: string;
+  /** All names in the folder. */
+  readonly names: readonly string[];
+  /** As in `KeysFolderRules`. */
+  readonly ownUid: number | undefined;
+  /** The keys of the `*.pub` files, revoked ones too. */
+  readonly plain: readonly TrustedKey[];
+}
+
+interface LoadedRole {
+  readonly file: string;
+  readonly role: Role;
+  readonly keys: readonly TrustedKey[];
+}
+
+/**
+ * Loads the roles of a folder, one `*.toml` file each. Never throws for what lies there. A fault in
+ * a file, or in a key file that it names, makes it no role at all. So does a key that stands in a
+ * `*.pub` file or in another role too, and such a key counts nowhere: nobody knows what it was meant
+ * to sign.
+ */
+export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise<LoadedRoles> {
+  const problems: KeyProblem[] = [];
+  const keyFiles = new Set<string>();
+  const read: LoadedRole[] = [];
+  for (const file of from.names.filter((name) => name.endsWith('.toml'))) {
+    try {
+      read.push(await readRole(file, from, keyFiles, signal));
+    } catch (error) {
+      signal.throwIfAborted();
+      problems.push(problemOf(file, error));
+    }
+  }
+  const { ambiguous, places } = ambiguousAmong(read, from.plain);
+  const sound = read.filter(({ file, keys }) => {
+    const twice = keys.find(({ keyId }) => ambiguous.has(keyId));
+    if (twice === undefined) return true;
+    const where = (places.get(twice.keyId) ?? []).join(' and ');
+    const why = `key ${twice.keyId.slice(0, 12)}… stands in ${where}, and does not count in any of them`;
+    problems.push(problemOf(file, roleError(join(from.folder, file), why)));
+    return false;
+  });
+  return {
+    roles: sound.map(({ role }) => role),
+    keys: sound.flatMap(({ keys }) => keys),
+    ambiguous,
+    problems,
+    keyFiles,
+  };
+}
+
+async function readRole(
+  file: string,
+  { folder, ownUid }: RolesFolder,
+  keyFiles: Set<string>,
+  signal: AbortSignal,
+): Promise<LoadedRole> {
+  const path = join(folder, file);
+  const read = (one: string, maxBytes: number) => readStrictly({ path, folder, file: one, maxBytes, ownUid }, signal);
+  const text = await read(file, limits.roleFileBytes);
+  const { keys: sources, ...role } = parseRoleFile(text, path, file.slice(0, -'.toml'.length));
+  for (const source of sources) if (source.kind === 'file') keyFiles.add(source.file);
+  const keys: TrustedKey[] = [];
+  for (const [at, source] of sources.entries()) {
+    const pem = source.kind === 'pem' ? source.pem : await read(source.file, limits.keyFileBytes);
+    keys.push(keyOf(role.name, source, pem, { path, at }));
+  }
+  const twice = keys.find((key, at) => keys.findIndex(({ keyId }) => keyId === key.keyId) !== at);
+  if (twice !== undefined) throw roleError(path, `keys names key ${twice.keyId.slice(0, 12)}… twice`);
+  return { file, role, keys: keys.sort((a, b) => (a.name < b.name ? -1 : 1)) };
+}
+
+interface StrictRead {
+  /** The role's file, for errors. */
+  readonly path: string;
+  readonly folder: string;
+  readonly file: string;
+  readonly maxBytes: number;
+  readonly ownUid: number | undefined;
+}
+
+/**
+ * A file that others may write, or that is a link, says nothing that may be trusted.
+ *
+ * @throws AppError `bundle/role-file`, `bundle/key-file` (`reject`)
+ */
+async function readStrictly({ path, folder, file, maxBytes, ownUid }: StrictRead, signal: AbortSignal) {
+  const { text, fault } = await readGuardedKeyFile(join(folder, file), ownUid, signal, {
+    maxBytes,
+    mayBeLink: false,
+  });
+  if (fault !== undefined) throw roleError(path, `${fault.message} (${fault.remedy})`);
+  return text;
+}
+
+function keyOf(
+  role: string,
+  source: RoleKeySource,
+  pem: string,
+  { path, at }: { readonly path: string; readonly at: number },
+): TrustedKey {
+  const where = source.kind === 'file' ? `${source.file} of role ${path}` : `${at + 1} of role ${path}`;
+  const key = parsePublicKey(pem, where);
+  const label = source.kind === 'file' ? oneLine(source.file.replace(/\.pem$/, '')) : key.keyId.slice(0, 12);
+  return { ...key, name: `${role}/${label}`, role };
+}
+
+/** Keys of roles that stand in a second place too, and the names of these files. */
+function ambiguousAmong(roles: readonly LoadedRole[], plain: readonly TrustedKey[]) {
+  const places = new Map<string, string[]>();
+  const add = (keyId: string, file: string) => void places.set(keyId, [...(places.get(keyId) ?? []), file]);
+  for (const { file, keys } of roles) for (const { keyId } of keys) add(keyId, file);
+  for (const { keyId, name } of plain) if (places.has(keyId)) add(keyId, `${name}.pub`);
+  const ambiguous = new Set([...places].flatMap(([keyId, files]) => (files.length > 1 ? [keyId] : [])));
+  return { ambiguous, places };
+}
+
+function problemOf(file: string, error: unknown): KeyProblem {
+  const message = reasonOf(error);
+  return {
+    file,
+    message: message.includes('nothing is trusted by this file')
+      ? message
+      : `${message}; nothing is trusted by role ${file}`,
+    remedy: 'mend the file or move it away',
+    hidesRevocations: isDiskFault(error),
+  };
+}

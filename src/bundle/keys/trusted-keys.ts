@@ -1,0 +1,151 @@
+import { type BundleId, hexOf } from '../../domain/model/digest.ts';
+import { countsIn, type RevocationSource } from '../../domain/trust/revocation-record.ts';
+import type { Role } from '../../domain/trust/role.ts';
+import { digestOf } from '../../platform/digest.ts';
+import type { PublicKey, RevokedId } from './keys.ts';
+import type { KeyProblem } from './keys-folder.ts';
+
+/** A public key that is trusted under a name. */
+export interface TrustedKey extends PublicKey {
+  /** Its file's name without `.pub`; of a key in a role `<role>/<file>`, or `<role>/<short key id>`. */
+  readonly name: string;
+  /** The role in which it counts; absent for a plain key, which counts for everything. */
+  readonly role?: string;
+}
+
+/** A role in force, with the keys that count in it. */
+export interface TrustedRole extends Role {
+  /** Sorted by name, each key once, revoked ones left out; none while a revocation may be hidden. */
+  readonly keys: readonly TrustedKey[];
+  /** All ids of the keys that never count in it. */
+  readonly revokedIds: readonly string[];
+}
+
+/** A key that a file of the folder revokes. */
+export interface FolderRevocation extends RevokedId {
+  readonly file: string;
+}
+
+/** A revocation, and where it counts. */
+export type ScopedRevocation = RevokedId & RevocationSource;
+
+/** The keys of one folder. */
+export interface TrustedKeys {
+  readonly folder: string;
+  /** Plain keys, sorted by name, each key once, revoked ones left out. */
+  readonly keys: readonly TrustedKey[];
+  /** Sorted by name. A role whose file has a fault is none. */
+  readonly roles: readonly TrustedRole[];
+  /**
+   * Ids of keys that stand in a role and in a `*.pub` file, or in two roles. They count nowhere, by
+   * whatever way they come.
+   */
+  readonly ambiguous: ReadonlySet<string>;
+  /**
+   * Key ids that never count among the plain keys or in some role, sorted, each once. A key that is
+   * known has its own id here, whatever form the revocation named.
+   */
+  readonly revoked: readonly string[];
+  /** {@link TrustedKeys.revoked} and the other ids of the same keys. */
+  readonly revokedIds: ReadonlySet<string>;
+  /** Those of {@link TrustedKeys.revokedIds} that never count among the plain keys. */
+  readonly plainRevokedIds: ReadonlySet<string>;
+  /** All ids of each revoked key, by the one that is in {@link TrustedKeys.revoked}. */
+  readonly formsOf: ReadonlyMap<string, readonly string[]>;
+  /** What the `*.revoked` files of the folder say, in the order of their names. */
+  readonly byFile: readonly FolderRevocation[];
+  /** The folder is there and was listed. */
+  readonly isListed: boolean;
+  /** A revocation may be hidden, so that nobody knows which key it means; no key counts then. */
+  readonly revocationsUnreadable: boolean;
+  readonly problems: readonly KeyProblem[];
+  /** Another text whenever keys, roles, names or problems are others; equal for the same. */
+  readonly revision: string;
+}
+
+/** What a bundle is judged by. */
+export interface Trust {
+  readonly keys: TrustedKeys;
+  /** How many distinct plain keys must have signed, at least 1. */
+  readonly threshold: number;
+  /**
+   * Bundles that are trusted for their digest alone, whoever signed them: adopted ones
+   * (docs/decisions/trust.md), and where approval is enough those that were approved. Default
+   * none.
+   */
+  readonly vouched?: { has(bundleId: BundleId): boolean };
+  /**
+   * What is not signed by enough trusted keys may still be approved by its digest (`trust.require =
+   * "approval"`). Default false.
+   */
+  readonly isApprovalEnough?: boolean;
+}
+
+/** What {@link keysInForce} is made of. */
+export interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListed' | 'problems' | 'ambiguous'> {
+  /** Plain keys and those of roles, in the order in which names count. */
+  readonly published: readonly TrustedKey[];
+  readonly roles: readonly Role[];
+  readonly revoked: readonly ScopedRevocation[];
+}
+
+/**
+ * The keys that count: each published key once among the plain keys and once in its role, under the
+ * first name, ambiguous and revoked ones left out; none while a revocation may be hidden.
+ */
+export function keysInForce({ published, roles, revoked, problems, ambiguous, ...others }: KeySet): TrustedKeys {
+  const revocationsUnreadable = problems.some(({ hidesRevocations }) => hidesRevocations);
+  const named = asKnown(revoked, published);
+  const formsOf = new Map(named.map((one) => [one.keyId, idsOf(one)]));
+  const revokedIn = (role: string | undefined) => new Set(named.filter((one) => countsIn(one, role)).flatMap(idsOf));
+  const keysIn = (role: string | undefined, gone: ReadonlySet<string>) => {
+    const kept = new Map<string, TrustedKey>();
+    for (const key of revocationsUnreadable ? [] : published) {
+      if (key.role !== role || ambiguous.has(key.keyId) || gone.has(key.keyId)) continue;
+      if (!kept.has(key.keyId)) kept.set(key.keyId, key);
+    }
+    return [...kept.values()];
+  };
+  const plainRevokedIds = revokedIn(undefined);
+  const state = {
+    keys: keysIn(undefined, plainRevokedIds),
+    roles: roles.map((role) => {
+      const gone = revokedIn(role.name);
+      return { ...role, keys: keysIn(role.name, gone), revokedIds: [...gone].sort() };
+    }),
+    revoked: [...formsOf.keys()].sort(),
+    revocationsUnreadable,
+    problems,
+  };
+  return {
+    ...others,
+    ...state,
+    ambiguous,
+    revokedIds: new Set([...formsOf.values()].flat()),
+    plainRevokedIds,
+    formsOf,
+    revision: revisionOf(state, others.byFile),
+  };
+}
+
+function revisionOf(
+  state: Pick<TrustedKeys, 'keys' | 'roles' | 'revoked' | 'revocationsUnreadable' | 'problems'>,
+  byFile: TrustedKeys['byFile'],
+): string {
+  const idOf = ({ name, keyId }: TrustedKey) => [name, keyId];
+  const roles = state.roles.map((role) => ({ ...role, keys: role.keys.map(idOf) }));
+  return hexOf(digestOf(JSON.stringify({ ...state, byFile, keys: state.keys.map(idOf), roles })));
+}
+
+/** Revocations that name another form of a known key's point, as revocations of that key. */
+export function asKnown<T extends RevokedId>(revoked: readonly T[], known: readonly PublicKey[]): readonly T[] {
+  const byId = new Map(known.flatMap((key) => idsOf(key).map((id) => [id, key] as const)));
+  return revoked.map((one) => {
+    const key = byId.get(one.keyId);
+    return key === undefined ? one : { ...one, keyId: key.keyId, otherIds: key.otherIds };
+  });
+}
+
+function idsOf({ keyId, otherIds = [] }: RevokedId): readonly string[] {
+  return [keyId, ...otherIds];
+}

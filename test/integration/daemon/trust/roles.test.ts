@@ -1,0 +1,306 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { installRole, type RoleFileOptions } from '../../../support/bundles/role-file.ts';
+import {
+  installKeys,
+  makeSampleBundle,
+  type SampleBundleOptions,
+  sampleKey,
+} from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage } from '../../../support/bundles/sample-image.ts';
+import { makeNotice } from '../../../support/bundles/signed-payload.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type HarnessOptions,
+} from '../../../support/daemon/daemon-harness.ts';
+
+const customer = sampleKey('customer');
+const evil = sampleKey('evil');
+const platform = sampleKey('factory-2026');
+const CUSTOMER_APP = 'registry.example.com/cust/app';
+
+let node: DaemonHarness;
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
+});
+afterEach(async () => {
+  await node.dispose();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** A node with the platform's plain key and the customer's role. */
+async function start(role: RoleFileOptions = {}, options: HarnessOptions = {}): Promise<void> {
+  node = await createDaemonHarness({ keys: [platform], ...options });
+  installRole(node.keysFolder, 'customer', { keys: [customer], ...role });
+  await node.start();
+}
+
+let made = 0;
+/** A bundle of the customer's, in a folder of its own; what is given differs. */
+function customerBundle(over: Partial<SampleBundleOptions> & { readonly images?: never } = {}, tag = '1.0.0') {
+  made += 1;
+  return makeSampleBundle({
+    dir: join(dir, `${made}`),
+    name: 'customer-app',
+    version: tag,
+    keys: [customer],
+    images: [{ reference: `${CUSTOMER_APP}:${tag}`, image: sampleImage({ seed: `${made}` }) }],
+    ...over,
+  });
+}
+const platformBundle = (over: Partial<SampleBundleOptions> = {}) => {
+  made += 1;
+  return makeSampleBundle({ dir: join(dir, `${made}`), keys: [platform], ...over });
+};
+
+const phaseOf = (report: StatusReport, name: string) => report.bundles.find((one) => one.name === name)?.phase;
+const isActivated = (name: string) => (report: StatusReport) => phaseOf(report, name) === 'activated';
+const rejection = async () => (await node.until(({ rejected }) => rejected.length > 0)).rejected[0]?.reason;
+const kinds = () =>
+  node
+    .daemon()
+    .engine.history(undefined, 200)
+    .map(({ kind }) => kind);
+
+describe('a role', () => {
+  it('lets in what it covers, and the platform goes on beside it', async () => {
+    await start();
+    node.plug((await customerBundle()).path, (await platformBundle()).path);
+    await node.until(isActivated('ocp'));
+    const report = await node.until(isActivated('customer-app'));
+    const own = report.bundles.find(({ name }) => name === 'customer-app');
+    expect(own?.signedBy).toEqual([`customer/${customer.privateKey.keyId.slice(0, 12)}`]);
+    expect(report.trust.keys.map(({ name }) => name)).toEqual(['factory-2026']);
+    expect(report.trust.roles).toMatchObject([
+      { name: 'customer', threshold: 1, keys: [{ keyId: customer.privateKey.keyId }] },
+    ]);
+  });
+
+  it('may not sign for a stream of the platform', async () => {
+    await start();
+    node.plug((await customerBundle({ name: 'ocp' })).path);
+    const reason = await rejection();
+    expect(reason?.code).toBe('bundle/outside-role');
+    expect(reason?.message).toContain('role customer may not sign for stream ocp, only for customer-*');
+    expect(await node.images()).toEqual([]);
+  });
+
+  it('may not sign for a repository of the platform, with or without one of its own', async () => {
+    await start();
+    const image = { reference: 'quay.example.com/coreos/etcd:9', image: sampleImage({ seed: 'evil' }) };
+    const own = { reference: `${CUSTOMER_APP}:9`, image: sampleImage({ seed: 'own' }) };
+    const bundle = await makeSampleBundle({ dir, name: 'customer-app', keys: [customer], images: [own, image] });
+    node.plug(bundle.path);
+    const reason = await rejection();
+    expect(reason?.code).toBe('bundle/outside-role');
+    expect(reason?.message).toContain(
+      'role customer may not sign stream customer-app for repository quay.example.com/coreos/etcd',
+    );
+    expect(await node.images()).toEqual([]);
+  });
+
+  it('may not speak of releases of another stream', async () => {
+    await start();
+    const advisories = [{ version: '4.13.7', deadend: true, reason: 'x' }];
+    node.plug(makeNotice(dir, { advisories }, [customer]).path);
+    expect((await rejection())?.message).toContain('role customer may not sign for stream ocp');
+    expect(node.report().notices).toEqual([]);
+  });
+
+  it('asks for its own threshold: other roles and plain keys do not add up', async () => {
+    node = await createDaemonHarness({ keys: [platform], settings: { trust: { threshold: 2 } } });
+    const [second, other] = [sampleKey('second'), sampleKey('other')];
+    installRole(node.keysFolder, 'customer', { keys: [customer, second], threshold: 2 });
+    installRole(node.keysFolder, 'other', { keys: [other], threshold: 2 });
+    await node.start();
+    node.plug((await customerBundle({ keys: [customer, other, platform] })).path);
+    expect((await rejection())?.code).toBe('bundle/threshold');
+    node.unplug();
+    node.plug((await customerBundle({ keys: [customer, second] })).path);
+    await node.until(isActivated('customer-app'));
+  });
+
+  it('with a fault is none: what its key signed is refused, and the fault is shown', async () => {
+    await start({ streams: ['customer/*'] });
+    node.plug((await customerBundle()).path);
+    expect((await rejection())?.code).toBe('bundle/unknown-key');
+    const { trust } = node.report();
+    expect(trust.roles).toBeUndefined();
+    expect(trust.problems.join()).toMatch(/customer\.toml: streams\.0 must be/);
+    expect(node.log.lines.some(({ message }) => /customer\.toml: streams\.0/.test(message))).toBe(true);
+    installRole(node.keysFolder, 'customer', { keys: [customer] });
+    await node.until(isActivated('customer-app'));
+  });
+
+  it('counts for nothing while its key stands in a *.pub too', async () => {
+    node = await createDaemonHarness({ keys: [platform, customer] });
+    installRole(node.keysFolder, 'customer', { keys: [customer] });
+    await node.start();
+    node.plug((await customerBundle()).path);
+    expect((await rejection())?.code).toBe('bundle/unknown-key');
+    expect(node.report().trust.keys.map(({ name }) => name)).toEqual(['factory-2026']);
+  });
+});
+
+describe('a role that changed after its bundle was adopted', () => {
+  const withdrawn = (report: StatusReport) =>
+    report.bundles.some(({ name, reason }) => name === 'customer-app' && reason?.code === 'trust/role');
+
+  it.each([
+    ['is gone', () => rmSync(join(node.keysFolder, 'customer.toml')), /role customer is not in force/],
+    [
+      'covers the stream no longer',
+      () => installRole(node.keysFolder, 'customer', { keys: [customer], streams: ['other'] }),
+      /role customer may not sign for stream customer-app any more/,
+    ],
+    [
+      'covers the repository no longer',
+      () => installRole(node.keysFolder, 'customer', { keys: [customer], repositories: ['registry.example.com/x'] }),
+      /for repository registry\.example\.com\/cust\/app any more/,
+    ],
+  ])('because it %s: the bundle is not trusted, its pins stay, and it is trusted again', async (_name, change, why) => {
+    await start();
+    node.plug((await customerBundle()).path);
+    await node.until(isActivated('customer-app'));
+    change();
+    const report = await node.until(withdrawn);
+    expect(report.bundles[0]?.reason?.message).toMatch(why);
+    expect((await node.images()).every(({ pinned }) => pinned)).toBe(true);
+    await node.stop();
+    await node.start();
+    await node.until(withdrawn);
+    installRole(node.keysFolder, 'customer', { keys: [customer] });
+    await node.until((again) => again.bundles.length === 1 && again.bundles[0]?.reason === undefined);
+  });
+
+  it('keeps what a key signed that was taken out of its file', async () => {
+    await start();
+    node.plug((await customerBundle()).path);
+    await node.until(isActivated('customer-app'));
+    installRole(node.keysFolder, 'customer', { keys: [sampleKey('next')] });
+    const report = await node.until(({ trust }) => trust.roles?.[0]?.keys[0]?.keyId !== customer.privateKey.keyId);
+    expect(report.bundles[0]?.reason).toBeUndefined();
+  });
+
+  it('loses it when that key is revoked', async () => {
+    await start();
+    node.plug((await customerBundle()).path);
+    await node.until(isActivated('customer-app'));
+    installKeys(node.keysFolder, []);
+    const notice = makeNotice(
+      dir,
+      { name: 'customer-notes', trust: { role: 'customer', revoked: [customer.privateKey.keyId] } },
+      [customer],
+    );
+    installRole(node.keysFolder, 'customer', { keys: [customer, sampleKey('next')], mayRotate: true });
+    node.unplug();
+    node.plug(notice.path);
+    await node.until((report) => report.bundles[0]?.reason?.code === 'trust/key-revoked');
+  });
+});
+
+describe('rotation by role', () => {
+  const notice = (name: string, trust: object, key = customer, version = '2026.1.1') => {
+    made += 1;
+    return makeNotice(join(dir, `${made}`), { name, version, sequence: 100 + made, trust }, [key]).path;
+  };
+
+  it('does not let a role revoke plain keys or bring its own among them', async () => {
+    await start({ mayRotate: true });
+    const trust = { keys: [evil.publicPem], revoked: [platform.privateKey.keyId] };
+    node.plug(notice('customer-notes', trust));
+    const reason = await rejection();
+    expect(reason?.code).toBe('bundle/rotation');
+    expect(reason?.message).toContain('brings or revokes plain keys, and a plain key (*.pub) must have signed it');
+    expect(node.report().trust.revoked).toEqual([]);
+    node.unplug();
+    node.plug((await platformBundle({ keys: [evil] })).path);
+    await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/unknown-key');
+    node.unplug();
+    node.plug((await platformBundle()).path);
+    await node.until(isActivated('ocp'));
+  });
+
+  it('in a role, of a plain key, changes nothing for the plain keys', async () => {
+    await start({ mayRotate: true });
+    const trust = { role: 'customer', keys: [platform.publicPem], revoked: [platform.privateKey.keyId] };
+    node.plug(notice('customer-notes', trust), (await platformBundle()).path);
+    const report = await node.until(isActivated('ocp'));
+    await node.until(({ notices }) => notices.length === 1);
+    expect(report.trust.keys.map(({ name }) => name)).toEqual(['factory-2026']);
+    expect(node.report().trust.revoked).toEqual([
+      { keyId: platform.privateKey.keyId, revokedBy: 'customer-notes@2026.1.1', role: 'customer' },
+    ]);
+    await node.stop();
+    await node.start();
+    const again = await node.until(isActivated('ocp'));
+    expect(again.bundles.find(({ name }) => name === 'ocp')?.reason).toBeUndefined();
+  });
+
+  it('brings a key that may sign what the role may, and nothing else', async () => {
+    const next = sampleKey('next');
+    await start({ mayRotate: true });
+    node.plug(notice('customer-notes', { role: 'customer', keys: [next.publicPem] }));
+    await node.until(({ trust }) => trust.roles?.[0]?.keys.length === 2);
+    expect(kinds()).toContain('keysRotated');
+    node.unplug();
+    node.plug((await customerBundle({ keys: [next] })).path);
+    await node.until(isActivated('customer-app'));
+    node.unplug();
+    node.plug((await platformBundle({ keys: [next] })).path);
+    expect((await rejection())?.message).toContain('role customer may not sign for stream ocp');
+    await node.stop();
+    node.unplug();
+    await node.start();
+    const report = await node.until(({ trust }) => trust.roles?.[0]?.keys.length === 2);
+    expect(report.trust.roles?.[0]?.keys).toContainEqual({
+      name: `customer/${next.privateKey.keyId.slice(0, 12)}`,
+      keyId: next.privateKey.keyId,
+      broughtBy: 'customer-notes@2026.1.1',
+    });
+  });
+
+  it.each([
+    ['by a role that may not', { mayRotate: false }, customer, /may_rotate = true/],
+    ['by plain keys', { mayRotate: true }, platform, /needs signatures of 1 keys of this role/],
+    ['by another role', { mayRotate: true }, evil, /needs signatures of 1 keys of this role/],
+  ])('of a role %s is refused', async (_name, role, signer, why) => {
+    node = await createDaemonHarness({ keys: [platform] });
+    installRole(node.keysFolder, 'customer', { keys: [customer], ...role });
+    installRole(node.keysFolder, 'other', { keys: [evil], mayRotate: true });
+    await node.start();
+    node.plug(notice('customer-notes', { role: 'customer', keys: [sampleKey('x').publicPem] }, signer));
+    const reason = await rejection();
+    expect(reason?.code).toBe('bundle/rotation');
+    expect(reason?.message).toMatch(why);
+    expect(node.report().notices).toEqual([]);
+  });
+
+  it('of plain keys revokes no key of a role', async () => {
+    await start();
+    node.plug(notice('ocp', { revoked: [customer.privateKey.keyId], keys: [customer.publicPem] }, platform));
+    await node.until(({ notices }) => notices.length === 1);
+    const { trust } = node.report();
+    expect(trust.roles?.[0]?.keys.map(({ keyId }) => keyId)).toEqual([customer.privateKey.keyId]);
+    expect(trust.keys.map(({ name }) => name)).toEqual(['factory-2026']);
+    node.unplug();
+    node.plug((await customerBundle()).path);
+    await node.until(isActivated('customer-app'));
+  });
+
+  it('of a key ahead of the platform does not keep it from the platform', async () => {
+    const next = sampleKey('next');
+    await start({ mayRotate: true });
+    const early = { role: 'customer', keys: [next.publicPem], revoked: [next.privateKey.keyId] };
+    node.plug(notice('customer-notes', early));
+    await node.until(({ notices }) => notices.length === 1);
+    node.unplug();
+    node.plug(notice('ocp', { keys: [next.publicPem] }, platform), (await platformBundle({ keys: [next] })).path);
+    await node.until(isActivated('ocp'));
+  });
+});
