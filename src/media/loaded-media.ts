@@ -6,6 +6,7 @@ import { holdOnMedium } from '../bundle/read/hold-bundle.ts';
 import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import type { MediumId } from '../domain/model/medium.ts';
 import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { untilAborted } from '../platform/async/abort.ts';
 import type { Log } from '../platform/log.ts';
 import { openFolderMedium } from './provider/folder-medium.ts';
 import { loadError } from './provider/load-error.ts';
@@ -59,14 +60,14 @@ export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps):
       sink = to;
       timer = setInterval(() => void lookAtAll(), presenceMs).unref();
     },
-    rescan: lookAtAll,
+    rescan: (signal) => untilAborted(lookAtAll(), signal),
     dispose: async () => {
       clearInterval(timer);
       loaded.clear();
     },
-    load: async (given) => {
+    load: async (given, signal) => {
       if (given.startsWith('/dev/')) return undefined;
-      const { path, layout, identity } = await judgePath(given);
+      const { path, layout, identity } = await untilAborted(judgePath(given), signal);
       const mediumId: MediumId = `load:${path}`;
       const before = loaded.get(mediumId);
       loaded.set(mediumId, { path, identity, looking: false });

@@ -4,7 +4,7 @@ import { type MountEntry, parseMountinfo } from './mount/mountinfo.ts';
 import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
 
 /** Reads the mounts of this process. */
-export type ReadMounts = () => Promise<readonly MountEntry[]>;
+export type ReadMounts = (signal: AbortSignal) => Promise<readonly MountEntry[]>;
 
 /** The state of the mount of a medium. */
 export type MountFate = 'there' | 'gone' | 'elsewhere';
@@ -26,11 +26,11 @@ export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
   ): Promise<readonly (readonly [T, MountFate])[]> => {
     const mountable = followed.filter(({ plugged }) => plugged.mountPoints !== undefined);
     if (mountable.length === 0) return [];
-    const first = await look(mountable, readMounts);
+    const first = await look(mountable, readMounts, signal);
     // Kernels before 5.8 omit lines when something is unmounted during the read, so missing mounts
     // are checked twice.
     const lacking = first.filter(([, fate]) => fate === 'gone').map(([one]) => one);
-    const second = new Map(lacking.length === 0 ? [] : await look(lacking, readMounts));
+    const second = new Map(lacking.length === 0 ? [] : await look(lacking, readMounts, signal));
     const fates: (readonly [T, MountFate])[] = [];
     for (const [one, fate] of first) {
       const now = fate === 'gone' ? (second.get(one) ?? 'there') : fate;
@@ -45,8 +45,12 @@ export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
 async function look<T extends Followed>(
   followed: readonly T[],
   readMounts: ReadMounts,
+  signal: AbortSignal,
 ): Promise<(readonly [T, MountFate])[]> {
-  const mounts = await readMounts().catch(() => []);
+  const mounts = await readMounts(signal).catch(() => {
+    signal.throwIfAborted();
+    return [];
+  });
   // There is always a root mount. An empty list means that the mounts could not be read.
   if (mounts.length === 0) return [];
   return followed.map((one) => [one, fateOf(one, mounts)]);
@@ -58,6 +62,6 @@ function fateOf({ plugged, opened }: Followed, mounts: readonly MountEntry[]): M
   return mountPoints.length > 0 ? 'elsewhere' : 'gone';
 }
 
-async function readOwnMounts(): Promise<readonly MountEntry[]> {
-  return parseMountinfo(await readFile(machinePaths.mountinfo, 'utf8'));
+async function readOwnMounts(signal: AbortSignal): Promise<readonly MountEntry[]> {
+  return parseMountinfo(await readFile(machinePaths.mountinfo, { encoding: 'utf8', signal }));
 }

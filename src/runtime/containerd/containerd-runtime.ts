@@ -81,7 +81,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       clock,
       rendered: async (signal) => {
         const marked = await images.list(signal, MARK_LABEL);
-        const renderedMirrors = (await (await hosts(signal))?.rendered()) ?? [];
+        const renderedMirrors = (await (await hosts(signal))?.rendered(signal)) ?? [];
         return { renderedPins: labelledPins(marked), foundPins: markedPins(marked), renderedMirrors };
       },
     }),
@@ -93,7 +93,8 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     applyMirrors: async (mirrors, signal) => {
       const directory = await hosts(signal);
       if (directory === undefined && mirrors.length > 0) throw configPathMissing();
-      await directory?.apply(mirrors.map(({ repository }) => repository));
+      const repositories = mirrors.map(({ repository }) => repository);
+      await directory?.apply(repositories, signal);
     },
     pull: async (reference, signal) => {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);

@@ -15,12 +15,12 @@ export interface HostsDirectory {
    * `hosts.toml` of ours is removed, and the user's original file is put back. @throws AppError
    * `runtime/config`, `runtime/write`
    */
-  apply(repositories: readonly string[]): Promise<void>;
+  apply(repositories: readonly string[], signal: AbortSignal): Promise<void>;
   /**
    * Repositories mirrored to our registry now, sorted. Those mirrored to another address appear as
    * `stale …`.
    */
-  rendered(): Promise<string[]>;
+  rendered(signal: AbortSignal): Promise<string[]>;
 }
 
 const FILE = 'hosts.toml';
@@ -36,19 +36,26 @@ const SCRATCH = '.stickpin-';
  */
 export function createHostsDirectory(certsDirectory: string, address: MirrorAddress): HostsDirectory {
   return {
-    apply: async (repositories) => {
+    apply: async (repositories, signal) => {
       const wanted = groupByRegistry(repositories);
       try {
-        for (const name of await subdirectories(certsDirectory))
+        for (const name of await subdirectories(certsDirectory)) {
+          signal.throwIfAborted();
           await restoreUnless(join(certsDirectory, name), wanted, address);
-        for (const [registry, names] of wanted) await put(certsDirectory, registry, names, address);
+        }
+        for (const [registry, names] of wanted) {
+          signal.throwIfAborted();
+          await put(certsDirectory, registry, names, address);
+        }
       } catch (error) {
+        signal.throwIfAborted();
         throw error instanceof AppError ? error : writeError(certsDirectory, error);
       }
     },
-    rendered: async () => {
+    rendered: async (signal) => {
       const found: string[] = [];
       for (const name of await subdirectories(certsDirectory)) {
+        signal.throwIfAborted();
         const ours = parseHostsToml((await readIfPresent(join(certsDirectory, name, FILE))) ?? '', address);
         found.push(...(ours?.repositories ?? []).map((each) => (ours?.current ? each : `stale ${each}`)));
       }

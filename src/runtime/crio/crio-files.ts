@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { hexOf } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import { rememberLast } from '../../platform/async/remember-last.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
@@ -64,9 +65,9 @@ export interface CrioFiles {
    * Every reference of ours in either copy, sorted, also in a damaged one. @throws system errors as
    * they are
    */
-  foundPins(): Promise<readonly string[]>;
+  foundPins(signal: AbortSignal): Promise<readonly string[]>;
   /** Repositories that the drop-in now mirrors to our registry. */
-  renderedMirrors(): Promise<string[]>;
+  renderedMirrors(signal: AbortSignal): Promise<string[]>;
 }
 
 /** The state that the functions below share. Each reader caches the result of its last text. */
@@ -98,11 +99,11 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
     },
     writeMirrors: (repositories, signal) => writeMirrors(dropIns, repositories, signal),
     inspectPins: (signal) => inspectPins(dropIns, signal),
-    foundPins: async () => {
-      const texts = await readBothPins(paths);
+    foundPins: async (signal) => {
+      const texts = await untilAborted(readBothPins(paths), signal);
       return [...new Set(texts.flatMap((text) => dropIns.pinsFoundIn(text ?? '')))].sort();
     },
-    renderedMirrors: () => renderedMirrors(dropIns),
+    renderedMirrors: (signal) => untilAborted(renderedMirrors(dropIns), signal),
   };
 }
 

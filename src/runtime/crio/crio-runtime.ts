@@ -124,8 +124,11 @@ function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & Mirrors
 /** What the drop-ins have now. */
 async function renderedBy(files: CrioFiles, paths: CrioPaths, signal: AbortSignal): Promise<Rendered> {
   const { rendered, fault } = await inspectPins(files, paths, signal);
-  const found = await files.foundPins().catch(() => undefined); // what can't be read is reported as a fault
-  const renderedMirrors = await files.renderedMirrors();
+  const found = await files.foundPins(signal).catch(() => {
+    signal.throwIfAborted();
+    return undefined; // what can't be read is reported as a fault
+  });
+  const renderedMirrors = await files.renderedMirrors(signal);
   return {
     renderedPins: rendered,
     foundPins: found ?? [],

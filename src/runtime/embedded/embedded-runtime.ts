@@ -9,6 +9,7 @@ import {
 import { type Digest, shortDigest } from '../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
@@ -62,16 +63,27 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
         return { kind: 'unreachable', reason: reasonOf(error) };
       }
     },
-    applyPins: (references) => layout.setPins(references),
+    applyPins: async (references, _options, signal) => {
+      signal.throwIfAborted();
+      await layout.setPins(references);
+    },
     applyMirrors: async (mirrors) => {
       mirrored = new Set(mirrors.map(({ repository }) => repository));
     },
-    image: async (name) =>
-      (await layout.list()).find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name)),
-    removeTag: (tag) => layout.removeName(tag),
+    image: async (name, signal) =>
+      (await untilAborted(layout.list(), signal)).find(({ repoTags, repoDigests }) =>
+        [...repoTags, ...repoDigests].includes(name),
+      ),
+    removeTag: async (tag, signal) => {
+      signal.throwIfAborted();
+      await layout.removeName(tag);
+    },
     containers: async () => [], // it runs no containers
     removeContainer: async () => undefined,
-    removeImage: (imageId) => layout.removeImage(imageId),
+    removeImage: async (imageId, signal) => {
+      signal.throwIfAborted();
+      await layout.removeImage(imageId);
+    },
     pull: async (name, signal) => {
       try {
         const reference = parseReference(name);

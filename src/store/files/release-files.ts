@@ -40,7 +40,8 @@ export function createReleaseFiles(root: string): ReleaseFiles {
         throw failed(join(root, folder), error);
       }
     },
-    remove: async (folder) => {
+    remove: async (folder, signal) => {
+      signal.throwIfAborted();
       try {
         await retreat(root, folder);
         await syncParents(root, folder);
@@ -51,7 +52,8 @@ export function createReleaseFiles(root: string): ReleaseFiles {
         throw failed(join(root, folder), error);
       }
     },
-    move: async (from, to) => {
+    move: async (from, to, signal) => {
+      signal.throwIfAborted();
       try {
         if ((await ownerOf(join(root, from))) === undefined) return;
         await makeParent(root, to);

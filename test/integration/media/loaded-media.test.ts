@@ -95,6 +95,14 @@ describe('media that somebody names', () => {
     expect(story).toEqual([]);
   });
 
+  it('takes nothing after an abort', async () => {
+    await mkdir(at('share/stickpin'), { recursive: true });
+    const stopped = AbortSignal.abort(new Error('stop'));
+    await expect(provider.load?.(at('share'), stopped)).rejects.toThrow('stop');
+    await expect(provider.rescan(stopped)).rejects.toThrow('stop');
+    expect(story).toEqual([]);
+  });
+
   it('leaves devices to those who know them', async () => {
     expect(await load('/dev/sdb1')).toBeUndefined();
   });

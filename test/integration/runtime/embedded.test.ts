@@ -93,6 +93,18 @@ describe('the embedded runtime', () => {
     );
   });
 
+  it('changes nothing after an abort', async () => {
+    const reference = publish(image('stopped'));
+    await runtime.pull(reference, signal);
+    const { imageId = '' } = (await runtime.image(reference, signal)) ?? {};
+    const stopped = AbortSignal.abort(new Error('stop'));
+    await expect(runtime.applyPins([reference], { force: false }, stopped)).rejects.toThrow('stop');
+    await expect(runtime.removeTag(reference, stopped)).rejects.toThrow('stop');
+    await expect(runtime.removeImage(imageId, stopped)).rejects.toThrow('stop');
+    await expect(runtime.image(reference, stopped)).rejects.toThrow('stop');
+    expect(await runtime.image(reference, signal)).toMatchObject({ imageId, pinned: false });
+  });
+
   it('refuses an index without this platform', async () => {
     const sample = sampleImage({ seed: 'other', architecture: 'arm64', withIndex: true });
     await expect(runtime.pull(publish(sample), signal)).rejects.toMatchObject({

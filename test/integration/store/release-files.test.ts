@@ -66,6 +66,14 @@ describe('createReleaseFiles', () => {
     expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);
   });
 
+  it('removes and moves nothing after an abort', async () => {
+    await files.lay('x/1', first, [file('a.txt', 'a')], never);
+    const stopped = AbortSignal.abort(new Error('stop'));
+    await expect(files.remove('x/1', stopped)).rejects.toThrow('stop');
+    await expect(files.move('x/1', 'x/2', stopped)).rejects.toThrow('stop');
+    expect([...(await files.list(never)).keys()]).toEqual(['x/1']);
+  });
+
   it('does not touch a folder that is not ours', async () => {
     mkdirSync(join(root, 'x/1'), { recursive: true });
     writeFileSync(join(root, 'x/1/mine'), 'm');

@@ -41,33 +41,43 @@ function hostsIn(name: string): string[] {
   return Object.keys(parse(readFileSync(join(certs, name, 'hosts.toml'), 'utf8')).host);
 }
 
+const { signal } = new AbortController();
+
 describe('the hosts directory', () => {
+  it('changes nothing after an abort', async () => {
+    await hosts.apply(['quay.io/a'], signal);
+    const stopped = AbortSignal.abort(new Error('stop'));
+    await expect(hosts.apply(['docker.io/library/b'], stopped)).rejects.toThrow('stop');
+    await expect(hosts.rendered(stopped)).rejects.toThrow('stop');
+    expect(await hosts.rendered(signal)).toEqual(['quay.io/a']);
+  });
+
   it('makes and removes a directory for a registry that has none', async () => {
-    await hosts.apply(['quay.io/coreos/etcd', 'quay.io/a', 'docker.io/library/b']);
+    await hosts.apply(['quay.io/coreos/etcd', 'quay.io/a', 'docker.io/library/b'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS]);
-    expect(await hosts.rendered()).toEqual(['docker.io/library/b', 'quay.io/a', 'quay.io/coreos/etcd']);
-    await hosts.apply(['docker.io/library/b']);
+    expect(await hosts.rendered(signal)).toEqual(['docker.io/library/b', 'quay.io/a', 'quay.io/coreos/etcd']);
+    await hosts.apply(['docker.io/library/b'], signal);
     expect(readdirSync(certs)).toEqual(['docker.io']);
-    await hosts.apply([]);
+    await hosts.apply([], signal);
     expect(readdirSync(certs)).toEqual([]);
-    expect(await hosts.rendered()).toEqual([]);
+    expect(await hosts.rendered(signal)).toEqual([]);
   });
 
   it('does nothing where there is no directory at all', async () => {
     const none = createHostsDirectory(join(certs, 'none'), ADDRESS);
-    await none.apply([]);
-    expect(await none.rendered()).toEqual([]);
+    await none.apply([], signal);
+    expect(await none.rendered(signal)).toEqual([]);
     expect(existsSync(join(certs, 'none'))).toBe(false);
   });
 
   it('keeps a user’s file behind ours and puts the same file back', async () => {
     const file = put('quay.io/hosts.toml', USERS);
     const before = statSync(file);
-    await hosts.apply(['quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
-    await hosts.apply(['quay.io/b']);
+    await hosts.apply(['quay.io/b'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
-    await hosts.apply([]);
+    await hosts.apply([], signal);
     expect(readFileSync(file, 'utf8')).toBe(USERS);
     const { ino, mode, mtimeMs } = statSync(file);
     expect({ ino, mode, mtimeMs }).toEqual({ ino: before.ino, mode: before.mode, mtimeMs: before.mtimeMs });
@@ -78,36 +88,36 @@ describe('the hosts directory', () => {
     const target = put('elsewhere.toml', USERS);
     mkdirSync(join(certs, 'quay.io'));
     symlinkSync(target, join(certs, 'quay.io/hosts.toml'));
-    await hosts.apply(['quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
     expect(readFileSync(target, 'utf8')).toBe(USERS);
-    await hosts.apply([]);
+    await hosts.apply([], signal);
     expect(lstatSync(join(certs, 'quay.io/hosts.toml')).isSymbolicLink()).toBe(true);
   });
 
   it('goes on after a crash between the second name and the first', async () => {
     const file = put('quay.io/hosts.toml', USERS);
     linkSync(file, join(certs, 'quay.io/hosts.toml.stickpin-saved'));
-    await hosts.apply([]);
+    await hosts.apply([], signal);
     expect(readdirSync(join(certs, 'quay.io'))).toEqual(['hosts.toml']);
     linkSync(file, join(certs, 'quay.io/hosts.toml.stickpin-saved'));
-    await hosts.apply(['quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
-    await hosts.apply([]);
+    await hosts.apply([], signal);
     expect(readFileSync(file, 'utf8')).toBe(USERS);
   });
 
   it('believes a file that was put over ours', async () => {
     put('quay.io/hosts.toml', USERS);
-    await hosts.apply(['quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
     const file = put('quay.io/hosts.toml', 'server = "https://newer.example.com"\n');
-    await hosts.apply([]);
+    await hosts.apply([], signal);
     expect(readFileSync(file, 'utf8')).toBe('server = "https://newer.example.com"\n');
     expect(readdirSync(join(certs, 'quay.io'))).toEqual(['hosts.toml']);
   });
 
   it('carries _default over, which ours would hide', async () => {
     put('_default/hosts.toml', 'ca = "ca.pem"\n[host."https://m.example.com"]\n');
-    await hosts.apply(['quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
     expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toBe(join(certs, '_default/ca.pem'));
   });
@@ -116,26 +126,26 @@ describe('the hosts directory', () => {
     put('quay.io/ca.crt', '');
     put('quay.io/client.cert', '');
     put('quay.io/client.key', '');
-    await hosts.apply(['quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
     const at = (name: string) => join(certs, 'quay.io', name);
     expect(parse(readFileSync(at('hosts.toml'), 'utf8'))).toMatchObject({
       ca: [at('ca.crt')],
       client: [[at('client.cert'), at('client.key')]],
     });
-    await hosts.apply([]);
+    await hosts.apply([], signal);
     expect(readdirSync(join(certs, 'quay.io'))).toEqual(['ca.crt', 'client.cert', 'client.key']);
   });
 
   it('writes into the directory that containerd looks at first', async () => {
     put('localhost_5000_/hosts.toml', '');
-    await hosts.apply(['localhost:5000/a']);
+    await hosts.apply(['localhost:5000/a'], signal);
     expect(readdirSync(certs)).toEqual(['localhost_5000_']);
-    expect(await hosts.rendered()).toEqual(['localhost:5000/a']);
+    expect(await hosts.rendered(signal)).toEqual(['localhost:5000/a']);
   });
 
   it('names a broken file of the user and leaves it alone', async () => {
     const file = put('quay.io/hosts.toml', 'server = \n');
-    await expect(hosts.apply(['quay.io/a'])).rejects.toMatchObject({
+    await expect(hosts.apply(['quay.io/a'], signal)).rejects.toMatchObject({
       code: 'runtime/config',
       disposition: 'wait',
       message: expect.stringContaining('hosts.toml'),
@@ -144,9 +154,9 @@ describe('the hosts directory', () => {
   });
 
   it('points out mirrors to the registry of an earlier run', async () => {
-    await createHostsDirectory(certs, { ...ADDRESS, token: 'f'.repeat(32) }).apply(['quay.io/a']);
-    expect(await hosts.rendered()).toEqual(['stale quay.io/a']);
-    await hosts.apply(['quay.io/a']);
-    expect(await hosts.rendered()).toEqual(['quay.io/a']);
+    await createHostsDirectory(certs, { ...ADDRESS, token: 'f'.repeat(32) }).apply(['quay.io/a'], signal);
+    expect(await hosts.rendered(signal)).toEqual(['stale quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
+    expect(await hosts.rendered(signal)).toEqual(['quay.io/a']);
   });
 });
