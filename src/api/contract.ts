@@ -128,6 +128,12 @@ export const METHODS = {
     result: { consequence: lines },
     access: 'reject',
   },
+  rejectWithReason: {
+    about: 'As `Reject`, with a reason of at most 200 characters that is shown from then on.',
+    args: { bundle: text, reason: text },
+    result: { consequence: lines },
+    access: 'reject',
+  },
   prove: {
     about:
       'Makes the current release of a stream a proven one, by the word of the caller. Fails with `Engine.NotProvable` for any other.',

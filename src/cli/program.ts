@@ -15,6 +15,7 @@ import { registerConfig } from './commands/node/config.ts';
 import { registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
 import { registerList } from './commands/node/list.ts';
+import { registerReject } from './commands/node/reject.ts';
 import { registerRequests } from './commands/node/requests.ts';
 import { registerShow } from './commands/node/show.ts';
 import { registerStatus } from './commands/node/status.ts';
@@ -98,6 +99,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerList(program, context);
   registerActivate(program, context);
   registerRequests(program, context);
+  registerReject(program, context);
   registerUnpin(program, context);
   registerShow(program, context);
   registerHistory(program, context);

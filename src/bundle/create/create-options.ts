@@ -15,6 +15,7 @@ export interface CreateOptions
     Payload,
     | 'name'
     | 'version'
+    | 'versionScheme'
     | 'arch'
     | 'sequence'
     | 'created'

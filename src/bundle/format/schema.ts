@@ -1,7 +1,15 @@
 import * as v from 'valibot';
 import { type Advisory, type Contents, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
+import { isTagRange } from '../../domain/model/tag-range.ts';
 import { isVersion, isVersionRange } from '../../domain/model/version.ts';
+import {
+  fitsScheme,
+  impliedScheme,
+  isRangeOf,
+  VERSION_SCHEMES,
+  type VersionScheme,
+} from '../../domain/model/version-scheme.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
@@ -72,7 +80,7 @@ const rollout = v.strictObject({
 });
 
 const update = v.strictObject({
-  from: v.exactOptional(v.pipe(v.string(), v.check(isVersionRange, 'must be a SemVer range as ">=4.12.0 <4.13.7"'))),
+  from: v.exactOptional(v.pipe(v.string(), v.check(isAnyRange, 'must be a range of versions as ">=4.12.0 <4.13.7"'))),
   barrier: v.exactOptional(reason),
   deadend: v.exactOptional(reason),
   rollout: v.exactOptional(rollout),
@@ -130,10 +138,13 @@ const keyChange = v.pipe(
   ),
 );
 
-const payload = v.strictObject({
+const members = v.strictObject({
   schemaVersion: v.literal(1),
   name: v.pipe(v.string(), v.regex(STREAM_NAME, `must match ${STREAM_NAME.source}`)),
   version,
+  versionScheme: v.exactOptional(
+    v.picklist(VERSION_SCHEMES, `must be ${VERSION_SCHEMES.map((one) => `'${one}'`).join(' or ')}`),
+  ),
   arch: v.picklist(architectures, `must be one of ${architectures.join(', ')}`),
   sequence,
   created: time,
@@ -168,6 +179,41 @@ const payload = v.strictObject({
     ),
   ),
 });
+
+/** What a payload says of versions must be of one scheme: the one that it names, or of its version. */
+const payload = v.pipe(
+  members,
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed) return;
+    const fault = versionFault(dataset.value);
+    if (fault !== undefined) addIssue({ message: fault });
+  }),
+);
+
+interface Versioned extends Pick<Payload, 'version' | 'versionScheme' | 'advisories'> {
+  readonly update?: { readonly from?: string };
+}
+
+function versionFault({ version, versionScheme, update, advisories = [] }: Versioned): string | undefined {
+  const scheme: VersionScheme | undefined = versionScheme ?? impliedScheme(version);
+  if (scheme === undefined) return undefined;
+  const title = SCHEME_TITLES[scheme];
+  if (!fitsScheme(version, scheme)) return `version ${version} must be ${title}, as versionScheme says`;
+  if (update?.from !== undefined && !isRangeOf(update.from, scheme)) {
+    return `update.from ${update.from} must be a range of versions of its stream, which are ${title}`;
+  }
+  const foreign = advisories.find((one) => !fitsScheme(one.version, scheme));
+  return foreign && `advisories: version ${foreign.version} must be ${title}, as the versions of its stream are`;
+}
+
+const SCHEME_TITLES: Readonly<Record<VersionScheme, string>> = {
+  semver: 'SemVer without a suffix -rev<N>',
+  'three-tag': '<app>[-rev<N>[-b<build>]]',
+};
+
+function isAnyRange(text: string): boolean {
+  return isVersionRange(text) || isTagRange(text);
+}
 
 const layer = v.strictObject({
   digest,

@@ -1,7 +1,7 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type AdoptionReason, labelOf, type TrustReason } from '../model/reason.ts';
-import { type Approvals, isRejectedHere, needsApproval } from '../trust/approval.ts';
+import { type Approvals, isRejectedHere, needsApproval, rejectionReason } from '../trust/approval.ts';
 import { type AdoptionContext, refuseAdoption } from './adoption.ts';
 
 /** What becomes of a bundle that this node does not know yet. */
@@ -29,7 +29,10 @@ export function admit(
   const { bundleId, signedBy } = found;
   const bundle = labelOf(found.payload);
   if (isRejectedHere(bundleId, approvals)) {
-    return { kind: 'refuse', reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, bundle } } };
+    return {
+      kind: 'refuse',
+      reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, bundle, ...saidOf(bundleId, approvals) } },
+    };
   }
   if (!needsApproval(bundleId, approvals)) return { kind: 'adopt' };
   const data = { kind: 'found', bundleId, bundle, medium, signedBy } as const;
@@ -46,10 +49,18 @@ export function admitUnapproved(
   medium: string,
 ): Exclude<Admission, { kind: 'adopt' }> {
   if (isRejectedHere(bundleId, approvals)) {
-    return { kind: 'refuse', reason: { code: 'trust/rejected', data: { kind: 'found', bundleId } } };
+    return {
+      kind: 'refuse',
+      reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, ...saidOf(bundleId, approvals) } },
+    };
   }
   return {
     kind: 'await-approval',
     reason: { code: 'trust/approval', data: { kind: 'found-unsigned', bundleId, medium } },
   };
+}
+
+function saidOf(bundleId: BundleId, approvals: Approvals): { readonly why?: string } {
+  const why = rejectionReason(bundleId, approvals);
+  return why === undefined ? {} : { why };
 }

@@ -1,7 +1,9 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import { type AdoptionReason, labelOf } from '../model/reason.ts';
+import { fitsScheme, schemeOf } from '../model/version-scheme.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { isRelease } from '../trust/notice.ts';
 import { floorsFrom, higherFloors, NO_FLOORS } from './floors.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -42,11 +44,11 @@ export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, 
  * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it
  * may. Sequence and expiry are judged when an unknown bundle is adopted (docs/decisions/trust.md);
  * what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`,
- * `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
+ * `version`, `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
  * is parsed (src/bundle/format).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
-  const wrong = refuseArch(found, context) ?? refuseTwin(found, context);
+  const wrong = refuseArch(found, context) ?? refuseTwin(found, context) ?? refuseVersion(found, context);
   // It was let in before; what is below the floor is not activated by itself.
   if (wrong !== undefined || isClaim(found, context.unclaimed ?? new Set())) return wrong;
   return refuseSequence(found, context) ?? refuseTimes(found, context);
@@ -56,6 +58,21 @@ export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext):
 function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): AdoptionReason | undefined {
   if (payload.arch === arch) return undefined;
   return { code: 'bundle/arch', data: { bundle: labelOf(payload), bundleArch: payload.arch, nodeArch: arch } };
+}
+
+/**
+ * Bundle format, "Versions": the scheme is a property of the stream, which its first release on the
+ * node has settled.
+ */
+function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
+  const { payload } = found;
+  const releases = bundles.filter((known) => isRelease(known) && known.payload.name === payload.name);
+  // The version of a notice names the notice alone.
+  const scheme = isRelease(found) ? schemeOf(releases.map((known) => known.payload)) : undefined;
+  if (scheme === undefined) return undefined;
+  const isOther = payload.versionScheme !== undefined && payload.versionScheme !== scheme;
+  if (!isOther && fitsScheme(payload.version, scheme)) return undefined;
+  return { code: 'bundle/version', data: { bundle: labelOf(payload), scheme } };
 }
 
 /** Bundle format, `sequence`: below the floor is refused. */

@@ -1,7 +1,7 @@
 import type { PhaseOf } from '../model/phase.ts';
 import { labelOf, type TrustReason } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { type Approvals, isApproved, isRejectedHere, needsApproval } from '../trust/approval.ts';
+import { type Approvals, isApproved, isRejectedHere, needsApproval, rejectionReason } from '../trust/approval.ts';
 import { authoritiesOf, plainSigners, signersLeftIn } from '../trust/authority.ts';
 import type { Revocations } from '../trust/key-rotation.ts';
 import { outsideScope, type Role } from '../trust/role.ts';
@@ -36,7 +36,12 @@ export function withdrawalOf(
   const { bundleId, readyAt } = bundle;
   const adopted = { kind: 'adopted', bundleId, bundle: labelOf(bundle.payload) } as const;
   if (isRejectedHere(bundleId, approvals)) {
-    return { phase: 'held', hold: 'approval', reason: { code: 'trust/rejected', data: adopted } };
+    const why = rejectionReason(bundleId, approvals);
+    return {
+      phase: 'held',
+      hold: 'approval',
+      reason: { code: 'trust/rejected', data: { ...adopted, ...(why !== undefined && { why }) } },
+    };
   }
   if (readyAt === undefined && needsApproval(bundleId, approvals)) {
     return { phase: 'held', hold: 'approval', reason: { code: 'trust/approval', data: adopted } };

@@ -60,6 +60,8 @@ export interface Payload {
   readonly schemaVersion: 1;
   readonly name: string;
   readonly version: string;
+  /** How versions of the stream are written and ordered; default: as the first release that tells. */
+  readonly versionScheme?: 'semver' | 'three-tag';
   readonly arch: string;
   readonly sequence: number;
   readonly created: string;

@@ -43,6 +43,8 @@ export type AdoptionReason =
           knownId: BundleId;
         }
     >
+  /** `scheme`: that of the stream. */
+  | Conclusion<'bundle/version', { bundle: BundleLabel; scheme: 'semver' | 'three-tag' }>
   /** `expires`: as the payload says it. */
   | Conclusion<'bundle/expired', { bundle: BundleLabel; expires: string }>
   /** `created`: as the payload says it. */
@@ -59,9 +61,9 @@ export type TrustReason =
     >
   | Conclusion<
       'trust/rejected',
-      /** `bundle`: absent when its name is not known. */
-      | { kind: 'found'; bundleId: BundleId; bundle?: BundleLabel }
-      | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel }
+      /** `bundle`: absent when its name is not known. `why`: as the person who rejected it said. */
+      | { kind: 'found'; bundleId: BundleId; bundle?: BundleLabel; why?: string }
+      | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel; why?: string }
     >
   /** Revocations can't be read. `cause`: a message of an adapter; absent when nobody knows it. */
   | Conclusion<'trust/blind', { bundle: BundleLabel; cause?: string }>

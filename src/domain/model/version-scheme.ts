@@ -10,7 +10,7 @@ import { compareSchemeTags, isVersion, isVersionRange, parseSchemeTag } from './
 export type VersionScheme = 'semver' | 'three-tag';
 
 /** All schemes. */
-const VERSION_SCHEMES: readonly VersionScheme[] = ['semver', 'three-tag'];
+export const VERSION_SCHEMES: readonly VersionScheme[] = ['semver', 'three-tag'];
 
 /**
  * Whether a version is one of the scheme. `2.6.2` and `2.6.2-rc.1` are versions of both.

@@ -14,6 +14,8 @@ export type TrustRequirement = Policy['trust']['require'];
 export interface Verdict {
   readonly bundleId: BundleId;
   readonly verdict: 'approved' | 'rejected';
+  /** Why, in the words of the person; absent when none was given. */
+  readonly reason?: string;
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
@@ -25,6 +27,11 @@ export interface Verdict {
 export interface Approvals {
   readonly policy: Pick<Policy['trust'], 'require' | 'threshold' | 'approved'>;
   readonly verdicts: readonly Verdict[];
+}
+
+/** Why a digest was rejected here; undefined when it was not, or nobody said why. */
+export function rejectionReason(bundleId: BundleId, { verdicts }: Approvals): string | undefined {
+  return verdicts.find((said) => said.bundleId === bundleId && said.verdict === 'rejected')?.reason;
 }
 
 /** Whether `stickpin reject` was the last word about a digest. It wins over the configuration. */

@@ -4,6 +4,7 @@ import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.
 import type { Policy } from '../../domain/settings/settings.ts';
 import { type Approvals, isApproved } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { oneLine } from '../../platform/plain-text.ts';
 import type { StateReader, VerdictStore } from '../../ports/state.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { refuse } from './find-bundle.ts';
@@ -21,7 +22,7 @@ export interface VerdictContext {
 /**
  * Approve or reject a bundle, before or after its medium is plugged in. The latest verdict counts.
  */
-export const verdictCommands = { approve, reject };
+export const verdictCommands = { approve, reject, rejectWithReason };
 
 /** Names a bundle by its digest, or by `name@version` if it is known. */
 interface VerdictArgs {
@@ -60,7 +61,14 @@ function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string
  * Rejects a bundle; arguments and errors as {@link approve}. A rejected bundle that was adopted
  * before is not loaded further and not activated. Its pins stay.
  */
-function reject(context: VerdictContext, { bundle: name }: VerdictArgs): string {
+function reject(context: VerdictContext, { bundle }: VerdictArgs): string {
+  return rejectBundle(context, bundle);
+}
+
+/** It is shown in STATUS, beside what to do. */
+const MAX_REASON_LENGTH = 200;
+
+function rejectBundle(context: VerdictContext, name: string, reason?: string): string {
   const { store, assessment } = context;
   const { bundles } = store.load();
   const target = targetOf(name, bundles, assessment());
@@ -72,8 +80,25 @@ function reject(context: VerdictContext, { bundle: name }: VerdictArgs): string 
     context,
     target,
     'rejected',
-    `${titleOf(target)} is rejected: ${then}; 'stickpin approve' takes that back.`,
+    `${titleOf(target)} is rejected${reason === undefined ? '' : ` (${reason})`}: ${then}; 'stickpin approve' takes that back.`,
+    reason,
   );
+}
+
+/**
+ * As {@link reject}, with the reason that is shown from then on.
+ *
+ * @throws AppError `engine/reason` (`reject`) when it is empty or longer than 200 characters
+ */
+function rejectWithReason(
+  context: VerdictContext,
+  { bundle, reason }: VerdictArgs & { readonly reason: string },
+): string {
+  const why = oneLine(reason).trim();
+  if (why === '' || why.length > MAX_REASON_LENGTH) {
+    throw refuse('engine/reason', `a reason has 1 to ${MAX_REASON_LENGTH} characters, and this one has ${why.length}`);
+  }
+  return rejectBundle(context, bundle, why);
 }
 
 function record(
@@ -81,10 +106,12 @@ function record(
   { bundleId }: Target,
   verdict: 'approved' | 'rejected',
   message: string,
+  reason?: string,
 ): string {
   const kind = verdict === 'approved' ? 'bundleApproved' : 'bundleVetoed';
   const event = { kind, level: 'info', bundleId, message } as const;
-  store.setVerdict({ bundleId, verdict, at: clock.now() }, recorder.row(event));
+  const said = { bundleId, verdict, at: clock.now(), ...(reason !== undefined && { reason }) };
+  store.setVerdict(said, recorder.row(event));
   recorder.log(event);
   return message;
 }

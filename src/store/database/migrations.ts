@@ -125,4 +125,6 @@ export const MIGRATIONS: readonly string[] = [
      SELECT key_id, '', bundle_id, at FROM revoked_key ORDER BY rowid;
    DROP TABLE revoked_key;
    ALTER TABLE revoked_key_of_role RENAME TO revoked_key;`,
+  // Why a bundle was rejected. NULL: nobody said.
+  'ALTER TABLE verdict ADD COLUMN reason TEXT;',
 ];

@@ -326,8 +326,10 @@ describe('trust', () => {
   it('keeps the last word about a digest', () => {
     const { store } = openStore();
     store.setVerdict({ bundleId: bundle.bundleId, verdict: 'approved', at: 1 }, event(1, 'bundleApproved'));
-    store.setVerdict({ bundleId: bundle.bundleId, verdict: 'rejected', at: 2 }, event(2, 'bundleVetoed'));
-    expect(openStore().store.load().verdicts).toEqual([{ bundleId: bundle.bundleId, verdict: 'rejected', at: 2 }]);
+    store.setVerdict({ bundleId: bundle.bundleId, verdict: 'rejected', at: 2, reason: 'x' }, event(2, 'bundleVetoed'));
+    expect(openStore().store.load().verdicts).toEqual([
+      { bundleId: bundle.bundleId, verdict: 'rejected', at: 2, reason: 'x' },
+    ]);
     expect(store.events(undefined, 9).map(({ kind }) => kind)).toEqual(['bundleApproved', 'bundleVetoed']);
   });
 

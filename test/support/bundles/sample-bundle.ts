@@ -6,7 +6,7 @@ import { createBundle } from '../../../src/bundle/create/create-bundle.ts';
 import type { AttachmentRequest } from '../../../src/bundle/create/payload/attachments.ts';
 import { type PrivateKey, parsePrivateKey, type SignatureAlgorithm } from '../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys, type Trust } from '../../../src/bundle/keys/trust.ts';
-import type { Contents, Payload, Schedule, UpdateRules } from '../../../src/domain/model/bundle.ts';
+import type { Advisory, Contents, Payload, Schedule, UpdateRules } from '../../../src/domain/model/bundle.ts';
 import type { BundleId } from '../../../src/domain/model/digest.ts';
 import { parseReference } from '../../../src/domain/model/reference.ts';
 import { type SampleImage, sampleImage, writeOciLayout } from './sample-image.ts';
@@ -85,6 +85,7 @@ export interface SampleBundleOptions {
   readonly expires?: string;
   readonly schedule?: Schedule;
   readonly update?: UpdateRules;
+  readonly advisories?: readonly Advisory[];
   /** Path of a bundle on which this one builds. */
   readonly base?: string;
   /** Default {@link sampleBundleImages}. */
@@ -115,7 +116,7 @@ function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBund
  */
 export async function makeSampleBundle(options: SampleBundleOptions): Promise<SampleBundle> {
   const { dir, name = 'ocp', version = '4.13.7', arch = hostArch, keys = [sampleKey()] } = options;
-  const { expires, schedule, update, base } = options;
+  const { expires, schedule, update, advisories, base } = options;
   const images = options.images ?? sampleBundleImages(version, arch);
   const layout = mkdtempSync(join(tmpdir(), 'stickpin-sample-'));
   try {
@@ -134,6 +135,7 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
         ...(expires !== undefined && { expires }),
         ...(schedule !== undefined && { schedule }),
         ...(update !== undefined && { update }),
+        ...(advisories !== undefined && { advisories }),
         ...(base !== undefined && { base }),
         images: images.map(({ reference, component, pin }) => ({
           reference: parseReference(reference),

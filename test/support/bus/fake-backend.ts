@@ -56,6 +56,7 @@ const IDLE: ApiMethods = {
   cancel: nothing,
   approve: text,
   reject: text,
+  rejectWithReason: text,
   prove: text,
   restoreKey: text,
   rescan: nothing,

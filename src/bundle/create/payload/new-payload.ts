@@ -25,6 +25,7 @@ export function payloadOf(
     schemaVersion: 1,
     name: options.name,
     version: options.version,
+    ...(options.versionScheme !== undefined && { versionScheme: options.versionScheme }),
     arch: options.arch,
     sequence: options.sequence,
     created: options.created,

@@ -1,9 +1,10 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import type { UpdateRules } from '../../../domain/model/bundle.ts';
+import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version-scheme.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
 import { AppError } from '../../../platform/app-error.ts';
 
@@ -12,6 +13,7 @@ import { AppError } from '../../../platform/app-error.ts';
  * others, whom to trust.
  */
 export interface ReleaseOptions {
+  readonly versionScheme?: VersionScheme;
   readonly expires?: string;
   readonly from?: string;
   readonly barrier?: string;
@@ -29,6 +31,12 @@ export interface ReleaseOptions {
 /** Adds {@link ReleaseOptions} to a command. */
 export function addReleaseOptions(command: Command): Command {
   return command
+    .addOption(
+      new Option(
+        '--version-scheme <scheme>',
+        'how versions of the stream are ordered; default: as its first release that tells',
+      ).choices([...VERSION_SCHEMES]),
+    )
     .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
     .option(
       '--from <range>',
@@ -77,7 +85,7 @@ export function addReleaseOptions(command: Command): Command {
 export async function readReleaseOptions(
   options: ReleaseOptions,
   signal: AbortSignal,
-): Promise<Pick<CreateOptions, 'expires' | 'update' | 'schedule' | 'advisories' | 'trust'>> {
+): Promise<Pick<CreateOptions, 'versionScheme' | 'expires' | 'update' | 'schedule' | 'advisories' | 'trust'>> {
   const update = updateOf(options);
   const advisories = await readAdvisories(options.advisory, signal);
   const keys: string[] = [];
@@ -100,6 +108,7 @@ export async function readReleaseOptions(
     ...(options.revokeKey.length > 0 && { revoked: [...new Set(options.revokeKey)] }),
   };
   return {
+    ...(options.versionScheme !== undefined && { versionScheme: options.versionScheme }),
     ...(options.expires !== undefined && { expires: options.expires }),
     ...(Object.keys(update).length > 0 && { update }),
     ...(options.manual && { schedule: 'manual' as const }),

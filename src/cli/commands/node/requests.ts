@@ -48,13 +48,6 @@ const REQUESTS: readonly Request[] = [
     ask: (client, bundle, signal) => client.approve({ bundle }, signal),
   },
   {
-    name: 'reject',
-    description: 'reject a bundle by its digest, or stop one that was adopted; what is pinned stays pinned',
-    argument: { usage: '<bundle>', description: 'the digest of the bundle, or NAME@VERSION of one that is known' },
-    hasJson: true,
-    ask: (client, bundle, signal) => client.reject({ bundle }, signal),
-  },
-  {
     name: 'prove',
     description: 'count the current release of a stream as proven, when its containers can not be seen',
     argument: { usage: '<bundle>', description: 'NAME@VERSION, or the digest of the bundle' },

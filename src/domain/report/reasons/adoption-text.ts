@@ -12,6 +12,11 @@ export function adoptionText(reason: AdoptionReason): string {
     }
     case 'bundle/sequence':
       return sequenceText(reason.data);
+    case 'bundle/version': {
+      const { bundle, scheme } = reason.data;
+      const form = scheme === 'semver' ? 'SemVer without a suffix -rev<N>' : '<app>[-rev<N>[-b<build>]]';
+      return `${bundleName(bundle)} does not fit its stream: versions of ${bundle.name} are ${form} on this node, since its first release was; make the bundle with such a version`;
+    }
     case 'bundle/expired':
       return `${bundleName(reason.data.bundle)} expired on ${reason.data.expires}; bring a newer one`;
     case 'bundle/from-the-future': {

@@ -19,6 +19,7 @@ export function reasonText(reason: Reason): string {
   switch (reason.code) {
     case 'bundle/arch':
     case 'bundle/sequence':
+    case 'bundle/version':
     case 'bundle/expired':
     case 'bundle/from-the-future':
       return adoptionText(reason);

@@ -66,13 +66,14 @@ function approvalText(data: Extract<TrustReason, { code: 'trust/approval' }>['da
 
 function rejectedText(data: Extract<TrustReason, { code: 'trust/rejected' }>['data']): string {
   const next = `'stickpin approve ${data.bundleId}' takes that back`;
+  const why = data.why === undefined ? '' : ` (${data.why})`;
   switch (data.kind) {
     case 'found': {
       const what = data.bundle === undefined ? 'it' : bundleName(data.bundle);
-      return `${what} (${shortDigest(data.bundleId)}) was rejected on this node; ${next}`;
+      return `${what} (${shortDigest(data.bundleId)}) was rejected on this node${why}; ${next}`;
     }
     case 'adopted':
-      return `${bundleTitle(data.bundle)} was rejected on this node after it was adopted. ${NOT_LOADED}; its pins stay. ${next}`;
+      return `${bundleTitle(data.bundle)} was rejected on this node after it was adopted${why}. ${NOT_LOADED}; its pins stay. ${next}`;
     default:
       return assertNever(data);
   }

@@ -47,15 +47,15 @@ export function createTrustRows(database: Database): TrustRows {
     'DELETE FROM rotated_key WHERE bundle_id IN (SELECT bundle_id FROM bundle WHERE name = ?)',
   );
   const upsertVerdict = database.prepare(
-    `INSERT INTO verdict (bundle_id, verdict, at) VALUES (@bundleId, @verdict, @at)
-     ON CONFLICT (bundle_id) DO UPDATE SET verdict = excluded.verdict, at = excluded.at`,
+    `INSERT INTO verdict (bundle_id, verdict, at, reason) VALUES (@bundleId, @verdict, @at, @reason)
+     ON CONFLICT (bundle_id) DO UPDATE SET verdict = excluded.verdict, at = excluded.at, reason = excluded.reason`,
   );
   const upsertRecord = database.prepare(
     'INSERT INTO revocation_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
   );
   const record = database.prepare<[], { document: string }>('SELECT document FROM revocation_record');
-  const verdicts = database.prepare<[], { bundle_id: string; verdict: string; at: number }>(
-    'SELECT bundle_id, verdict, at FROM verdict ORDER BY at, rowid',
+  const verdicts = database.prepare<[], { bundle_id: string; verdict: string; at: number; reason: string | null }>(
+    'SELECT bundle_id, verdict, at, reason FROM verdict ORDER BY at, rowid',
   );
   const keys = database.prepare<[], KeyRow>('SELECT key_id, pem, bundle_id, role FROM rotated_key ORDER BY rowid');
   const revoked = database.prepare<[], Omit<KeyRow, 'pem'>>(
@@ -67,6 +67,7 @@ export function createTrustRows(database: Database): TrustRows {
         bundleId: row.bundle_id as BundleId,
         verdict: row.verdict === 'approved' ? 'approved' : 'rejected',
         at: row.at,
+        ...(row.reason !== null && { reason: row.reason }),
       })),
       rotation: {
         keys: keys.all().map((row) => ({ ...namedIn(row), pem: row.pem })),
@@ -78,7 +79,7 @@ export function createTrustRows(database: Database): TrustRows {
       for (const { keyId, role = '', bundleId } of rotation.revoked) insertRevoked.run(keyId, role, bundleId, at);
     },
     removeKeysOf: (stream) => void removeKeys.run(stream),
-    setVerdict: (verdict) => void upsertVerdict.run(verdict),
+    setVerdict: (verdict) => void upsertVerdict.run({ reason: null, ...verdict }),
     revocationRecord: () => record.get()?.document,
     setRevocationRecord: (document) => void upsertRecord.run(document),
   };

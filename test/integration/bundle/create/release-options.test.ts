@@ -142,7 +142,7 @@ describe('rules of a release', () => {
     [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '1.5'], 'from 1 to 527040'],
     [['--end-of-life', '2001-01-01T00:00:00Z'], 'endOfLife: 2001-01-01T00:00:00Z is not after created'],
     [['--expires', '2001-01-01T00:00:00Z'], 'expires: 2001-01-01T00:00:00Z is not after created'],
-    [['--from', 'sometimes'], 'update.from: must be a SemVer range'],
+    [['--from', 'sometimes'], 'update.from: must be a range of versions'],
     [['--barrier', 'line\nbreak'], 'update.barrier.reason: must not hold control characters'],
   ])('are refused in one line where they are wrong: %j', async (options, message) => {
     const refused = await create('bundle', ...advisory(), ...options);

@@ -15,6 +15,7 @@ const SHOWN: Readonly<Record<string, string>> = {
   cancel: ' (undefined)',
   approve: ' ocp (ocp)',
   reject: ' ocp (ocp)',
+  rejectWithReason: ' ocp bad (ocp)',
 };
 
 const call = { signal: new AbortController().signal, uid: 1000 };
@@ -30,6 +31,7 @@ describe('the answer to a command', () => {
     ['cancel', ({ methods }: ApiBackend) => methods.cancel({}, call)],
     ['approve', ({ methods }: ApiBackend) => methods.approve({ bundle: 'ocp' }, call)],
     ['reject', ({ methods }: ApiBackend) => methods.reject({ bundle: 'ocp' }, call)],
+    ['rejectWithReason', ({ methods }: ApiBackend) => methods.rejectWithReason({ bundle: 'ocp', reason: 'bad' }, call)],
   ])('%s comes when what it has recorded is on the disk', async (name, ask) => {
     let toDisk: () => void = () => undefined;
     const done: string[] = [];

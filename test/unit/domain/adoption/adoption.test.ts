@@ -31,6 +31,57 @@ describe('refuseAdoption, after the bundle format', () => {
     expect(code({})).toBeUndefined();
   });
 
+  it.each<{ when: string; known: readonly BundleSpec[]; spec: BundleSpec; is: string | undefined }>([
+    { when: 'nothing is known', known: [], spec: { version: '2.6.2-rev1' }, is: undefined },
+    { when: 'all fit both', known: [{ version: '2.6.1' }], spec: { version: '2.6.2-rev1' }, is: undefined },
+    { when: 'it is of the same', known: [{ version: '2.6.1-rev1' }], spec: { version: '2.6.2' }, is: undefined },
+    {
+      when: 'the stream has tags',
+      known: [{ version: '2.6.1-rev1' }],
+      spec: { version: '2.6.2+x' },
+      is: 'bundle/version',
+    },
+    {
+      when: 'the stream has SemVer',
+      known: [{ version: '2.6.1+x' }],
+      spec: { version: '2.6.2-rev1' },
+      is: 'bundle/version',
+    },
+    {
+      when: 'it names another one',
+      known: [{ version: '2.6.1', versionScheme: 'semver' }],
+      spec: { version: '2.6.2', versionScheme: 'three-tag' },
+      is: 'bundle/version',
+    },
+    {
+      when: 'another stream has it',
+      known: [{ name: 'x', version: '1-rev1' }],
+      spec: { version: '1.0.0+x' },
+      is: undefined,
+    },
+    {
+      when: 'a notice is named so',
+      known: [{ version: '1-rev1', images: {} }],
+      spec: { version: '1.0.0+x' },
+      is: undefined,
+    },
+  ])('version: fits the scheme of its stream; $when', ({ known, spec, is }) => {
+    const bundles = known.map((one, index) => stored(verified({ sequence: index + 1, ...one })));
+    expect(code({ sequence: 9, ...spec }, { bundles })).toBe(is);
+  });
+
+  it('version: the reason names the form that is wanted', () => {
+    const bundles = [stored(verified({ version: '2.6.1-rev1', sequence: 1 }))];
+    const reason = refuseAdoption(verified({ version: '1.0.0+x' }), context({ bundles }));
+    expect(reason && reasonText(reason)).toMatch(/^ocp@1\.0\.0\+x does not fit its stream: .*<app>\[-rev<N>/);
+  });
+
+  it('sequence: below the floor only where downgrades are allowed', () => {
+    const bundles = [activated({ sequence: 9, version: '4.13.9' })];
+    expect(code({ sequence: 7 }, { bundles })).toBe('bundle/sequence');
+    expect(code({ sequence: 7 }, { bundles, allowDowngrade: true })).toBeUndefined();
+  });
+
   it('arch: must match the node', () => {
     expect(refuseAdoption(verified({ arch: 'arm64' }), context())).toEqual({
       code: 'bundle/arch',

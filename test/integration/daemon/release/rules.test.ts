@@ -10,7 +10,7 @@ import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
-describe.runIf(have('root', 'mmdebstrap'))('signed rules that are not enforced yet hold the activation', () => {
+describe.runIf(have('root', 'mmdebstrap'))('signed rules hold the activation', () => {
   let node: CrioNode;
   let harness: DaemonHarness;
   let factory: string;
@@ -20,7 +20,7 @@ describe.runIf(have('root', 'mmdebstrap'))('signed rules that are not enforced y
   });
   beforeEach(async () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-    node = await createCrioNode();
+    node = await createCrioNode({ streams: { ocp: { current: '4.13.6' } } });
     ({ harness } = node);
   });
   afterEach(async () => {

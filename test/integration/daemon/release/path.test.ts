@@ -1,0 +1,165 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import {
+  makeSampleBundle,
+  type SampleBundle,
+  type SampleBundleOptions,
+} from '../../../support/bundles/sample-bundle.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type SettingsOverrides,
+} from '../../../support/daemon/daemon-harness.ts';
+
+describe('the way of a daemon through the releases of a stream', () => {
+  let factory: string;
+  let harness: DaemonHarness;
+
+  beforeEach(() => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  /** Release `1.N.0` with sequence N. */
+  const release = (minor: number, over: Omit<SampleBundleOptions, 'dir'> = {}): Promise<SampleBundle> =>
+    makeSampleBundle({
+      dir: factory,
+      keys: [harness.key],
+      version: `1.${minor}.0`,
+      sequence: minor,
+      created: '2019-01-01T00:00:00Z',
+      ...over,
+    });
+  const start = async (settings: SettingsOverrides = {}) => {
+    harness = await createDaemonHarness({ settings });
+    await harness.start();
+  };
+  const sticks = () => harness.report().media.filter(({ medium }) => medium.endsWith('/stick')).length;
+  const unplug = async () => {
+    harness.unplug();
+    await harness.until(() => sticks() === 0);
+  };
+  /** Another stick, in place of the one that is plugged in. */
+  const plug = async (...paths: readonly string[]) => {
+    if (sticks() > 0) await unplug();
+    harness.plug(...paths);
+  };
+  /** Another node, and other bundles. */
+  const anew = async (settings: SettingsOverrides) => {
+    await harness.dispose();
+    factory = mkdtempSync(join(factory, 'anew-'));
+    await start(settings);
+  };
+  const phases = ({ bundles }: StatusReport) =>
+    Object.fromEntries(bundles.map(({ version, phase, current }) => [version, `${phase}${current ? '*' : ''}`]));
+  const untilPhases = (wanted: Readonly<Record<string, string>>) =>
+    harness.until((report) => Object.entries(wanted).every(([version, phase]) => phases(report)[version] === phase));
+  const holds = (version: string) =>
+    harness
+      .report()
+      .bundles.find((one) => one.version === version)
+      ?.activationHolds?.map(({ code }) => code);
+
+  it('passes a barrier, proves it, and goes on without the stick', async () => {
+    await start();
+    await plug((await release(2)).path);
+    await untilPhases({ '1.2.0': 'activated*' });
+    await unplug();
+    const barrier = await release(3, { update: { barrier: { reason: 'storage is migrated' } } });
+    await plug(barrier.path, (await release(4)).path);
+    const held = await untilPhases({ '1.3.0': 'activated*', '1.4.0': 'ready' });
+    expect(held.bundles.at(-1)?.reason?.message).toMatch(/barrier 1\.3\.0.*storage is migrated/);
+    await unplug();
+    await harness.stop();
+    await harness.start();
+    await untilPhases({ '1.3.0': 'activated*', '1.4.0': 'ready' });
+    harness.daemon().engine.prove({ bundle: 'ocp@1.3.0' });
+    await untilPhases({ '1.3.0': 'proven', '1.4.0': 'activated*' });
+  });
+
+  it('holds a release that is not for the present one, and one behind a dead end that came late', async () => {
+    await start();
+    await plug((await release(2)).path);
+    await untilPhases({ '1.2.0': 'activated*' });
+    await plug((await release(4, { update: { from: '1.3.x' } })).path);
+    const held = await untilPhases({ '1.4.0': 'ready' });
+    expect(held.status).toMatch(/applied only from 1\.3\.x, and the present release is 1\.2\.0/);
+    const advisories = [{ version: '1.2.0', deadend: true, reason: 'it loses data' }];
+    const notice = await makeSampleBundle({
+      dir: factory,
+      keys: [harness.key],
+      version: '2026.1.1',
+      sequence: 90,
+      images: [],
+      advisories,
+    });
+    await plug(notice.path);
+    await harness.until(({ notices }) => notices.length === 1);
+    await plug((await release(5)).path);
+    await untilPhases({ '1.5.0': 'ready' });
+    expect(holds('1.5.0')).toEqual(['rule/deadend']);
+    expect(holds('1.4.0')).toEqual(['rule/from', 'rule/deadend']);
+    await harness.stop();
+    await harness.start();
+    await untilPhases({ '1.2.0': 'activated*', '1.5.0': 'ready' });
+  });
+
+  it('takes no older release, unless the settings allow it', async () => {
+    await start();
+    await plug((await release(5)).path);
+    await untilPhases({ '1.5.0': 'activated*' });
+    await plug((await release(4, { sequence: 6 })).path, (await release(3)).path);
+    const { rejected } = await untilPhases({ '1.4.0': 'ready' });
+    expect(holds('1.4.0')).toEqual(['rule/downgrade']);
+    expect(rejected.map(({ name, reason }) => [name, reason.code])).toEqual([['ocp@1.3.0', 'bundle/sequence']]);
+    await anew({ update: { allow_downgrade: true } });
+    await plug((await release(5)).path);
+    await untilPhases({ '1.5.0': 'activated*' });
+    await plug((await release(3)).path);
+    await untilPhases({ '1.3.0': 'activated*' });
+  });
+
+  it('takes nothing that is past its end of life, unless the settings allow it', async () => {
+    const ended = { update: { endOfLife: '2020-01-01T00:00:00Z' } };
+    await start();
+    await plug((await release(3, ended)).path);
+    await untilPhases({ '1.3.0': 'ready' });
+    expect(holds('1.3.0')).toEqual(['rule/end-of-life']);
+    await anew({ update: { allow_end_of_life: true } });
+    await plug((await release(4, ended)).path);
+    await untilPhases({ '1.4.0': 'activated*' });
+  });
+
+  it('does not take again what was rolled back, also after a restart, and takes what is newer', async () => {
+    await start();
+    await plug((await release(2)).path);
+    await untilPhases({ '1.2.0': 'activated*' });
+    harness.daemon().engine.prove({ bundle: 'ocp@1.2.0' });
+    await plug((await release(3)).path);
+    await untilPhases({ '1.3.0': 'activated*' });
+    expect(harness.daemon().engine.rollback({ stream: 'ocp' })).toBe('ocp@1.2.0');
+    await untilPhases({ '1.2.0': 'activated*', '1.3.0': 'activated' });
+    await harness.stop();
+    await harness.start();
+    await harness.until(() => holds('1.3.0')?.includes('engine/denied') === true);
+    await plug((await release(4)).path);
+    await untilPhases({ '1.4.0': 'activated*' });
+  });
+
+  it('applies no rule about the way where it does not know what runs, unless the settings say it', async () => {
+    const rules = { update: { from: '1.2.x' } };
+    await start();
+    await plug((await release(3, rules)).path);
+    await untilPhases({ '1.3.0': 'activated*' });
+    await anew({ streams: { ocp: { current: '1.1.0' } } });
+    await plug((await release(4, rules)).path);
+    await untilPhases({ '1.4.0': 'ready' });
+    expect(holds('1.4.0')).toEqual(['rule/from']);
+  });
+});
