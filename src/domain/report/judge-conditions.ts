@@ -133,7 +133,7 @@ function notRunning(look: Look): Judgement | undefined {
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
   const early = retired(look, 'False');
   if (early !== undefined) return early;
-  if (isRolledBack(bundle)) return judgement('False', 'RolledBack', bundle.rolledBackReason ?? 'it went back');
+  if (isRolledBack(bundle)) return judgement('False', 'RolledBack', bundle.rolledBackReason ?? 'it was rolled back');
   return isCurrent ? undefined : judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
 }
 
@@ -197,7 +197,7 @@ function proofText({ soak }: StoredBundle): string {
 /** Whether something is wrong that waiting alone does not mend. */
 function judgeDegraded(look: Look): Judgement {
   const { bundle, degraded, reason, absentImages } = look.entry;
-  if (isRetired(bundle)) return judgement('False', 'Retired', 'nothing of it is wanted');
+  if (isRetired(bundle)) return judgement('False', 'Retired', 'it is retired: nothing of it is needed');
   if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', reasonText(degraded));
   if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), reasonText(degraded));
   const unknown = away(look);

@@ -4,7 +4,7 @@ import type { Observed } from '../state/state.ts';
 
 /**
  * What a round saw, what the engine remembered then, and what was concluded. Everything that is
- * told comes from here.
+ * reported comes from here.
  */
 export interface Snapshot {
   readonly observed: Observed;

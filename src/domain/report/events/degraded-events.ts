@@ -3,7 +3,7 @@ import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/event.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 
-/** Told by a line of their own when they come. */
+/** Reported by a line of their own when they come. */
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/policy',
   'runtime/no-space',
@@ -20,16 +20,16 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'engine/tags',
 ]);
 
-/** A withdrawn trust is told as the reason of the bundle. */
+/** A withdrawn trust is reported as the reason of the bundle. */
 function isToldElsewhere(code: string): boolean {
   return TOLD_ELSEWHERE.has(code) || code.startsWith('trust/');
 }
 
 /**
- * A bundle some of whose images could not be pulled by quick tries: told once, until it is mended.
+ * A bundle some of whose images could not be pulled by quick tries. Reported once, until it is mended.
  */
 export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
   if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
-  const message = `${bundleTitle(bundle.payload)} is degraded: ${reasonText(degraded)}. What else it needs goes on; this is tried again every 5 minutes while there is a source for it.`;
+  const message = `${bundleTitle(bundle.payload)} is degraded: ${reasonText(degraded)}. The rest of it continues; this is tried again every 5 minutes while there is a source for it.`;
   return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message }];
 }

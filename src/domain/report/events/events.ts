@@ -22,7 +22,7 @@ import { unclaimedEvents } from './pin-events.ts';
 
 /**
  * What changed from one round to the next that an operator would ask about. Before the first round
- * nothing is known: bundles then are not told again, media and faults are.
+ * nothing is known: bundles then are not reported again, media and faults are.
  */
 export function eventsBetween(before: Snapshot | undefined, after: Snapshot): Event[] {
   return [
@@ -58,7 +58,7 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
 }
 
 /**
- * A file that takes pins away is told when it shows up: at that time the runtime may not have read
+ * A file that takes pins away is reported when it shows up: at that time the runtime may not have read
  * it, so that they still hold.
  */
 function pinEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
@@ -86,7 +86,7 @@ function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapsho
 
 /**
  * A medium was pulled: while transfers wait for it, a person has something to do. What is held
- * instead is told as that.
+ * instead is reported as that.
  */
 function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Memory): Event {
   const { label } = medium;
@@ -138,7 +138,7 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
     }));
 }
 
-/** A bundle that waits for approval is told once while it is plugged in, on however many media. */
+/** A bundle that waits for approval is reported once while it is plugged in, on however many media. */
 function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
   const told = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
   return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
@@ -148,7 +148,7 @@ function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot):
   });
 }
 
-/** A failure that now holds its bundle was told when it came. */
+/** A failure that now holds its bundle was reported when it came. */
 function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event[] {
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
   return assessment.bundles.flatMap((entry) => {
@@ -158,7 +158,7 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
     if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredEvents(entry);
     if (isKnown && !isComplete(old) && isComplete(entry)) return completionEvents(entry);
     const degraded = degradedEvents(old, entry);
-    // Known before the daemon started, and not told again, as in the first round.
+    // Known before the daemon started, and not reported again, as in the first round.
     if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
     const text = entry.reason && reasonText(entry.reason);
     const isTold = memory.failures.some(({ reason }) => reason.message === text);
@@ -181,7 +181,7 @@ function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
 }
 
 /**
- * Images that are gone and that nothing plugged in has, told once, also when they were gone before
+ * Images that are gone and that nothing plugged in has. Reported once, also when they were gone before
  * the daemon started. Before all media were read nobody knows what there is.
  */
 function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
@@ -221,7 +221,7 @@ function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean
 }
 
 /**
- * A release that was ready, then lost images, has them back. The first time is told where it is
+ * A release that was ready, then lost images, has them back. The first time is reported where it is
  * recorded.
  */
 function completionEvents({ bundle }: BundleAssessment): Event[] {
@@ -231,8 +231,8 @@ function completionEvents({ bundle }: BundleAssessment): Event[] {
 }
 
 /**
- * A runtime that is away is told once for all bundles, what it does not allow where it was tried;
- * pins that come late are no news.
+ * A runtime that is away is reported once for all bundles, and what it does not allow where it was
+ * tried. Pins that come late are not reported.
  */
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/unreachable',

@@ -36,7 +36,7 @@ export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | unde
 
 /**
  * Pins that became unclaimed, and such as were claimed again. `before`: undefined in the first
- * round, when all of them are told.
+ * round, when all of them are reported.
  */
 export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
   const was = new Set(before?.pins.unclaimed);

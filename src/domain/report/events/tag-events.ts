@@ -6,7 +6,7 @@ import { contestReason, type StrayTag } from '../../release/tags.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 
-/** Tags that are left to whoever takes them, but for those that were told. */
+/** Tags that are left to whoever takes them, but for those that were reported. */
 export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {
   return tags.contested.flatMap((lost): Event[] => {
     const holder = bundles.find(({ bundle }) => bundle.bundleId === lost.bundleId);
@@ -17,7 +17,7 @@ export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<s
 }
 
 /**
- * What is told when lost tags name their images again: all in one line, with what the first of them
+ * The message when lost tags name their images again: all in one line, with what the first of them
  * named meanwhile.
  */
 export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle): string {
