@@ -1,6 +1,7 @@
 import type { Check, ExaminedNode } from './check.ts';
 import { checkBusPolicy } from './check-bus-policy.ts';
 import { checkClock } from './check-clock.ts';
+import { checkHooks } from './check-hooks.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkRegistrySocket } from './check-registry-socket.ts';
 import { checkRuntime } from './check-runtime.ts';
@@ -21,6 +22,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkUdevRules,
   checkBusPolicy,
   checkUnits,
+  checkHooks,
   checkRegistrySocket,
   checkClock,
   checkRuntime,

@@ -21,6 +21,8 @@ export const messageIds = {
   mediumRefused: 'e910c22894884dc788c5f258224e2077',
   bundleVerified: '8c7bd5f3e3e34e578b24504df3f4868d',
   bundleWarned: '9704081b97a54d1ba4595b7833c7c220',
+  hookDone: 'b00b7512203e44209a6a4b13c6ff3895',
+  hookFailed: '00254b2ac9de422d8b68e18451ce991c',
   bundleRejected: 'c2f01b0f85bf450f82a7a7664010b4b3',
   bundleApproved: '3c51bc62256b4fd997582f6dd04f7069',
   bundleVetoed: '79b3bee85f064ad6913b497e798b0eac',

@@ -7,6 +7,8 @@ export interface ReleaseFiles {
    * version of stickpin.
    */
   list(signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>>;
+  /** The absolute path of a folder, whether or not it is there. */
+  pathOf(folder: string): string;
   /**
    * Makes a folder hold exactly these files, streamed one after the other and checked against their
    * digests. It appears as a whole or not at all, also in place of an earlier one.

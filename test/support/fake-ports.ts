@@ -9,6 +9,7 @@ import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/doma
 import { isDiskTrouble } from '../../src/domain/preload/disk-trouble.ts';
 import type { StatusReport } from '../../src/domain/report/report.ts';
 import type { Policy } from '../../src/domain/settings/settings.ts';
+import type { HookFailure, HookLedger } from '../../src/domain/state/hook.ts';
 import type { TagGiven } from '../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../src/domain/state/pin-ledger.ts';
 import type { StoredBundle } from '../../src/domain/state/state.ts';
@@ -425,6 +426,11 @@ export interface FakeNode {
   readonly documents: Map<Digest, Buffer>;
   /** What was remembered of pins, in order. */
   readonly ledgers: PinLedger[];
+  /** The hooks that were run, and how the next ones end; at first all succeed at once. */
+  readonly hooks: {
+    readonly runs: { readonly unit: string; readonly environment: string }[];
+    run: (unit: string, signal: AbortSignal) => Promise<HookFailure | undefined>;
+  };
   /** What a read of a blob waits for; nothing at first. */
   beforeRead: (digest: Digest, signal: AbortSignal) => Promise<void>;
   /** Bytes sent of each blob and manifests asked for, as the registry would have measured. */
@@ -453,6 +459,9 @@ export interface FakeNode {
   /** The phase of a bundle by its version. */
   phase(version: string): string | undefined;
 }
+
+/** Kept beside each store, for the node after a restart. */
+const hookLedgers = new WeakMap<FakeStore, HookLedger>();
 
 /**
  * Makes a {@link FakeNode}; nothing runs before `start`. With the `store` of another one it is that
@@ -505,6 +514,7 @@ export function createFakeNode(
     yield bytes.subarray(startByte);
   };
   const node: FakeNode = {
+    hooks: { runs: [], run: async () => undefined },
     clock,
     runtime,
     media,
@@ -554,8 +564,19 @@ export function createFakeNode(
         linkTo: async () => false,
         remove: async (digest) => void documents.delete(digest),
       },
+      hookRunner: {
+        run: (unit, environment, signal) => {
+          node.hooks.runs.push({ unit, environment });
+          return node.hooks.run(unit, signal);
+        },
+      },
+      hookStore: {
+        load: () => hookLedgers.get(store) ?? new Map(),
+        save: async (ledger) => void hookLedgers.set(store, ledger),
+      },
       releaseFiles: {
         list: async () => releases,
+        pathOf: (folder) => `/var/lib/stickpin/releases/${folder}`,
         lay: async (folder, bundleId) => void releases.set(folder, bundleId),
         remove: async (folder) => void releases.delete(folder),
         move: async (from, to) => {

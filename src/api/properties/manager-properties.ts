@@ -103,6 +103,16 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
     }),
   ),
   stateProblems: list(reason),
+  hooks: list(
+    dictionary<StatusReport['hooks'][number]>({
+      hook: text,
+      unit: text,
+      state: oneOf('running', 'retrying', 'failed'),
+      bundle: text,
+      at: text,
+      message: optional(text),
+    }),
+  ),
   trust: dictionary<StatusReport['trust']>({
     require: text,
     threshold: count,
@@ -147,5 +157,6 @@ export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const'
   rejected: 'invalidates',
   unclaimed: 'invalidates',
   stateProblems: 'invalidates',
+  hooks: 'invalidates',
   trust: 'invalidates',
 };

@@ -40,7 +40,7 @@ export function objectsOf(report: StatusReport | undefined): ApiObjects {
 export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport | undefined {
   const listed = manager.bundles.flatMap((path) => bundles.get(path) ?? []);
   if (listed.length !== manager.bundles.length || bundles.size !== listed.length) return undefined;
-  const { status, operation, runtime, media, notices, rejected, unclaimed, stateProblems, trust } = manager;
+  const { status, operation, runtime, media, notices, rejected, unclaimed, stateProblems, hooks, trust } = manager;
   return {
     status,
     operation,
@@ -51,6 +51,7 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
     rejected,
     unclaimed,
     stateProblems,
+    hooks,
     trust,
     protected: manager.protected,
     progress: manager.transfer,
@@ -85,6 +86,7 @@ const STARTING: ApiObjects = {
     rejected: [],
     unclaimed: [],
     stateProblems: [],
+    hooks: [],
     trust: { require: '', threshold: 0, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
     protected: [],
   },

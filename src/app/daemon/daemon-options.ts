@@ -4,6 +4,7 @@ import type { Effect } from '../../domain/state/effect.ts';
 import type { BundleAccess, MediaProvider } from '../../media/provider/media-provider.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
+import type { HookRunner } from '../../ports/hooks.ts';
 import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import type { RuntimeChoice } from './runtime.ts';
@@ -16,6 +17,8 @@ export interface DaemonOptions {
   readonly node: NodePort;
   readonly notifier: ServiceNotifier;
   readonly units: RuntimeChoice['units'];
+  /** Runs the units of hooks. Without it a hook fails that the settings name. */
+  readonly hookRunner?: HookRunner;
   /** Media beside the directories of the settings: the devices of this machine. */
   readonly providers: readonly MediaProvider[];
   /** An inherited socket for the registry; without one it listens by itself. */

@@ -8,6 +8,7 @@ import type { Media } from '../../media/media.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
+import type { HookRunner } from '../../ports/hooks.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blob-store.ts';
@@ -115,6 +116,8 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     source,
     trust,
     node,
+    hookRunner: options.hookRunner ?? NO_SYSTEMD,
+    hookStore: state.hooks,
     meter: registry.meter,
     notifier: options.notifier,
     policy: settings,
@@ -125,6 +128,9 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   });
   return { engine, media, runtime, trust, authority };
 }
+
+/** Where no systemd is reached, as in a rehearsal. */
+const NO_SYSTEMD: HookRunner = { run: async () => ({ kind: 'unasked', message: 'there is no systemd here' }) };
 
 async function openPublishedFiles({ settings, node, clock, log }: DaemonOptions): Promise<PublishedFiles> {
   const { state_dir: stateDirectory, run_dir: runDirectory } = settings.paths;
@@ -185,5 +191,5 @@ function listeners(options: DaemonOptions, { state, trust, published }: Listenin
     if (effect.kind === 'adopt-bundle') void trust.remember();
     options.afterEffect?.(effect);
   };
-  return { onStatus, afterEffect };
+  return { onStatus, afterEffect, statusSettled: published.settled };
 }

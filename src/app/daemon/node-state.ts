@@ -7,9 +7,11 @@ import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
+import type { HookStore } from '../../ports/hooks.ts';
 import type { FloorStore, PinLedgerStore, RevocationStore, StateStore } from '../../ports/state.ts';
 import { openState } from '../../store/database/open-state.ts';
 import { openFloors } from '../../store/files/floors.ts';
+import { openHookLedger } from '../../store/files/hook-ledger.ts';
 import { openPinLedger } from '../../store/files/pin-ledger.ts';
 
 /** All that a node records. */
@@ -17,6 +19,7 @@ export interface NodeState {
   readonly store: StateStore & RevocationStore;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
+  readonly hooks: HookStore;
   /** What was found lost or damaged. It was logged, and is in the history. */
   readonly problems: readonly Fault[];
   close(): void;
@@ -49,6 +52,7 @@ export async function openNodeState(
   const isOlder = ledger !== undefined && !isAsNew(state.store.load().age ?? ledger.state, ledger.state);
   const isStateLost = state.loss !== undefined || isOlder;
   const floors = await openFloors({ path: join(directory, 'floors.json'), record: state.store, isStateLost, now });
+  const hooks = await openHookLedger(join(directory, 'hooks.json'), now);
   const problems: Fault[] = [];
   // From now on it gets ahead of the ledger by itself.
   if (isStateLost) recordIfPossible(() => state.store.renewOrigin());
@@ -65,6 +69,10 @@ export async function openNodeState(
     const message = `${join(directory, 'floors.json')} could not be used: ${floors.damage}. The floors that the database remembers count`;
     problems.push({ code: 'store/lost', message });
   }
+  if (hooks.damage !== undefined) {
+    const message = `${join(directory, 'hooks.json')} could not be used: ${hooks.damage}. Hooks tell of what happens from now on`;
+    problems.push({ code: 'store/lost', message });
+  }
   if (isStateLost) await floors.floors.save(floors.floors.load(), signal).catch(ignoreOwn); // the rounds try again
   if (floors.floors.load().areLost) {
     const message = `Which sequences were activated here is lost, with state.db and floors.json in ${directory}: no release is activated automatically before one of its stream was activated by 'stickpin activate'`;
@@ -74,7 +82,14 @@ export async function openNodeState(
     log.error({ messageId: messageIds.stateLost }, message);
     recordIfPossible(() => state.store.append({ at: now, kind: 'stateLost', message }));
   }
-  return { store: state.store, pinLedger: pins.ledger, floors: floors.floors, problems, close: state.close };
+  return {
+    store: state.store,
+    pinLedger: pins.ledger,
+    floors: floors.floors,
+    hooks: hooks.store,
+    problems,
+    close: state.close,
+  };
 }
 
 /** The journal has it; a disk that takes no writes is told by the daemon. */

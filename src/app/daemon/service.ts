@@ -8,6 +8,7 @@ import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from '../../host/machine.ts';
 import { createServiceNotifier } from '../../host/notify/notify.ts';
 import { takeActivatedSockets } from '../../host/systemd/activation.ts';
+import { createHookRunner } from '../../host/systemd/hook-runner.ts';
 import { createSystemdManager } from '../../host/systemd/systemd-manager.ts';
 import { createDeviceMedia } from '../../media/device/device-media.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -85,6 +86,7 @@ function nodeOptions(
     log,
     clock: systemClock,
     units: manager,
+    hookRunner: createHookRunner({ bus, folder: join(settings.paths.run_dir, 'hooks') }),
     providers: settings.media.detect ? [devices] : [],
     registryFd: socket?.fd,
     node: {

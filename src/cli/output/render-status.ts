@@ -18,6 +18,7 @@ export function renderStatus(report: StatusReport): string {
     ...progressLine(report),
     `Runtime: ${oneLine(runtime ?? '')}`,
     `Media:   ${media.length === 0 ? 'none' : media.join(', ')}`,
+    ...hookLines(report),
     ...unreadableMedia(report),
   ].join('\n')}\n`;
 }
@@ -78,6 +79,16 @@ export function renderList(report: StatusReport): string {
   const told = reasons.map((reason) => `${oneLine(reason)}\n`);
   const below = [...told, ...unclaimedLines(report)];
   return [table, ...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
+}
+
+/** A line for each hook that runs, is tried again or has failed. */
+function hookLines({ hooks }: StatusReport): string[] {
+  return hooks.map(({ hook, unit, state, bundle, at, message }) => {
+    const about = `Hook:    ${hook} of ${bundle}`;
+    if (state === 'running') return `${about} runs (${unit}) since ${at}`;
+    const when = state === 'retrying' ? `it is tried again on ${at}` : `it failed on ${at} and is not tried again`;
+    return oneLine(`${about}: ${message ?? unit}; ${when}`);
+  });
 }
 
 function unreadableMedia({ media }: StatusReport): string[] {

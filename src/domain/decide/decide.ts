@@ -10,6 +10,7 @@ import type { Observed } from '../state/state.ts';
 import { activationTarget, isReadyToActivate } from './activation.ts';
 import { cancelledPulls, resumptions } from './cancellation.ts';
 import type { Decision } from './decision.ts';
+import { hookEffects } from './hooks.ts';
 import { lifeEffect } from './life-effects.ts';
 import { isPreloading, planPulls } from './pull-plan.ts';
 
@@ -37,11 +38,15 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
   const media = mediaEffects(observed);
   const adoptions = adoptionEffects(observed, memory, assessment);
   const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
+  const hooks = hookEffects(memory, assessment, policy, observed.now);
   if (observed.runtime.kind !== 'reachable') {
-    return { effects: [...media, ...adoptions, ...signers], wakeAt: observed.now + RUNTIME_RETRY_MS };
+    return { effects: [...media, ...adoptions, ...signers, ...hooks], wakeAt: observed.now + RUNTIME_RETRY_MS };
   }
   if (unsupportedReason(observed.runtime) !== undefined) {
-    return { effects: [...withdrawal(observed, memory), ...media, ...adoptions, ...signers], wakeAt: undefined };
+    return {
+      effects: [...withdrawal(observed, memory), ...media, ...adoptions, ...signers, ...hooks],
+      wakeAt: undefined,
+    };
   }
   const pins = pinEffects(observed, memory, assessment);
   const mirrors = mirrorEffects(observed, memory, assessment);
@@ -66,6 +71,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...mirrors,
       ...starts,
       ...readyEffects(assessment),
+      ...hooks,
       ...assessment.life.verdicts.map((verdict) => lifeEffect(verdict, policy.lifecycle)),
     ],
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
@@ -77,6 +83,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
         assessment.tags.wakeAt,
         ...assessment.bundles.map(({ lookAgainAt }) => lookAgainAt),
         ...memory.failures.map((failure) => failure.retryAt),
+        ...memory.hooks.failed.map(({ retryAt }) => retryAt),
       ],
       observed.now,
     ),

@@ -1,6 +1,7 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { Attachment, Payload, VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
+import { releaseFolderOf } from '../release/hooks/release-folder.ts';
 import type { StoredBundle } from '../state/state.ts';
 
 /** A folder of attached files that is to be there. */
@@ -24,11 +25,6 @@ export interface ReleaseFilesPlan {
    * moved, before any is laid.
    */
   readonly move: readonly { readonly from: string; readonly to: string }[];
-}
-
-/** The folder of a bundle's attached files. */
-function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
-  return `${name}/${version}`;
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Floors } from '../state/floor-set.ts';
+import type { HookMemory } from '../state/hook.ts';
 import type { RunningTask, TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 
@@ -22,6 +23,7 @@ export interface GateContext {
   /** How many of its images the runtime lacks. */
   readonly absentImages: number;
   readonly floors: Floors;
+  readonly hooks: HookMemory;
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
 }

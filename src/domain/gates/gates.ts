@@ -11,6 +11,7 @@ import { endOfLife } from './end-of-life.ts';
 import { floor } from './floor.ts';
 import { from } from './from.ts';
 import type { Gate, GateContext, GateVerdict, Hold } from './gate.ts';
+import { hook } from './hook.ts';
 import { order } from './order.ts';
 import { retry } from './retry.ts';
 import { rollout } from './rollout.ts';
@@ -38,6 +39,7 @@ const GATES = {
   schedule,
   tagsInMotion,
   retry,
+  hook,
 } satisfies Record<string, Gate>;
 
 type RuleContext = Pick<GateContext, 'bundle' | 'path' | 'ruleTime' | 'clockSynchronised'>;

@@ -11,7 +11,7 @@ import { currentIds } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { trustedBundles } from './advisories.ts';
-import { heldReason, holdClause } from './hold-text.ts';
+import { heldReason, holdClause, shownHolds } from './hold-text.ts';
 import { type ShownReason, shownReason } from './reasons/reason-text.ts';
 import { type ShownRule, shownRules } from './shown-rules.ts';
 import { keptText } from './texts/kept-text.ts';
@@ -109,7 +109,7 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
-  const holds = phase === 'retired' ? [] : entry.holds;
+  const holds = phase === 'retired' ? [] : shownHolds(entry);
   const why = entry.reason ?? entry.trouble;
   const reason = why === undefined ? heldReason(entry) : shownReason(why);
   const rules = shownRules(payload);

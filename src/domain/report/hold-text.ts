@@ -6,6 +6,7 @@ import { bundleName, bundleTitle } from '../model/bundle.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
+import { hookClause } from './texts/hook-text.ts';
 
 /**
  * Why one gate holds an activation: a clause without full stop. A hold that has no words of its own
@@ -45,6 +46,8 @@ export function holdClause(hold: ActivationHold): string {
       return 'another release is being activated, and it comes after that one';
     case 'engine/activation-failed':
       return `its activation failed (${hold.data.reason}) and is tried again`;
+    case 'hook':
+      return hookClause(hold.data);
     default:
       return unworded(hold);
   }
@@ -69,6 +72,17 @@ function barrierClause({ barrier, reason, lacks }: DataOf<'rule/barrier'>): stri
     default:
       return assertNever(lacks);
   }
+}
+
+/**
+ * The holds that are shown. A hook holds every release until its unit has succeeded, which means
+ * something only where the activation is due.
+ */
+export function shownHolds({
+  holds,
+  activationDue,
+}: Pick<BundleAssessment, 'holds' | 'activationDue'>): readonly ActivationHold[] {
+  return holds.filter(({ code }) => code !== 'hook' || activationDue);
 }
 
 function unworded({ gate, data }: { readonly gate: string; readonly data: object }): string {
@@ -129,13 +143,15 @@ export function ruleHoldsOf(holds: readonly ActivationHold[]): readonly RuleHold
 export function heldReason({
   bundle,
   phase,
-  holds,
-}: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds'>): ShownReason | undefined {
+  ...entry
+}: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds' | 'activationDue'>): ShownReason | undefined {
   if (phase !== 'ready') return undefined;
+  const holds = shownHolds(entry);
   const byRules = ruleReason(bundle, ruleHoldsOf(holds));
   if (byRules !== undefined) return byRules;
   const hold = holds.find(({ code }) => !QUIET.has(code));
   if (hold === undefined) return undefined;
+  if (hold.code === 'hook') return { code: hold.code, message: `Its activation waits: ${holdClause(hold)}` };
   const ask = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
   return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${ask}` };
 }

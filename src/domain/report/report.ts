@@ -8,6 +8,7 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
 import { awaitingReports, type BundleReport, detectedReports, releaseReports } from './bundle-report.ts';
+import { type HookReport, hookReports } from './hook-report.ts';
 import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/progress-text.ts';
@@ -65,6 +66,8 @@ export interface StatusReport {
   }[];
   /** Files of our own state that were found lost or damaged when the daemon started. */
   readonly stateProblems: readonly ShownReason[];
+  /** Hooks that run, that are tried again, or that failed last. */
+  readonly hooks: readonly HookReport[];
   /** By what bundles are judged now. */
   readonly trust: TrustReport;
   /**
@@ -119,6 +122,7 @@ export function reportOf(
     })),
     unclaimed: assessment.pins.unclaimedReleases,
     stateProblems: memory.stateProblems,
+    hooks: hookReports(memory.hooks, assessment.bundles),
     trust: trustReport(
       observed.trust,
       [...assessment.bundles, ...assessment.notices].map(({ bundle }) => bundle),

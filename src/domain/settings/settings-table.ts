@@ -11,6 +11,7 @@ import {
   oneOf,
   percentUpTo,
   releases,
+  serviceUnit,
   text,
   texts,
   userIds,
@@ -270,6 +271,26 @@ export const settingsTable = {
         default: undefined,
         about:
           'The version that runs on the node, where stickpin has activated no release of the stream. Without it neither `from` nor barriers apply there.',
+      },
+    },
+  },
+  hooks: {
+    about: 'systemd services that are started by events of a release, see [hooks.md](hooks.md).',
+    settings: {
+      'before-activate': {
+        type: serviceUnit,
+        default: '',
+        about:
+          'Runs before each activation and must succeed before tags move. While it fails, it holds the activation and is tried again.',
+      },
+      ready: { type: serviceUnit, default: '', about: 'Every image of a release is present and pinned.' },
+      activated: { type: serviceUnit, default: '', about: 'The tags of a release name its images.' },
+      proven: { type: serviceUnit, default: '', about: 'A release is proven.' },
+      'rolled-back': { type: serviceUnit, default: '', about: 'A release was rolled back.' },
+      degraded: {
+        type: serviceUnit,
+        default: '',
+        about: 'The condition `Degraded` of a release has become `True`.',
       },
     },
   },

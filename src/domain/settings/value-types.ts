@@ -54,6 +54,26 @@ export const flag: ValueType<boolean> = { name: 'boolean', schema: v.boolean() }
 /** Any text. */
 export const text: ValueType<string> = { name: 'string', schema: v.string() };
 
+/**
+ * A systemd service (systemd.unit(5)), or empty for none. At most 200 characters, since a file is
+ * named after it.
+ */
+export const serviceUnit: ValueType<string> = {
+  name: 'systemd service, or empty',
+  range: 'as `"k3s-install.service"`; no template',
+  schema: v.pipe(
+    v.string(),
+    v.check(
+      (value) => value === '' || isServiceUnit(value),
+      'must be the name of a systemd service, as "k3s-install.service", with letters, digits and :_.@- only, or empty',
+    ),
+  ),
+};
+
+function isServiceUnit(text: string): boolean {
+  return text.length <= 200 && /^[A-Za-z0-9:_][A-Za-z0-9:_.-]*(?:@[A-Za-z0-9:_.-]+)?\.service$/.test(text);
+}
+
 /** Any number of texts. */
 export const texts: ValueType<readonly string[]> = { name: 'list of strings', schema: v.array(v.string()) };
 

@@ -2,6 +2,7 @@ import type { SignerRole } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
 import type { BadBlob } from './bad-blob.ts';
+import type { HookRun } from './hook.ts';
 import type { RunningTask } from './memory.ts';
 import type { Soak } from './soak-record.ts';
 
@@ -75,6 +76,8 @@ export type Effect =
     }
   /** Keep what was found bad of a bundle on media, or forget it. */
   | { readonly kind: 'record-bad-blobs'; readonly bundleId: BundleId; readonly badBlobs: readonly BadBlob[] }
+  /** Starts the unit of a hook. Its end is waited for beside the rounds. */
+  | { readonly kind: 'run-hook'; readonly run: HookRun }
   /** Starts a long effect. */
   | { readonly kind: 'start'; readonly task: RunningTask };
 

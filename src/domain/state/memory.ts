@@ -2,6 +2,7 @@ import type { BundleId } from '../model/digest.ts';
 import type { Fault } from '../model/reason.ts';
 import type { FailedBlob } from './bad-blob.ts';
 import type { Floors } from './floor-set.ts';
+import type { HookMemory } from './hook.ts';
 import type { LastCarriers } from './last-carrier.ts';
 import type { PinLedger } from './pin-ledger.ts';
 
@@ -70,6 +71,7 @@ export interface PinsRequested {
  * and `floors` are kept on the disk.
  */
 export interface Memory {
+  readonly hooks: HookMemory;
   /** Long effects that run now. */
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];

@@ -7,6 +7,6 @@ import type { TaskFailure } from './memory.ts';
 const LONGEST_PAUSE_MS = 5 * 60_000;
 
 /** Whether a task that failed must not be tried yet. */
-export function isWaiting({ retryAt }: TaskFailure, now: number): boolean {
+export function isWaiting({ retryAt }: Pick<TaskFailure, 'retryAt'>, now: number): boolean {
   return retryAt === undefined || (retryAt > now && retryAt - now <= LONGEST_PAUSE_MS);
 }

@@ -20,6 +20,7 @@ import type {
 import type { TransferMeter } from '../../ports/transfers.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
+import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { FailureLedger } from '../tasks/failures.ts';
 import type { MediaJobs } from '../tasks/media-jobs.ts';
@@ -69,6 +70,7 @@ export interface EffectDependencies {
   readonly trust: TrustPort;
   readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
+  readonly hookKeeper: Pick<HookKeeper, 'start'>;
   /** Called when an effect makes progress, for the watchdog. */
   readonly alive: () => void;
 }

@@ -5,6 +5,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Durability, StateReader } from '../../ports/state.ts';
+import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import { type FailureLedger, retryOf } from '../tasks/failures.ts';
 import type { TaskEnd, Tasks } from '../tasks/tasks.ts';
 import { type Executors, storedBundle } from './executor.ts';
@@ -20,6 +21,7 @@ export interface TaskEffectDependencies {
   readonly failures: FailureLedger;
   readonly pulls: PullEffects;
   readonly tags: TagEffects;
+  readonly hookKeeper: Pick<HookKeeper, 'start'>;
 }
 
 /**
@@ -28,10 +30,11 @@ export interface TaskEffectDependencies {
  * INVARIANT: a task is listed at once, so that it can be cancelled. Before its first action it
  * waits until all records are on the disk.
  */
-export function taskExecutors(deps: TaskEffectDependencies): Executors<'start' | 'cancel'> {
+export function taskExecutors(deps: TaskEffectDependencies): Executors<'start' | 'cancel' | 'run-hook'> {
   return {
     start: ({ task }, assessment) => startTask(deps, task, assessment),
     cancel: ({ task }) => deps.tasks.cancel(task),
+    'run-hook': ({ run }) => deps.hookKeeper.start(run),
   };
 }
 

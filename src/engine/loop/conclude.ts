@@ -1,14 +1,17 @@
 import { assess } from '../../domain/assess/assess.ts';
 import { tagsInWork } from '../../domain/decide/activation.ts';
 import { type Catalog, catalogOf } from '../../domain/decide/catalog.ts';
+import type { ConditionStatus } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { HookMemory } from '../../domain/state/hook.ts';
 import { lastCarriersIn } from '../../domain/state/last-carrier.ts';
 import type { Memory, RunningTask } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
 import { followTags } from '../effects/tag-effects.ts';
+import type { Conditions } from '../keepers/condition-keeper.ts';
 import type { Loop } from './loop.ts';
 
 /** The memory that is read before an observation. The rest is read after it. */
@@ -23,6 +26,7 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
   const { snapshot } = state;
   return {
     running: tasks.running(),
+    hooks: loop.hookKeeper.memory(degradedIn(state.conditions)),
     pinsRequested: effects.pinRequests.last,
     pinLedger: loop.pinKeeper.ledger(),
     floors: loop.floorKeeper.floors(),
@@ -33,6 +37,16 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
     exhaustedBundles: exhaustedIn(snapshot),
     lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.memory.lastCarriers ?? new Map()),
   };
+}
+
+/** The condition `Degraded` of each release. */
+export function degradedIn(conditions: Conditions): HookMemory['degraded'] {
+  const statuses = new Map<BundleId, ConditionStatus>();
+  for (const [bundleId, all] of conditions) {
+    const status = all.find(({ type }) => type === 'Degraded')?.status;
+    if (status !== undefined) statuses.set(bundleId, status);
+  }
+  return statuses;
 }
 
 /**

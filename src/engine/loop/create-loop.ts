@@ -3,6 +3,7 @@ import { createRunningReleases } from '../commands/running-releases.ts';
 import { createEffects } from '../effects/effects.ts';
 import { createConditionKeeper } from '../keepers/condition-keeper.ts';
 import { createFloorKeeper } from '../keepers/floor-keeper.ts';
+import { createHookKeeper } from '../keepers/hook-keeper.ts';
 import { createPinKeeper } from '../keepers/pin-keeper.ts';
 import { createReleaseKeeper } from '../keepers/release-keeper.ts';
 import { createEventRecorder } from '../reporting/event-recorder.ts';
@@ -32,7 +33,18 @@ export function createLoop(deps: EngineDependencies): Loop {
   const mediaJobs = createMediaJobs(clock, wantRound);
   const floorKeeper = createFloorKeeper(deps);
   const layerKeeper = createLayerKeeper(deps, wantRound);
-  const effects = createEffects({ ...deps, tasks, mediaJobs, failures, recorder, floorKeeper, alive: isAlive });
+  const releaseKeeper = createReleaseKeeper({ ...deps, recorder, alive: isAlive, wantRound });
+  const hookKeeper = createHookKeeper({ ...deps, recorder, laid: releaseKeeper.laid, wantRound });
+  const effects = createEffects({
+    ...deps,
+    hookKeeper,
+    tasks,
+    mediaJobs,
+    failures,
+    recorder,
+    floorKeeper,
+    alive: isAlive,
+  });
   const loop: Loop = {
     deps,
     wake,
@@ -45,7 +57,8 @@ export function createLoop(deps: EngineDependencies): Loop {
     layerKeeper,
     pinKeeper: createPinKeeper(deps),
     floorKeeper,
-    releaseKeeper: createReleaseKeeper({ ...deps, recorder, alive: isAlive, wantRound }),
+    releaseKeeper,
+    hookKeeper,
     conditionKeeper: createConditionKeeper(deps),
     running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
     recorder,

@@ -5,6 +5,7 @@ import type { StatusReport } from '../../domain/report/report.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { BlobSource, LayerCopies, LayerInventory } from '../../ports/blobs.ts';
+import type { HookRunner, HookStore } from '../../ports/hooks.ts';
 import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
 import type { FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
@@ -14,6 +15,7 @@ import type { RunningReleases } from '../commands/running-releases.ts';
 import type { EffectDependencies, Effects } from '../effects/effects.ts';
 import type { ConditionKeeper, Conditions } from '../keepers/condition-keeper.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
+import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PinKeeper } from '../keepers/pin-keeper.ts';
 import type { ReleaseKeeper } from '../keepers/release-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
@@ -30,7 +32,7 @@ import type { Pace } from './pace.ts';
 export interface EngineDependencies
   extends Omit<
     EffectDependencies,
-    'tasks' | 'mediaJobs' | 'failures' | 'recorder' | 'alive' | 'floorKeeper' | 'store'
+    'tasks' | 'mediaJobs' | 'failures' | 'recorder' | 'alive' | 'floorKeeper' | 'hookKeeper' | 'store'
   > {
   readonly store: StateStore;
   /** Where layers are kept. */
@@ -42,11 +44,18 @@ export interface EngineDependencies
   readonly trust: TrustPort;
   readonly node: NodePort;
   readonly releaseFiles: ReleaseFiles;
+  readonly hookRunner: HookRunner;
+  readonly hookStore: HookStore;
   readonly notifier: ServiceNotifier;
   /** 0 to 1, as Math.random. Spreads retries over time. */
   readonly random: () => number;
   /** Tells the registry what it may serve. */
   readonly setCatalog: (catalog: Catalog, withheld: ReadonlySet<Digest>) => void;
+  /**
+   * Resolves when what follows from the last report is written, so that hooks find it. Default: at
+   * once.
+   */
+  readonly statusSettled?: () => Promise<void>;
   /** Called with every new report. */
   readonly onStatus: (report: StatusReport) => void;
   /** Called after each effect. For a long effect: after its start. */
@@ -67,6 +76,7 @@ export interface Loop {
   readonly pinKeeper: PinKeeper;
   readonly floorKeeper: FloorKeeper;
   readonly releaseKeeper: ReleaseKeeper;
+  readonly hookKeeper: HookKeeper;
   readonly conditionKeeper: ConditionKeeper;
   readonly running: RunningReleases;
   readonly recorder: EventRecorder;

@@ -9,7 +9,7 @@ import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { act, goOn } from './act.ts';
-import { catalogFor, conclude, remembered } from './conclude.ts';
+import { catalogFor, conclude, degradedIn, remembered } from './conclude.ts';
 import { alive, type Loop } from './loop.ts';
 import { observe } from './observe.ts';
 import type { Pause } from './pace.ts';
@@ -122,4 +122,5 @@ async function keepInLine(
   await loop.pinKeeper.follow(assessment.pins, memory.pinLedger, signal);
   await loop.floorKeeper.follow(memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0, signal);
   await loop.releaseKeeper.follow(assessment, signal);
+  await loop.hookKeeper.follow(degradedIn(loop.state.conditions), signal);
 }

@@ -35,6 +35,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
       loop.mediaJobs.stop(),
       loop.layerKeeper.stop(),
       loop.releaseKeeper.stop(),
+      loop.hookKeeper.stop(),
     ]);
   }
 }

@@ -127,6 +127,8 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Retiring a release';
     case 'remove-images':
       return 'Removing images of a retired release';
+    case 'run-hook':
+      return `Starting hook ${effect.run.hook}`;
     case 'start':
       return `Starting a ${effect.task.kind}`;
   }

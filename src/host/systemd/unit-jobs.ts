@@ -19,6 +19,26 @@ export type JobRunner = (
 
 /** Makes a {@link JobRunner}. */
 export function createJobRunner(bus: SystemBus): JobRunner {
+  const resultOf = createJobWaiter(bus);
+  return async (doing, unit, start, signal) => {
+    try {
+      const result = await resultOf(doing, unit, start, signal);
+      if (result !== 'done' && result !== 'skipped') throw jobFailed(doing, unit, result);
+    } catch (error) {
+      throw asUnitError(doing, unit, error);
+    }
+  };
+}
+
+/**
+ * As {@link JobRunner}, but resolves to the result in JobRemoved, whatever it is.
+ *
+ * @throws AppError `host/unit` (`retry`) when the connection broke meanwhile; what `start` throws
+ */
+export type JobWaiter = (...args: Parameters<JobRunner>) => Promise<string>;
+
+/** Makes a {@link JobWaiter}. */
+export function createJobWaiter(bus: SystemBus): JobWaiter {
   return async (doing, unit, start, signal) => {
     const watch = watchJobs(bus);
     try {
@@ -26,9 +46,7 @@ export function createJobRunner(bus: SystemBus): JobRunner {
       const [job] = await start();
       const result = await watch.resultOf(String(job), signal);
       if (result === undefined) throw connectionLost(doing, unit);
-      if (result !== 'done' && result !== 'skipped') throw jobFailed(doing, unit, result);
-    } catch (error) {
-      throw asUnitError(doing, unit, error);
+      return result;
     } finally {
       watch.stop();
     }
@@ -44,10 +62,14 @@ interface JobWatch {
 /** Starts before the job exists, because a short job may end before its path is known. */
 function watchJobs(bus: SystemBus): JobWatch {
   const results = new Map<string, string>();
+  /** Undefined before the path of the job is known. A job may run for days, while others end. */
+  let wanted: string | undefined;
   let lost = false;
   let wake: () => void = () => undefined;
   const stopSignals = bus.onSignal({ ...MANAGER_SIGNALS, member: 'JobRemoved' }, ({ body }) => {
-    results.set(String(body[1]), String(body[3]));
+    const job = String(body[1]);
+    if (wanted !== undefined && job !== wanted) return;
+    results.set(job, String(body[3]));
     wake();
   });
   const stopConnected = bus.onConnected(() => {
@@ -58,6 +80,8 @@ function watchJobs(bus: SystemBus): JobWatch {
     resultOf: (job, signal) =>
       new Promise((resolve, reject) => {
         const onAbort = (): void => reject(signal.reason);
+        wanted = job;
+        for (const other of [...results.keys()]) if (other !== job) results.delete(other);
         wake = () => {
           if (!results.has(job) && !lost) return;
           signal.removeEventListener('abort', onAbort);

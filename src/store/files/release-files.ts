@@ -24,6 +24,7 @@ const STAGED = '.staged-';
 export function createReleaseFiles(root: string): ReleaseFiles {
   return {
     list: (signal) => listReleases(root, signal),
+    pathOf: (folder) => join(root, folder),
     lay: async (folder, bundleId, files, signal) => {
       const staged = join(root, `${STAGED}${plainName(folder)}`);
       try {

@@ -13,6 +13,7 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
     rejected: [],
     unclaimed: [],
     stateProblems: [],
+    hooks: [],
     trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
     protected: [],
     progress: { doneBytes: 0, totalBytes: 0 },
@@ -103,6 +104,17 @@ export function sampleReport(): StatusReport {
       { bundleId: digest('e'), name: 'e', version: '1', references: ['quay.io/e', 'quay.io/f'] },
     ],
     stateProblems: [{ code: 'store/damaged', message: 'state.db was damaged' }],
+    hooks: [
+      { hook: 'ready', unit: 'a.service', state: 'running', bundle: 'ocp@4.13.7', at: '2026-03-10T12:00:00.000Z' },
+      {
+        hook: 'proven',
+        unit: 'b.service',
+        state: 'failed',
+        bundle: 'ocp@4.13.7',
+        at: '2026-03-10T12:00:00.000Z',
+        message: 'b.service failed',
+      },
+    ],
     trust: {
       require: 'both',
       threshold: 2,

@@ -22,11 +22,12 @@ interface SystemdHooks {
   mount?(unit: string, properties: TransientProperties): Promise<string>;
   stop?(unit: string): Promise<string>;
   reload?(unit: string): Promise<string>;
+  start?(unit: string): Promise<string>;
 }
 
 /**
- * Enough of systemd's manager on a bus to plug devices in and out and to run mount, stop and reload
- * jobs.
+ * Enough of systemd's manager on a bus to plug devices in and out and to run mount, start, stop and
+ * reload jobs.
  */
 export interface SystemdDouble {
   /** The calls that came in, as `StartTransientUnit`. */
@@ -82,6 +83,7 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
     stop: () => bus.close(),
   };
   let nextJob = 1;
+  const starting = new Map<string, BusReply>();
   const job = (unit: string, run: () => Promise<string>): BusReply => {
     const id = nextJob++;
     const path = `${MANAGER_PATH}/job/${id}`;
@@ -124,6 +126,20 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
       const unit = String(body[0]);
       if (!units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.NoSuchUnit`, `Unit ${unit} not loaded.`);
       return job(unit, async () => (await double.hooks.stop?.(unit)) ?? 'done');
+    },
+    StartUnit: ({ body }) => {
+      const unit = String(body[0]);
+      if (!units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.NoSuchUnit`, `Unit ${unit} not found.`);
+      // A second job of the same type is merged into the one that runs (systemd, job_install()).
+      const running = starting.get(unit);
+      if (running !== undefined) return running;
+      const started = job(unit, async () => {
+        const result = (await double.hooks.start?.(unit)) ?? 'done';
+        starting.delete(unit);
+        return result;
+      });
+      starting.set(unit, started);
+      return started;
     },
     ReloadUnit: ({ body }) => {
       const unit = String(body[0]);

@@ -23,7 +23,7 @@ export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial
 
 /** How a daemon under test is set up. */
 export interface HarnessOptions
-  extends Pick<DaemonOptions, 'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker'> {
+  extends Pick<DaemonOptions, 'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker' | 'hookRunner'> {
   readonly settings?: SettingsOverrides;
   /** Where sticks come from beside the directories; default nowhere. Asked at each start. */
   readonly providers?: () => readonly MediaProvider[];
@@ -86,7 +86,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
   const { clock = systemClock, boot = bootTime, units = noUnits, watchBundle, watchRuntime, afterEffect } = options;
-  const { documentWorker } = options;
+  const { documentWorker, hookRunner } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
@@ -128,6 +128,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           ...(watchRuntime !== undefined && { watchRuntime }),
           ...(afterEffect !== undefined && { afterEffect }),
           ...(documentWorker !== undefined && { documentWorker }),
+          ...(hookRunner !== undefined && { hookRunner }),
           onStatus: (report) => {
             if (report.status !== statuses.at(-1)) statuses.push(report.status);
             latest = report;
@@ -178,6 +179,7 @@ async function harnessSettings(at: (name: string) => string, over: SettingsOverr
     lifecycle: { ...defaults.lifecycle, ...over.lifecycle },
     update: { ...defaults.update, ...over.update },
     streams: { ...defaults.streams, ...over.streams },
+    hooks: { ...defaults.hooks, ...over.hooks },
     paths: { state_dir: at('state'), run_dir: at('run'), ...over.paths },
   };
 }

@@ -136,6 +136,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       else giveTags(task);
     },
     cancel: unknown,
+    'run-hook': unknown,
     'resume-preload': unknown,
     'record-signers': unknown,
     'record-bad-blobs': ({ bundleId, badBlobs }) => change(bundleId, { badBlobs }),

@@ -9,6 +9,7 @@ import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model
 import { type PathsInput, type PlannedPath, readPaths } from '../../../src/domain/path/read-paths.ts';
 import { defaultSettings, type Policy } from '../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
+import { NO_HOOKS } from '../../../src/domain/state/hook.ts';
 import type { Memory, RunningTask } from '../../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../../src/domain/state/pin-ledger.ts';
 import type { Observed, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
@@ -201,6 +202,7 @@ export function observation(over: Partial<Scene> = {}): Scene {
     tagsGiven: [],
     isLooking: false,
     floors: NO_FLOORS,
+    hooks: NO_HOOKS,
     stateProblems: [],
     containers: undefined,
     boot: { bootId: 'boot-1', uptimeMs: 3_600_000 },

@@ -15,6 +15,7 @@ const REPORT: StatusReport = {
   rejected: [],
   unclaimed: [],
   stateProblems: [],
+  hooks: [],
   trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
   protected: [{ name: 'ocp', version: '4.13.0', ownBytes: 3 * 1024 ** 3 }],
   progress: { doneBytes: 0, totalBytes: 0 },

@@ -105,6 +105,35 @@ describe('loadSettings', () => {
     expect(message).toContain('media.grace must be seconds, or text such as "90 s"');
   });
 
+  it('takes services for hooks, and none by default', async () => {
+    expect((await load()).hooks['before-activate']).toBe('');
+    write('main.toml', '[hooks]\nbefore-activate = "k3s-install.service"\nrolled-back = "tell@ops.service"');
+    expect((await load()).hooks).toMatchObject({
+      'before-activate': 'k3s-install.service',
+      'rolled-back': 'tell@ops.service',
+      ready: '',
+    });
+  });
+
+  it.each([
+    'k3s-install',
+    'a.target',
+    '../a.service',
+    'a/b.service',
+    '.service',
+    'a@.service',
+    'a b.service',
+    'a$(id).service',
+    '-a.service',
+    `${'a'.repeat(200)}.service`,
+  ])('refuses the hook %s', async (unit) => {
+    const { code, message } = await problem('main.toml', `[hooks]\nready = "${unit}"`);
+    expect([code, message]).toEqual([
+      'config/key',
+      expect.stringContaining('hooks.ready must be the name of a systemd'),
+    ]);
+  });
+
   it('takes the filesystems that it names in place of the default ones', async () => {
     write('main.toml', '[media]\nfilesystems = ["xfs", "vfat"]');
     expect((await load()).media.filesystems).toEqual(['xfs', 'vfat']);

@@ -1,8 +1,7 @@
 import { clip, oneLine, sentence } from '../../../platform/plain-text.ts';
-import type { Assessment } from '../../assess/assess.ts';
-import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { unclaimedNote } from '../events/pin-events.ts';
+import { hookNotes } from '../hook-report.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { blockedLine } from './blocked-line.ts';
 import { bundleTrouble } from './bundle-lines.ts';
@@ -31,14 +30,16 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
     bundleTrouble(assessment.bundles, assessment) ??
     failedMediaLine(observed) ??
     restLine(observed, assessment);
-  return clip(oneLine(withStateNotes(line, memory, assessment)), MAX_LENGTH);
+  return clip(oneLine(withStateNotes(line, snapshot)), MAX_LENGTH);
 }
 
 /** Adds what is wrong with our own state, as far as there is room. */
-function withStateNotes(line: string, { stateProblems }: Memory, assessment: Assessment): string {
+function withStateNotes(line: string, { observed, memory, assessment }: Snapshot): string {
+  const { stateProblems, hooks } = memory;
   const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
   const unclaimed = unclaimedNote(assessment) ?? [];
-  return [...lost, unclaimed].flat().reduce((told, note) => {
+  const ofHooks = hookNotes(hooks, assessment.bundles, observed.now);
+  return [...lost, unclaimed, ofHooks].flat().reduce((told, note) => {
     const longer = `${sentence(told)} ${note}`;
     return longer.length <= MAX_LENGTH ? longer : told;
   }, line);

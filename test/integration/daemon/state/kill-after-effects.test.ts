@@ -35,6 +35,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'image-pulled': 'preload',
   'apply-pins': 'preload',
   'record-ready': 'preload',
+  'run-hook': 'preload',
   'start-activate': 'preload',
   'tag-pulled': 'preload',
   'record-signers': 'preload',
@@ -128,7 +129,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
   const expectWhole = () => expectWholeNode(node.harness.settings.paths.state_dir, node.double());
 
   it('from the plugged stick to activation', { timeout: 240_000 }, async () => {
-    await setUp();
+    await setUp({ hooks: { 'before-activate': 'before.service' } });
     const bundle = await make('4.13.7', '4.13.7', { keys: [node.harness.key, second] });
     node.harness.plug(bundle.path);
     const points = pointsOf('preload').filter((point) => point !== 'record-signers');

@@ -84,6 +84,7 @@ const daemon = await createDaemon(
       reloadUnit: async () => void process.kill(order.crioPid, 'SIGHUP'),
       onUnitChange: () => () => undefined,
     },
+    hookRunner: { run: async () => undefined },
     providers: [],
     watchBundle: watchMortalBundle,
     watchRuntime: watchMortal,

@@ -106,6 +106,8 @@ export function createSpeaker(releases: ReadonlyMap<Letter, SpokenBundle>): Spea
         case 'start':
         case 'cancel':
           return `${effect.kind} ${task(effect.task)}`;
+        case 'run-hook':
+          return `run-hook ${effect.run.hook} ${letterOf(effect.run.bundleId)}`;
         case 'record-rolled-back':
           return `record-rolled-back ${letterOf(effect.bundleId)} to ${letterOf(effect.to)}`;
         case 'take-over':

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
 import type { GateContext } from '../../../../src/domain/gates/gate.ts';
 import { askGates } from '../../../../src/domain/gates/gates.ts';
+import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import { NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
 
@@ -25,6 +26,7 @@ const context = (over: Partial<GateContext> = {}): GateContext => ({
   withdrawn: undefined,
   absentImages: 0,
   floors: NO_FLOORS,
+  hooks: NO_HOOKS,
   running: [],
   failures: [],
   ...over,

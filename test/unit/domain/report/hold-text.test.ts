@@ -59,11 +59,13 @@ describe('what holds an activation', () => {
     const hold = { gate: 'window', code: 'x/window', data: { opens: '22:00' }, releasedBy: 'time' };
     const unworded = hold as unknown as ActivationHold;
     expect(holdClause(unworded)).toBe('gate "window" holds it (opens 22:00)');
-    expect(heldReason({ bundle: release, phase: 'ready', holds: [unworded] })).toEqual({
+    expect(heldReason({ bundle: release, phase: 'ready', holds: [unworded], activationDue: false })).toEqual({
       code: 'x/window',
       message:
         'It is not activated automatically: gate "window" holds it (opens 22:00). Run \'stickpin activate ocp@4.13.7\' if it is the release that you want',
     });
-    expect(heldReason({ bundle: release, phase: 'preloading', holds: [unworded] })).toBeUndefined();
+    expect(
+      heldReason({ bundle: release, phase: 'preloading', holds: [unworded], activationDue: false }),
+    ).toBeUndefined();
   });
 });

@@ -1,0 +1,122 @@
+import type { BundleId } from '../../model/digest.ts';
+import type { Policy } from '../../settings/settings.ts';
+import type { HookLedger, HookMemory, HookName, HookRecord, HookRun } from '../../state/hook.ts';
+import { HOOK_NAMES } from '../../state/hook.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import { isRetired } from '../recorded-phase.ts';
+
+/** Hooks that tell of an event and hold nothing. */
+const TELLING = HOOK_NAMES.filter((name) => name !== 'before-activate');
+
+/** What has happened to a release is for these hooks. */
+type Degraded = HookMemory['degraded'];
+
+/** The run that this activation of a release needs; undefined where no unit is named. */
+export function beforeActivate(
+  { bundleId, activationRequestedAt = 0 }: Pick<StoredBundle, 'bundleId' | 'activationRequestedAt'>,
+  { hooks }: Pick<Policy, 'hooks'>,
+): HookRun | undefined {
+  const unit = hooks['before-activate'];
+  return unit === '' ? undefined : { hook: 'before-activate', unit, bundleId, event: activationRequestedAt };
+}
+
+/** Whether a run is recorded as done. */
+export function hasSucceeded({ hook, unit, bundleId, event }: HookRun, ledger: HookLedger): boolean {
+  const record = ledger.get(hook);
+  return record?.unit === unit && record.done.get(bundleId) === event;
+}
+
+/**
+ * The runs that events of releases want and that were not done yet, without `before-activate`. None
+ * for a hook of which nothing is recorded yet: see {@link ledgerAfter}.
+ */
+export function wantedRuns(
+  bundles: readonly StoredBundle[],
+  { ledger, degraded }: Pick<HookMemory, 'ledger' | 'degraded'>,
+  { hooks }: Pick<Policy, 'hooks'>,
+): readonly HookRun[] {
+  return TELLING.flatMap((hook) => {
+    const unit = hooks[hook];
+    if (unit === '' || ledger.get(hook)?.unit !== unit) return [];
+    return bundles.flatMap((bundle): HookRun[] => {
+      const event = isRetired(bundle) ? undefined : eventOf(hook, bundle, degraded);
+      if (event === undefined) return [];
+      const run = { hook, unit, bundleId: bundle.bundleId, event };
+      return hasSucceeded(run, ledger) ? [] : [run];
+    });
+  });
+}
+
+/**
+ * The record as it should be: of each hook that has a unit. With another unit it begins anew: what
+ * has happened by then is done, so that a hook tells only of what happens from then on, and
+ * `before-activate` has succeeded for no activation. Forgets releases that are gone, and that a
+ * release was degraded once it is no longer.
+ *
+ * @returns `ledger` itself where nothing changes
+ */
+export function ledgerAfter(
+  ledger: HookLedger,
+  bundles: readonly StoredBundle[],
+  degraded: Degraded,
+  { hooks }: Pick<Policy, 'hooks'>,
+): HookLedger {
+  const next = new Map<HookName, HookRecord>();
+  for (const hook of HOOK_NAMES) {
+    const unit = hooks[hook];
+    const known = ledger.get(hook);
+    if (unit === '') continue;
+    next.set(
+      hook,
+      known?.unit === unit ? pruned(hook, known, bundles, degraded) : begun(hook, unit, bundles, degraded),
+    );
+  }
+  const isSame = next.size === ledger.size && [...next].every(([hook, record]) => ledger.get(hook) === record);
+  return isSame ? ledger : next;
+}
+
+/** The record after a run that ended. */
+export function ledgerWith(
+  ledger: HookLedger,
+  { hook, unit, bundleId, event }: HookRun,
+  failure: HookRecord['failure'],
+): HookLedger {
+  const known = ledger.get(hook);
+  const done = new Map(known?.unit === unit ? known.done : []).set(bundleId, event);
+  return new Map(ledger).set(hook, { unit, done, ...(failure !== undefined && { failure }) });
+}
+
+function begun(hook: HookName, unit: string, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {
+  const happened = bundles.flatMap((bundle): [BundleId, number][] => {
+    const event = hook === 'before-activate' ? undefined : eventOf(hook, bundle, degraded);
+    return event === undefined ? [] : [[bundle.bundleId, event]];
+  });
+  return { unit, done: new Map(happened) };
+}
+
+function pruned(hook: HookName, record: HookRecord, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {
+  const known = new Set(bundles.map(({ bundleId }) => bundleId));
+  const isOver = (bundleId: BundleId) =>
+    !known.has(bundleId) || (hook === 'degraded' && degraded.get(bundleId) === 'False');
+  const gone = [...record.done.keys()].filter(isOver);
+  if (gone.length === 0) return record;
+  return { ...record, done: new Map([...record.done].filter(([bundleId]) => !isOver(bundleId))) };
+}
+
+/** The event of a release that a hook tells of; undefined while it has not happened. */
+function eventOf(hook: HookName, bundle: StoredBundle, degraded: Degraded): number | undefined {
+  switch (hook) {
+    case 'before-activate':
+      return undefined;
+    case 'ready':
+      return bundle.readyAt;
+    case 'activated':
+      return bundle.activatedAt;
+    case 'proven':
+      return bundle.provenAt;
+    case 'rolled-back':
+      return bundle.rolledBackAt;
+    case 'degraded':
+      return degraded.get(bundle.bundleId) === 'True' ? 1 : undefined;
+  }
+}

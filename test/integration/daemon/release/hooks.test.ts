@@ -1,0 +1,150 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createSystemBus, type SystemBus } from '../../../../src/dbus/system-bus.ts';
+import { createHookRunner } from '../../../../src/host/systemd/hook-runner.ts';
+import { systemClock } from '../../../../src/platform/clock.ts';
+import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage } from '../../../support/bundles/sample-image.ts';
+import { type PrivateBus, startPrivateBus } from '../../../support/bus/private-bus.ts';
+import { type SystemdDouble, startSystemdDouble } from '../../../support/bus/systemd-double.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type HarnessOptions,
+} from '../../../support/daemon/daemon-harness.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
+import { have, program } from '../../../support/requirements.ts';
+
+const example = (name: string) => new URL(`../../../../docs/examples/${name}`, import.meta.url).pathname;
+const EXAMPLES = ['k3s-install.service', 'k3s-restart.service', 'database.service', 'database-restart.service'];
+const never = new AbortController().signal;
+
+describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the units in docs/examples', () => {
+  it.each(EXAMPLES)('%s has no line that systemd does not know', (name) => {
+    const { stderr } = spawnSync('systemd-analyze', ['verify', example(name)], { encoding: 'utf8' });
+    // Programs and units that this machine lacks are the node's.
+    const faults = stderr.split('\n').filter((line) => line.includes(`${name}:`) && !/is not executable/.test(line));
+    expect(faults).toEqual([]);
+  });
+});
+
+/** The daemon over the wire protocol of systemd, with units whose commands are really run. */
+describe.runIf(have('dbus-daemon'))('a hook', () => {
+  let dbus: PrivateBus;
+  let systemd: SystemdDouble;
+  let bus: SystemBus;
+  let base: string;
+  let node: DaemonHarness;
+  let run: string;
+
+  beforeEach(async () => {
+    base = mkdtempSync(join(tmpdir(), 'stickpin-hooked-'));
+    run = join(base, 'run');
+    dbus = await startPrivateBus();
+    systemd = await startSystemdDouble(dbus.address);
+    bus = createSystemBus({ clock: systemClock, log: createRecordingLog(), address: dbus.address });
+    await bus.start(never);
+  });
+  afterEach(async () => {
+    await node.dispose();
+    bus.close();
+    systemd.stop();
+    await dbus[Symbol.asyncDispose]();
+    rmSync(base, { recursive: true, force: true });
+  });
+
+  const start = async (options: HarnessOptions) => {
+    node = await createDaemonHarness({
+      ...options,
+      hookRunner: createHookRunner({ bus, folder: join(run, 'hooks') }),
+    });
+    await node.start();
+  };
+  const addUnit = (unit: string) =>
+    systemd.addUnit(unit, {
+      Unit: { LoadState: 'loaded', ActiveState: 'inactive' },
+      Service: { Result: 'success', ExecMainStatus: 0 },
+    });
+  /** Runs the commands of a unit in docs/examples, with `/usr/local/bin` and `/run/stickpin` elsewhere. */
+  const execute = (unit: string): string => {
+    const text = readFileSync(example(unit), 'utf8').replaceAll('/run/stickpin', run).replaceAll('%n', unit);
+    const [, file = ''] = /^EnvironmentFile=(.*)$/m.exec(text) ?? [];
+    const commands = [...text.matchAll(/^ExecStart=(.*)$/gm)].map(([, command = '']) =>
+      command.replaceAll('/usr/local/bin', join(base, 'bin')),
+    );
+    execFileSync('/bin/sh', ['-ec', [`. ${file}`, ...commands].join('\n')]);
+    return 'done';
+  };
+
+  it('installs software of the node that travels with the release, before its tags move', async () => {
+    const unit = 'k3s-install.service';
+    addUnit(unit);
+    let phase: string | undefined;
+    systemd.hooks = {
+      start: async () => {
+        phase = node.daemon().engine.report()?.bundles[0]?.phase;
+        return execute(unit);
+      },
+    };
+    await start({ settings: { hooks: { 'before-activate': unit } } });
+    const k3s = join(base, 'k3s');
+    writeFileSync(k3s, 'ELF 4.13.7');
+    truncateSync(k3s, 20 * 1024 * 1024);
+    const attachments = [{ path: k3s, name: 'k3s', mediaType: 'application/octet-stream' }];
+    node.plug((await makeSampleBundle({ dir: base, keys: [node.key], attachments })).path);
+    await node.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    expect(phase).toBe('ready');
+    const installed = join(base, 'bin/k3s');
+    expect([statSync(installed).mode & 0o777, readFileSync(installed).equals(readFileSync(k3s))]).toEqual([
+      0o755,
+      true,
+    ]);
+  });
+
+  it('holds the activation while it fails, with the result of its unit', async () => {
+    const unit = 'before.service';
+    addUnit(unit);
+    systemd.hooks = {
+      start: async () => {
+        systemd.changeProperties(unit, 'Service', { Result: 'exit-code', ExecMainStatus: 3 });
+        return 'failed';
+      },
+    };
+    await start({ settings: { hooks: { 'before-activate': unit } } });
+    node.plug((await makeSampleBundle({ dir: base, keys: [node.key] })).path);
+    const { bundles, status } = await node.until((report) =>
+      (report.bundles[0]?.activationHolds?.[0]?.message ?? '').includes('failed once'),
+    );
+    expect(bundles[0]).toMatchObject({
+      phase: 'ready',
+      activationHolds: [{ gate: 'hook', code: 'hook', message: expect.stringContaining('exit-code, status 3') }],
+    });
+    expect(status).toContain('hook before-activate failed once: before.service failed: exit-code, status 3');
+  });
+
+  it('restarts a unit that uses images.env when that names the images of the proven release', async () => {
+    const unit = 'database-restart.service';
+    addUnit(unit);
+    let read = '';
+    systemd.hooks = {
+      start: async () => {
+        read = readFileSync(join(node.base, 'run/images.env'), 'utf8');
+        return 'done';
+      },
+    };
+    await start({ settings: { hooks: { proven: unit } } });
+    const image = { reference: 'quay.example.com/sonic/database:1', component: 'database' };
+    const images = [{ ...image, image: sampleImage({ seed: 'database' }) }];
+    const { path, contents } = await makeSampleBundle({ dir: base, keys: [node.key], images });
+    node.plug(path);
+    await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+    expect(read).toBe('');
+    node.daemon().engine.prove({ bundle: 'ocp@4.13.7' });
+    await node.until(() => read !== '');
+    expect(read).toContain(`STICKPIN_DATABASE=${contents.images[0]?.reference}\n`);
+    expect(existsSync(join(run, 'hooks', `${unit}.env`))).toBe(true);
+  });
+});

@@ -1,0 +1,39 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { hookEnvironment } from '../../../../../src/domain/release/hooks/hook-environment.ts';
+import { verified } from '../../../../support/daemon/scenario.ts';
+
+const bundle = verified({ version: '4.13.7', images: {} });
+
+describe('the environment of a hook', () => {
+  it('says what the unit has to know', () => {
+    expect(hookEnvironment({ hook: 'ready', bundle, attachments: '/var/lib/stickpin/releases/ocp/4.13.7' })).toBe(
+      [
+        'STICKPIN_HOOK="ready"',
+        'STICKPIN_BUNDLE="ocp@4.13.7"',
+        'STICKPIN_NAME="ocp"',
+        'STICKPIN_VERSION="4.13.7"',
+        `STICKPIN_DIGEST="${bundle.bundleId}"`,
+        'STICKPIN_ATTACHMENTS="/var/lib/stickpin/releases/ocp/4.13.7"',
+        '',
+      ].join('\n'),
+    );
+    expect(hookEnvironment({ hook: 'ready', bundle, attachments: undefined })).toContain('STICKPIN_ATTACHMENTS=""\n');
+  });
+
+  it('keeps values as they are, as a shell reads them', () => {
+    const attachments = '/srv/a b/"c"/$HOME/`id`/back\\slash/#d';
+    const folder = mkdtempSync(join(tmpdir(), 'stickpin-env-'));
+    writeFileSync(join(folder, 'env'), hookEnvironment({ hook: 'ready', bundle, attachments }) ?? '');
+    const script = '. "$0"/env; printf %s "$STICKPIN_ATTACHMENTS"';
+    expect(execFileSync('/bin/sh', ['-c', script, folder], { encoding: 'utf8' })).toBe(attachments);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('is none when a value would be ignored', () => {
+    expect(hookEnvironment({ hook: 'ready', bundle, attachments: '/srv/a\nSTICKPIN_HOOK=x' })).toBeUndefined();
+  });
+});

@@ -1,0 +1,248 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
+import type { Policy } from '../../../src/domain/settings/settings.ts';
+import type { HookFailure } from '../../../src/domain/state/hook.ts';
+import { digestOf, found, POLICY, referenceOf, verified } from '../../support/daemon/scenario.ts';
+import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+
+const MINUTE = 60_000;
+const FAILED: HookFailure = { kind: 'ended', job: 'failed', result: 'exit-code', status: 3 };
+const release = (sequence: number, over: Parameters<typeof verified>[0] = {}) =>
+  verified({ sequence, version: `4.13.${sequence}`, images: { [`etcd-${sequence}`]: [`e${sequence}`] }, ...over });
+const [A, B] = [release(1), release(2)];
+const notes = Buffer.from('notes');
+const withFiles: VerifiedBundle = {
+  ...release(3),
+  payload: {
+    ...release(3).payload,
+    attachments: [{ name: 'notes', mediaType: 'text/plain', digest: digestOf(notes), size: notes.length }],
+  },
+};
+
+let node: FakeNode;
+afterEach(() => node.stop());
+
+type Hooks = Partial<Policy['hooks']>;
+async function start(hooks: Hooks, before?: FakeNode) {
+  node = createFakeNode([], { hooks: { ...POLICY.hooks, ...hooks } }, before?.store);
+  if (before !== undefined) {
+    for (const [name, imageId] of before.runtime.images) node.runtime.images.set(name, imageId);
+    for (const [digest, bytes] of before.documents) node.documents.set(digest, bytes);
+  }
+}
+async function plug(bundle: VerifiedBundle) {
+  node.plug('sdb1', bundle);
+  await node.clock.advance(0);
+  node.media.unplug('sdb1');
+  await node.clock.advance(0);
+}
+const tags = () => [...node.runtime.images.keys()].filter((name) => !name.includes('@'));
+const units = () => node.hooks.runs.map(({ unit }) => unit);
+const phases = () => Object.fromEntries(node.engine.report()?.bundles.map((one) => [one.version, one.phase]) ?? []);
+const holds = (version = '4.13.1') =>
+  node.engine.report()?.bundles.find((one) => one.version === version)?.activationHolds ?? [];
+const told = (kind: string) => node.store.rows.filter((row) => row.kind === kind).map(({ message }) => message);
+/** A hook that ends when it is told to. */
+function pending() {
+  let end: (failure?: HookFailure) => void = () => undefined;
+  node.hooks.run = (_unit, signal) =>
+    new Promise((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason));
+      end = resolve;
+    });
+  return { end: (failure?: HookFailure) => end(failure) };
+}
+
+describe('before-activate', () => {
+  it('must succeed before tags move, and gets what it has to know', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    const hook = pending();
+    await plug(A);
+    await node.clock.advance(MINUTE);
+    expect([phases(), tags()]).toEqual([{ '4.13.1': 'ready' }, []]);
+    expect(holds()).toMatchObject([{ gate: 'hook', code: 'hook', releasedBy: 'event' }]);
+    expect(node.statuses.at(-1)).toContain('hook before-activate (before.service) runs, and has to succeed before');
+    expect(node.hooks.runs).toEqual([{ unit: 'before.service', environment: expect.stringContaining('STICKPIN_') }]);
+    hook.end();
+    await node.clock.advance(0);
+    expect([phases(), units()]).toEqual([{ '4.13.1': 'activated' }, ['before.service']]);
+    expect(told('hookDone')).toEqual(['Hook before-activate for ocp 4.13.1: before.service succeeded']);
+  });
+
+  it('holds the activation with the result of its unit, and is tried again with growing pauses', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    node.hooks.run = async () => FAILED;
+    await plug(A);
+    expect(units()).toHaveLength(1);
+    expect(holds()).toMatchObject([
+      {
+        code: 'hook',
+        releasedBy: 'time',
+        message:
+          "hook before-activate failed once: before.service failed: exit-code, status 3; see 'journalctl -u before.service'",
+      },
+    ]);
+    const counts: number[] = [];
+    for (const seconds of [9, 2, 18, 3, 36, 4]) {
+      await node.clock.advance(seconds * 1_000);
+      counts.push(units().length);
+    }
+    expect(counts).toEqual([1, 2, 2, 3, 3, 4]);
+    expect(told('hookFailed')).toHaveLength(1);
+    expect(phases()).toEqual({ '4.13.1': 'ready' });
+    node.hooks.run = async () => undefined;
+    await node.clock.advance(6 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'activated' });
+  });
+
+  it('is not run again after a restart if it had succeeded, and is where it had not', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    const { onPull } = node.runtime;
+    node.runtime.onPull = async (reference, signal) => {
+      if (!reference.includes('@')) throw new Error('no tag today');
+      await onPull(reference, signal);
+    };
+    await plug(A);
+    await node.clock.advance(MINUTE);
+    expect([units(), phases()]).toEqual([['before.service'], { '4.13.1': 'ready' }]);
+    const before = node;
+    await before.stop();
+    await start({ 'before-activate': 'before.service' }, before);
+    await node.start();
+    await node.clock.advance(MINUTE);
+    expect([units(), phases()]).toEqual([[], { '4.13.1': 'activated' }]);
+  });
+
+  it('is run again for another activation of the same release, and by another unit', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    await plug(A);
+    await plug(B);
+    expect(units()).toHaveLength(2);
+    node.engine.activate({ bundle: 'ocp@4.13.1' });
+    await node.clock.advance(0);
+    expect(units()).toHaveLength(3);
+    expect(node.hooks.runs.at(-1)?.environment).toContain('STICKPIN_VERSION="4.13.1"');
+    expect(node.engine.report()?.bundles.find(({ current }) => current)?.version).toBe('4.13.1');
+  });
+
+  it('that never ends keeps nothing else waiting', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    pending();
+    await plug(A);
+    await plug(B);
+    await node.clock.advance(60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'ready', '4.13.2': 'ready' });
+    expect(units()).toEqual(['before.service']);
+  });
+
+  it('finds the attached files of its release', async () => {
+    await start({ 'before-activate': 'before.service' });
+    node.blobs.set(digestOf(notes), notes);
+    await node.start();
+    await plug(withFiles);
+    await node.clock.advance(MINUTE);
+    expect(node.hooks.runs.map(({ environment }) => environment)).toEqual([
+      expect.stringContaining('STICKPIN_ATTACHMENTS="/var/lib/stickpin/releases/ocp/4.13.3"\n'),
+    ]);
+    expect(phases()).toEqual({ '4.13.3': 'activated' });
+  });
+
+  it('waits for attached files that are nowhere', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    const [attached] = withFiles.payload.attachments ?? [];
+    const digest = attached?.digest ?? expect.unreachable();
+    node.media.plug('sdb1', [found(withFiles, [{ digest, why: 'absent' }])]);
+    await node.clock.advance(10 * MINUTE);
+    expect([units(), phases()]).toEqual([[], { '4.13.3': 'ready' }]);
+    expect(holds('4.13.3')).toMatchObject([{ message: expect.stringContaining('waits for the attached files') }]);
+  });
+});
+
+describe('hooks that tell of an event', () => {
+  const HOOKS: Hooks = { ready: 'ready.service', activated: 'activated.service', proven: 'proven.service' };
+
+  it('run once for each, with the name of the hook', async () => {
+    await start(HOOKS);
+    await node.start();
+    await plug(A);
+    await node.clock.advance(MINUTE);
+    expect(units().sort()).toEqual(['activated.service', 'ready.service']);
+    node.runtime.startContainer('pod/etcd', referenceOf('etcd-1'));
+    await node.clock.advance(30 * MINUTE);
+    expect(units()).toHaveLength(3);
+    expect(node.hooks.runs.at(-1)).toEqual({
+      unit: 'proven.service',
+      environment: expect.stringContaining('STICKPIN_HOOK="proven"\n'),
+    });
+  });
+
+  it('hold nothing when they fail, are told once, and are shown until they succeed', async () => {
+    await start(HOOKS);
+    await node.start();
+    node.hooks.run = async (unit) => (unit === 'ready.service' ? { kind: 'absent' } : undefined);
+    await plug(A);
+    await node.clock.advance(60 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'activated' });
+    expect(told('hookFailed')).toEqual([
+      'Hook ready for ocp 4.13.1 failed: there is no unit ready.service: install it, or correct the settings in [hooks]. It is not run again for this',
+    ]);
+    expect(node.engine.report()?.hooks).toMatchObject([
+      { hook: 'ready', unit: 'ready.service', state: 'failed', bundle: 'ocp@4.13.1' },
+    ]);
+    expect(node.statuses.at(-1)).toContain("Hook ready failed: see 'stickpin status'.");
+    node.hooks.run = async () => undefined;
+    await plug(B);
+    expect(node.engine.report()?.hooks).toEqual([]);
+  });
+
+  it('that never end hold nothing, and are shown as waited for', async () => {
+    await start({ ready: 'ready.service' });
+    await node.start();
+    pending();
+    await plug(A);
+    await node.clock.advance(5 * MINUTE);
+    expect(phases()).toEqual({ '4.13.1': 'activated' });
+    expect(node.engine.report()?.hooks).toMatchObject([{ hook: 'ready', state: 'running' }]);
+    expect(node.statuses.at(-1)).toContain('Waiting for hook ready of ocp 4.13.1 (ready.service), for ');
+  });
+
+  it('do not run for what happened before they were set, nor again after a restart', async () => {
+    await start({});
+    await node.start();
+    await plug(A);
+    const before = node;
+    await before.stop();
+    await start(HOOKS, before);
+    await node.start();
+    await node.clock.advance(MINUTE);
+    expect(units()).toEqual([]);
+    await plug(B);
+    await node.clock.advance(MINUTE);
+    expect(units().sort()).toEqual(['activated.service', 'ready.service']);
+    const again = node;
+    await again.stop();
+    await start(HOOKS, again);
+    await node.start();
+    await node.clock.advance(MINUTE);
+    expect(units()).toEqual([]);
+  });
+
+  it('are run after a restart when the daemon was stopped while they ran', async () => {
+    await start({ ready: 'ready.service' });
+    await node.start();
+    pending();
+    await plug(A);
+    const before = node;
+    await before.stop();
+    await start({ ready: 'ready.service' }, before);
+    await node.start();
+    await node.clock.advance(MINUTE);
+    expect(units()).toEqual(['ready.service']);
+  });
+});
