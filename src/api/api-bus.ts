@@ -1,14 +1,12 @@
 import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../dbus/message-bus.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/** The bus, as far as the service needs it; `SystemBus` is one. */
+/** The part of `SystemBus` that the service needs. */
 export interface ApiBus {
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   serve(handler: CallHandler, check: CallCheck): void;
   emit(signal: OutgoingSignal): void;
-  /**
-   * Calls `listener` after each connection, since a name is lost with the connection that owned it.
-   */
+  /** Calls `listener` after each connection, because a name is lost with its connection. */
   onConnected(listener: () => void): Unsubscribe;
 }
 

@@ -5,20 +5,20 @@ import { ACTIONS, type Action } from './actions.ts';
 import type { ApiBus } from './api-bus.ts';
 import { SERVICE } from './contract.ts';
 
-/** What permission is asked of. */
+/** The adapters of the permission check. */
 export interface Authority {
   readonly bus: Pick<ApiBus, 'call'>;
-  /** The user of this process, who may do everything, as root may. */
+  /** The user of this process, who may call everything, like root. */
   readonly ownUid: number;
 }
 
 type Caller = Pick<CallHeader, 'sender' | 'flags'>;
 
-/** A flag of a call: the caller can wait while somebody types a password (D-Bus specification). */
+/** A flag of a call: the caller accepts a wait for a password (D-Bus specification). */
 const ALLOW_INTERACTION = 4;
 /** The flag of `CheckAuthorization` with the same meaning. */
 const ALLOW_USER_INTERACTION = 1;
-/** polkit answers at once, unless somebody has to type a password. */
+/** Time for an answer of polkit when no password is needed. */
 const ANSWER_MS = 10_000;
 const PASSWORD_MS = 120_000;
 
@@ -30,12 +30,12 @@ const ABSENT = new Set([
 ]);
 
 /**
- * Lets root, our own user and those whom polkit allows the action pass. The unique name of the
- * caller is judged, which nobody else can take.
+ * Allows root, our own user, and users to whom polkit allows the action. Checks the unique name of
+ * the caller, which no other process can have.
  *
  * @returns the user id of the caller
- * @throws BusErrorReply `AccessDenied`, or `InteractiveAuthorizationRequired` where a password
- *   would do
+ * @throws BusErrorReply `AccessDenied`, or `InteractiveAuthorizationRequired` when a password would
+ *   be enough
  */
 export async function authorize(
   action: Action,
@@ -71,7 +71,7 @@ async function uidOf(sender: string, { bus }: Authority, signal: AbortSignal): P
 
 interface Authorization {
   readonly isAuthorized: boolean;
-  /** It would be with a password. */
+  /** Whether it would be allowed with a password. */
   readonly isChallenge: boolean;
 }
 

@@ -8,42 +8,42 @@ type Methods = typeof METHODS;
 /** The name of a method of the contract. */
 export type MethodName = keyof Methods;
 
-/** The arguments of a method, by their names. */
+/** The arguments of a method by name. */
 export type ArgsOf<M extends MethodName> = {
   readonly [A in keyof Methods[M]['args']]: Methods[M]['args'][A] extends WireType<infer T> ? T : never;
 };
 
-/** The result of a method that has one. */
+/** The result of a method, if it has one. */
 export type ResultOf<M extends MethodName> =
   Methods[M]['result'] extends Readonly<Record<string, WireType<infer T>>> ? T : never;
 
-/** What a call of a method comes to. */
+/** The answer to a call of a method. */
 export type AnswerOf<M extends MethodName> = keyof Methods[M]['result'] extends never
   ? Promise<void>
   : Promise<ResultOf<M>>;
 
-/** What a method may know of its call beside the arguments. */
+/** What a method knows about its call besides the arguments. */
 export interface ApiCall {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
-  /** The user id of the caller; undefined for a method that anybody may call. */
+  /** The user id of the caller. Undefined for a method that anybody may call. */
   readonly uid: number | undefined;
 }
 
 /**
- * Carries out the methods of the contract. What they throw goes to the caller: an AppError with its
+ * Executes the methods of the contract. Their errors are sent to the caller: an AppError with its
  * code and message.
  */
 export type ApiMethods = {
   readonly [M in MethodName]: (args: ArgsOf<M>, call: ApiCall) => AnswerOf<M>;
 };
 
-/** What the D-Bus service needs of the daemon. */
+/** The part of the daemon that the D-Bus service uses. */
 export interface ApiBackend {
   readonly methods: ApiMethods;
   /**
-   * The state as it is now, from which all properties are made; undefined while the daemon starts.
-   * No I/O.
+   * The current state, from which all properties are made. Undefined while the daemon starts. No
+   * I/O.
    */
   report(): StatusReport | undefined;
   /** Calls `listener` with each new report. */

@@ -1,6 +1,5 @@
 /**
- * The name on the bus of a method, a property or a signal of the contract: `getHistory` is
- * `GetHistory`.
+ * The D-Bus name of a method, property or signal of the contract: `GetHistory` for `getHistory`.
  */
 export function busNameOf(key: string): string {
   return `${key.charAt(0).toUpperCase()}${key.slice(1)}`;

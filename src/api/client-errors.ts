@@ -2,15 +2,13 @@ import { BusErrorReply } from '../dbus/message-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { codeOfErrorName } from './error-names.ts';
 
-/**
- * Codes of errors that are the client's own; the daemon's arrive with the codes that it gave them.
- */
+/** Codes of errors of the client. Errors of the daemon keep their codes. */
 export type ApiErrorCode = 'api/unreachable' | 'api/starting' | 'api/denied' | 'api/failed';
 
 const DBUS_ERROR = 'org.freedesktop.DBus.Error.';
 const JOURNAL = "'journalctl -u stickpin' says what it does";
 
-/** What a command says of a call that failed, in words that need no knowledge of D-Bus. */
+/** The error of a failed call, in words that need no knowledge of D-Bus. */
 export function asApiError(error: unknown): AppError {
   if (error instanceof AppError && error.code === 'api/unreadable') return otherVersion(error);
   if (!(error instanceof BusErrorReply)) return busUnreachable(error);
@@ -63,7 +61,7 @@ export function busUnreachable(cause: unknown): AppError<ApiErrorCode> {
   );
 }
 
-/** The daemon is there, and does not answer in time. */
+/** The daemon runs but does not answer in time. */
 export function daemonTimeout(cause: unknown): AppError<ApiErrorCode> {
   return apiError(
     'api/unreachable',
@@ -72,7 +70,7 @@ export function daemonTimeout(cause: unknown): AppError<ApiErrorCode> {
   );
 }
 
-/** The daemon has not seen the node yet. */
+/** The daemon has not finished its first round. */
 export function daemonStarting(): AppError<ApiErrorCode> {
   return new AppError({
     code: 'api/starting',
@@ -81,7 +79,7 @@ export function daemonStarting(): AppError<ApiErrorCode> {
   });
 }
 
-/** It answers in another way than the contract of this command has it. */
+/** The answer does not match the contract of this command. */
 function otherVersion(cause: unknown): AppError<ApiErrorCode> {
   return apiError(
     'api/failed',

@@ -17,8 +17,8 @@ type ClientMethods = {
 };
 
 /**
- * The daemon, as the command line sees it. Every method throws AppError `api/unreachable` (`wait`)
- * when no daemon answers, and the daemon's own AppError where it refuses.
+ * The daemon for the command line. Every method throws AppError `api/unreachable` (`wait`) when no
+ * daemon answers, and the AppError of the daemon when it refuses.
  */
 export interface ApiClient extends ClientMethods {
   /**
@@ -27,32 +27,34 @@ export interface ApiClient extends ClientMethods {
    */
   report(signal: AbortSignal): Promise<StatusReport>;
   /**
-   * Calls `listener` whenever the daemon announces changes, until `signal` aborts. Resolves when it
-   * listens.
+   * Calls `listener` for each announced change, until `signal` aborts. Resolves when it is
+   * subscribed.
    */
   watch(listener: () => void, signal: AbortSignal): Promise<void>;
   close(): void;
 }
 
-/** A bus or a daemon that has not answered a question for this long does not answer. */
+/** How long the bus or the daemon may take to answer. */
 const ANSWER_MS = 10_000;
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
 
-/** How often the state is read again when a bundle came or went between its two answers. */
+/**
+ * How often the state is read again when a bundle appears or disappears between the two answers.
+ */
 const READS = 5;
 
-/** A connection with the daemon behind it. */
+/** A connection to the daemon. */
 interface Connection {
   readonly bus: MessageBus;
-  /** How long a question may take, in milliseconds. */
+  /** How long an answer may take, in milliseconds. */
   readonly answerMs: number;
 }
 
 /**
  * Connects to the system bus, at `DBUS_SYSTEM_BUS_ADDRESS` if that is set.
  *
- * @param answerMs how long a question may take, long methods aside; default 10 s.
+ * @param answerMs how long an answer may take, except for long methods. Default 10 s
  * @throws AppError `api/unreachable` (`wait`) when there is no bus, or one that does not answer.
  */
 export async function connectApi(
@@ -75,7 +77,7 @@ export async function connectApi(
   };
 }
 
-/** Its members are those of {@link METHODS}, each by its own arguments and result. */
+/** The cast is safe: the members are those of {@link METHODS}, with their arguments and results. */
 function methodsOn(connection: Connection): ClientMethods {
   const methods = Object.entries<MethodContract>(METHODS).map(([key, method]) => [
     key,
@@ -130,7 +132,7 @@ function ofDaemon(iface: string, member: string, signature: string, body: readon
   return { destination: SERVICE, path: OBJECT_PATH, interface: iface, member, signature, body };
 }
 
-/** A call that is answered within the time for a question. */
+/** A call with the time limit for answers. */
 async function ask({ bus, answerMs }: Connection, call: BusCall, parent: AbortSignal): Promise<readonly unknown[]> {
   try {
     return await withDeadline('The daemon', answerMs, parent, (on) => callBus(bus, call, on));
@@ -149,7 +151,7 @@ async function callBus(bus: MessageBus, call: BusCall, signal: AbortSignal): Pro
   }
 }
 
-/** What the daemon answered, read by the contract. @throws AppError `api/failed` (`reject`) */
+/** Decodes an answer of the daemon. @throws AppError `api/failed` (`reject`) */
 function decoded<T>(read: () => T): T {
   try {
     return read();

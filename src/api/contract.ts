@@ -3,7 +3,7 @@
  * of the back end, and the tables of docs/dbus.md follow from it and from the properties in
  * `properties/`.
  *
- * Keys are camelCase; on the bus each has a capital first letter (`getHistory` is `GetHistory`).
+ * Keys are camelCase; on the bus each begins with a capital letter (`GetHistory` for `getHistory`).
  */
 import type { EventRow } from '../ports/state.ts';
 import type { Action } from './actions.ts';
@@ -20,7 +20,7 @@ import {
   type WireType,
 } from './wire-types.ts';
 
-/** Where the daemon answers on the system bus. */
+/** The name of the daemon on the system bus. */
 export const SERVICE = 'io.stickpin1';
 
 /** The object with the interface {@link MANAGER}; those of bundles are below it. */
@@ -32,11 +32,11 @@ export const MANAGER = 'io.stickpin1.Manager';
 /** The interface of each bundle. */
 export const BUNDLE = 'io.stickpin1.Bundle';
 
-/** Below it is an object for each bundle, named by the 64 hex digits of the bundle's digest. */
+/** The parent of the objects of bundles, each named by the 64 hex digits of the bundle's digest. */
 export const BUNDLES_PATH = `${OBJECT_PATH}/bundle`;
 
 /**
- * Who may call a method: anybody, or root and those to whom polkit allows the action. The service
+ * Who may call a method: anybody, or root and users to whom polkit allows the action. The service
  * enforces it.
  */
 export type Access = 'anybody' | Action;
@@ -51,7 +51,7 @@ export interface MethodContract {
   readonly result: Readonly<Record<string, WireType<unknown>>>;
   readonly access: Access;
   /**
-   * It is answered when the work is done, however long that takes. Others are answered within
+   * The answer comes when the work is done, without a time limit. Other methods answer within
    * seconds.
    */
   readonly isLong?: boolean;

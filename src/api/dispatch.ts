@@ -18,11 +18,11 @@ import {
 } from './properties/property-tables.ts';
 import { fieldsOf } from './wire-types.ts';
 
-/** What calls are answered from. */
+/** The adapters for answering calls. */
 export interface Dispatch {
   readonly bus: ApiBus;
   readonly backend: ApiBackend;
-  /** The user of this process, who may do everything, as root may. */
+  /** The user of this process, who may call everything, like root. */
   readonly ownUid: number;
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
@@ -34,7 +34,7 @@ const nothing: BusReply = { signature: '', body: [] };
 /** The path of a bundle's object. */
 const BUNDLE_PATH = new RegExp(`^${BUNDLES_PATH}/[0-9A-Za-z_]+$`);
 
-/** What every object of ours answers, by interface, name and signature. */
+/** The methods of every object, by interface, name and signature. */
 const ofAnyObject = [
   [`${PROPERTIES}.Get(ss)`, getProperty],
   [`${PROPERTIES}.GetAll(s)`, getAllProperties],
@@ -53,10 +53,7 @@ const ofBundle: ReadonlyMap<string, Method> = new Map<string, Method>([
   [`${INTROSPECTABLE}.Introspect()`, introspectOneBundle],
 ]);
 
-/**
- * The error for a call that is not answered, whatever its arguments: undefined when there is such a
- * method.
- */
+/** The error for a call of a method that does not exist. Undefined when it exists. */
 export function refusalOf(call: CallHeader): BusErrorReply | undefined {
   if (methodOf(call) !== undefined) return undefined;
   if (methodsAt(call.path) !== undefined && keyOf(call) === `${PROPERTIES}.Set(ssv)`) {
@@ -89,14 +86,16 @@ function methodsAt(path: string): ReadonlyMap<string, Method> | undefined {
   return BUNDLE_PATH.test(path) ? ofBundle : undefined;
 }
 
-/** A call of any other method is refused before its arguments are read. */
+/**
+ * Finds the method of a call. Calls of other methods are refused before their arguments are read.
+ */
 function methodOf(call: CallHeader): Method | undefined {
   const methods = methodsAt(call.path);
   if (methods !== undefined) return methods.get(keyOf(call));
   return keyOf(call) === `${INTROSPECTABLE}.Introspect()` ? introspectionOfParent(call.path) : undefined;
 }
 
-/** A method of the contract, which the back end carries out. */
+/** A method of the contract, which the back end executes. */
 function contractMethod([key, { args, result, access }]: [string, MethodContract]): [string, Method] {
   const parameters = fieldsOf(args);
   const [returned] = Object.values(result);
@@ -152,8 +151,7 @@ function introspectOneBundle({ path }: IncomingCall, dispatch: Dispatch): BusRep
 }
 
 /**
- * Tells tools that walk the tree from `/` where the objects are; undefined for a path that does not
- * lead to one.
+ * Introspection of parent paths, for tools that walk the tree from `/`. Undefined for other paths.
  */
 function introspectionOfParent(path: string): Method | undefined {
   if (path === BUNDLES_PATH) {

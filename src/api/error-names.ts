@@ -1,8 +1,8 @@
 import { SERVICE } from './contract.ts';
 
 /**
- * Prefix of the names of our errors; behind it stands the code of the AppError:
- * `engine/no-such-bundle` as `Engine.NoSuchBundle`.
+ * Prefix of our error names. After it comes the code of the AppError: `Engine.NoSuchBundle` for
+ * `engine/no-such-bundle`.
  */
 const ERROR_PREFIX = `${SERVICE}.Error.`;
 
@@ -23,7 +23,7 @@ export function errorNameOf(code: string): string {
 
 /**
  * The code of the AppError behind a D-Bus error name of ours: the inverse of {@link errorNameOf}.
- * Undefined for errors of others.
+ * Undefined for other errors.
  */
 export function codeOfErrorName(errorName: string): string | undefined {
   if (!errorName.startsWith(ERROR_PREFIX)) return undefined;

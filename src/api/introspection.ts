@@ -8,7 +8,8 @@ const DOCTYPE = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introsp
 `;
 
 /**
- * What `busctl introspect` shows of the manager (D-Bus specification, "Introspection Data Format").
+ * Introspection of the manager, for example for `busctl introspect` (D-Bus specification,
+ * "Introspection Data Format").
  */
 export function introspectManager(): string {
   const members = [
@@ -20,12 +21,12 @@ export function introspectManager(): string {
   return document([interfaceXml(managerTable.interface, members), OBJECT_MANAGER, STANDARD], [child]);
 }
 
-/** The same of a bundle. */
+/** Introspection of a bundle. */
 export function introspectBundle(): string {
   return document([interfaceXml(bundleTable.interface, propertiesXml(bundleTable)), STANDARD], []);
 }
 
-/** A node that has nothing but children: it leads tools that walk the tree from `/`. */
+/** A node with only children, for tools that walk the tree from `/`. */
 export function introspectParent(children: readonly string[]): string {
   return `<node>${children.map(childXml).join('')}</node>`;
 }
@@ -43,7 +44,7 @@ function interfaceXml(name: string, members: readonly string[]): string {
 }
 
 function methodXml(name: string, { args, result, access }: MethodContract): string {
-  // systemd's own annotation for what an ordinary user may not call.
+  // systemd's annotation for methods that ordinary users may not call.
   const privileged = access !== 'anybody' ? annotationXml('org.freedesktop.systemd1.Privileged', 'true') : [];
   return element('method', `name="${name}"`, [...argsXml(args, 'in'), ...argsXml(result, 'out'), ...privileged]);
 }

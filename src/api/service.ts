@@ -8,19 +8,19 @@ import { SERVICE } from './contract.ts';
 import { answer, refusalOf } from './dispatch.ts';
 import { announceChanges } from './properties/announcements.ts';
 
-/** What {@link createApiService} needs. */
+/** The adapters of {@link createApiService}. */
 export interface ApiServiceDeps {
   readonly bus: ApiBus;
   readonly backend: ApiBackend;
   readonly clock: Clock;
   readonly log: Log;
-  /** The user of this process, who may call everything, as root may. */
+  /** The user of this process, who may call everything, like root. */
   readonly ownUid: number;
 }
 
-/** The D-Bus service, as long as it is not disposed of. */
+/** A running D-Bus service. */
 export interface ApiService {
-  /** Ends running calls and gives the name back. */
+  /** Ends running calls and releases the name. */
   dispose(): Promise<void>;
 }
 
@@ -48,14 +48,11 @@ export function createApiService({ bus, backend, clock, log, ownUid }: ApiServic
   };
 }
 
-/**
- * Asks for our name. What goes wrong is logged; a connection that is lost asks again once it is
- * back.
- */
+/** Requests our name and logs a failure. After a reconnection it is requested again. */
 function ownName(bus: ApiBus, log: Log, signal: AbortSignal): void {
   bus.call(busCall('RequestName', 'su', [SERVICE, DO_NOT_QUEUE]), signal).then(
     ([result]) => {
-      // Two daemons would fight over media, pins and the port.
+      // Two daemons would conflict on media, pins and the port.
       if (result === EXISTS) {
         log.error({ name: SERVICE }, `The D-Bus name ${SERVICE} is taken: another stickpin is running`);
       }

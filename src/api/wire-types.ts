@@ -3,16 +3,15 @@ import { AppError } from '../platform/app-error.ts';
 import { plainLines, plainText } from '../platform/plain-text.ts';
 
 /**
- * A type of the API: its D-Bus signature, and how a value goes to the bus and comes from it
- * (D-Bus specification, "Type System").
+ * A type of the API: its D-Bus signature, encoder and decoder (D-Bus specification, "Type System").
  */
 export interface WireType<T> {
   readonly signature: string;
-  /** `value` as the marshaller takes it. */
+  /** Converts `value` for the marshaller. */
   encode(value: T): unknown;
   /**
-   * What came over the bus, checked. @throws AppError `api/unreadable` (`reject`) when it is not of
-   * this type.
+   * Checks and converts a received value. @throws AppError `api/unreadable` (`reject`) when it is
+   * not of this type
    */
   decode(value: unknown): T;
 }
@@ -32,7 +31,7 @@ export type FieldTypes<T> = {
 /** Types by the names of members; what {@link FieldTypes} is for any `T`. */
 export type Fields = Readonly<Record<string, WireType<unknown>>>;
 
-/** Text of one line. Control characters and line ends become blanks on the way to the bus. */
+/** Text of one line. Control characters and line ends become blanks when it is encoded. */
 export const text = textType(plainText);
 
 /** Text of several lines. */
@@ -56,12 +55,12 @@ export const large: WireType<number> = {
   decode: (value) => naturalNumber(typeof value === 'bigint' ? Number(value) : value) ?? unreadable('t', value),
 };
 
-/** One of some words. */
+/** One of the given words. */
 export function oneOf<const T extends string>(...words: readonly T[]): WireType<T> {
   return basic('s', (value) => words.find((word) => word === value));
 }
 
-/** A flag that is set wherever it is present. */
+/** A flag that is true when present. */
 export const set: WireType<true> = basic('b', (value) => (value === true ? value : undefined));
 
 /** Marks a member that may be absent. */
@@ -80,7 +79,7 @@ export function list<T>(element: WireType<T>): WireType<readonly T[]> {
   };
 }
 
-/** A structure, whose members follow each other in the order of `fields`; none may be absent. */
+/** A structure with members in the order of `fields`. None may be absent. */
 export function struct<T extends object>(fields: FieldTypes<T>): WireType<T> {
   const members = fieldsOf(fields);
   const signature = `(${members.map(([, type]) => type.signature).join('')})`;
@@ -94,9 +93,7 @@ export function struct<T extends object>(fields: FieldTypes<T>): WireType<T> {
   };
 }
 
-/**
- * A dictionary of named members (`a{sv}`). Members that the contract does not know are passed over.
- */
+/** A dictionary of named members (`a{sv}`). Unknown members are ignored. */
 export function dictionary<T extends object>(fields: FieldTypes<T>): WireType<T> {
   return {
     signature: 'a{sv}',
@@ -105,7 +102,7 @@ export function dictionary<T extends object>(fields: FieldTypes<T>): WireType<T>
   };
 }
 
-/** Members as variants by their names on the bus; absent ones are left out. */
+/** Members as variants by their D-Bus names. Absent ones are left out. */
 export function encodeFields(
   fields: readonly (readonly [string, WireType<unknown>])[],
   value: object,
@@ -145,7 +142,7 @@ function textType(clean: (value: string) => string): WireType<string> {
   return basic('s', (value) => (typeof value === 'string' ? value : undefined), clean);
 }
 
-/** @param parse undefined when the value is not of the type */
+/** @param parse returns undefined when the value is not of the type */
 function basic<T>(
   signature: string,
   parse: (value: unknown) => T | undefined,
@@ -177,7 +174,7 @@ function decodeMember(name: string, type: WireType<unknown>, value: unknown): un
   }
 }
 
-/** Its members were decoded one by one, each by the type that {@link FieldTypes} demands for it. */
+/** The cast is safe: each member was decoded with the type that {@link FieldTypes} demands. */
 function built<T extends object>(members: readonly (readonly [string, unknown])[]): T {
   return Object.fromEntries(members) as T;
 }

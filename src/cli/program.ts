@@ -44,7 +44,7 @@ export async function runProgram(args: readonly string[], surroundings: CommandC
   }
 }
 
-/** What a command that ends with an error says of it. */
+/** The error message of a command. */
 export function messageOf(
   error: unknown,
   args: readonly string[],
@@ -56,15 +56,12 @@ export function messageOf(
     : `${error.message}. Run: sudo stickpin ${args.map(shellWord).join(' ')}`;
 }
 
-/** `arg` as it is typed in a shell. */
+/** `arg` quoted for a shell. */
 function shellWord(arg: string): string {
   return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }
 
-/**
- * What is written has no characters in it that could mislead a reader or a terminal, wherever they
- * came from.
- */
+/** A context whose output has no characters that could mislead a reader or a terminal. */
 function guarded(context: CommandContext): CommandContext {
   const { stdout, stderr, confirm } = context;
   return {
@@ -75,7 +72,7 @@ function guarded(context: CommandContext): CommandContext {
   };
 }
 
-/** The whole command line. `args` are named in what it says about wrong usage; default none. */
+/** Builds the command line. `args` are used in messages about wrong usage. Default none. */
 export function buildProgram(context: CommandContext, args: readonly string[] = []): Command {
   const program = new Command('stickpin');
   program
@@ -118,7 +115,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   return program;
 }
 
-/** The command that `args` begin with, as `stickpin bundle verify`. */
+/** The command at the start of `args`, for example `stickpin bundle verify`. */
 function commandPath(program: Command, args: readonly string[]): string {
   let command = program;
   const names = [program.name()];

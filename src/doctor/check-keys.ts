@@ -11,13 +11,13 @@ import type { Check, ExaminedNode } from './check.ts';
 
 const { ok, warning, fault } = findingsOn('keys');
 
-/** A key that counts or does not, and what people call it. */
+/** A trusted or revoked key, with its name for display. */
 interface NamedKey {
   readonly keyId: string;
   readonly title: string;
 }
 
-/** What {@link checkKeys} takes of the node. */
+/** The part of the node that {@link checkKeys} uses. */
 type NodeWithKeys = Pick<ExaminedNode, 'ownUid' | 'trust'> & {
   readonly settings: {
     readonly trust: Pick<ExaminedNode['settings']['trust'], 'keys_dir' | 'threshold'>;
@@ -25,7 +25,7 @@ type NodeWithKeys = Pick<ExaminedNode, 'ownUid' | 'trust'> & {
   };
 };
 
-/** The keys that bundles are judged by. Only the daemon knows keys that a bundle brought. */
+/** The trusted and revoked keys. Only the daemon knows keys that a bundle added. */
 export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): readonly Check[] {
   const { keys_dir: folder, threshold } = settings.trust;
   const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
@@ -63,8 +63,8 @@ async function recordOf(stateDirectory: string): Promise<{ record: RevocationRec
 }
 
 /**
- * Folders above in which others could put another folder in this one's place. The daemon sees that
- * by its owner only.
+ * Parent folders in which other users could replace this folder. The daemon would notice only if
+ * its owner changes.
  */
 async function openParents(folder: string): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
@@ -120,8 +120,7 @@ function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonl
 }
 
 /**
- * The keys of the folder, those that bundles brought and revoked, and those whose revocation is
- * remembered.
+ * The keys of the folder, keys that bundles added or revoked, and keys with a stored revocation.
  */
 function keysOf(
   own: TrustedKeys,

@@ -1,12 +1,12 @@
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { type Check, type ExaminedNode, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
 
-/** What {@link checkRegistrySocket} takes of the node. */
+/** The part of the node that {@link checkRegistrySocket} uses. */
 type NodeWithRegistry = Pick<ExaminedNode, 'services'> & {
   readonly settings: { readonly registry: Pick<ExaminedNode['settings']['registry'], 'listen'> };
 };
 
-/** Whether systemd holds the registry's socket where the settings say (`127.0.0.1:5317`). */
+/** Whether systemd listens on the registry's address in the settings (`127.0.0.1:5317`). */
 export function checkRegistrySocket({ services, settings }: NodeWithRegistry): readonly Check[] {
   if (services === undefined) return [];
   return [

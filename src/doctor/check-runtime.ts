@@ -7,12 +7,12 @@ import { reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './check.ts';
 
-/** What {@link checkRuntime} takes of the node. */
+/** The part of the node that {@link checkRuntime} uses. */
 type NodeWithRuntime = Pick<ExaminedNode, 'findRuntime'> & {
   readonly settings: { readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'> };
 };
 
-/** Whether the runtime answers, reads mirrors, and has room for images. */
+/** Whether the runtime answers, reads mirrors, and has space for images. */
 export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readonly Check[] {
   const remedy =
     "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again";

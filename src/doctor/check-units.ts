@@ -3,10 +3,11 @@ import { type Check, type ExaminedNode, SYSTEMD_IS_SILENT, type SystemServices }
 
 const UNITS = ['stickpin.service', 'stickpin-registry.socket', 'stickpin-clear-mirrors.service'] as const;
 
-/** Whether systemd knows, enables and runs our units. */
+/** Whether our units are loaded, enabled and running. */
 export function checkUnits({ services }: Pick<ExaminedNode, 'services'>): readonly Check[] {
   if (services === undefined) return [noBus];
-  // A look has a signal of its own; Node warns on stderr when more than ten calls listen to one.
+  // Each check has a separate signal, because Node.js warns on stderr about more than ten
+  // listeners.
   return UNITS.map((unit) => ({
     subject: 'units',
     remedy: SYSTEMD_IS_SILENT,

@@ -3,10 +3,10 @@ import type { Fault } from '../domain/model/reason.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 
-/** One look at the node. It only reads. What it throws becomes a fault that says so. */
+/** One check of the node. It only reads. An error becomes a fault. */
 export interface Check {
   readonly subject: string;
-  /** What to do when the look itself fails. */
+  /** What to do when the check itself fails. */
   readonly remedy: string;
   look(signal: AbortSignal): Promise<readonly Finding[]>;
 }
@@ -14,41 +14,41 @@ export interface Check {
 /** The node as the checks see it. Each check takes the parts that it needs. */
 export interface ExaminedNode {
   readonly settings: Settings;
-  /** The user who, beside root, may own the folder of keys. */
+  /** The user who may own the folder of keys besides root. */
   readonly ownUid: number;
-  /** What the daemon says about its keys; undefined when it does not answer. */
+  /** The keys of the daemon. Undefined when it does not answer. */
   readonly trust: TrustReport | undefined;
   /** Undefined when the system bus does not answer. */
   readonly services: SystemServices | undefined;
-  /** The container runtime of this node, to be closed after use; undefined when there is none. */
+  /** Finds the container runtime of this node; close it after use. Undefined when there is none. */
   findRuntime(signal: AbortSignal): Promise<ExaminedRuntime | undefined>;
   /** Undefined on a node without CRI-O. */
   readonly crio: ExaminedCrio | undefined;
 }
 
-/** What systemd says over the system bus. */
+/** systemd over the system bus. */
 export interface SystemServices {
   /**
-   * A property of a unit; undefined when there is no such unit. `iface`: the last part of the
-   * interface, as `Unit` or `Socket`.
+   * A property of a unit. Undefined when there is no such unit. `iface`: the last part of the
+   * interface, for example `Unit` or `Socket`.
    */
   unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
-  /** Whether the clock is synchronised; undefined when nobody knows. */
+  /** Whether the clock is synchronised. Undefined when that is not known. */
   isClockSynchronized(signal: AbortSignal): Promise<boolean | undefined>;
 }
 
 /** A container runtime (CRI). Each call throws an AppError when the runtime does not answer. */
 export interface ExaminedRuntime {
-  /** For people: `k3s`. */
+  /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
   /** Resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;
-  /** As the runtime names itself: `cri-o 1.36.3`. */
+  /** Name and version of the runtime: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
-  /** False only for a containerd that says that it reads no mirrors. */
+  /** False only for a containerd that reports that it reads no mirrors. */
   readsMirrors(signal: AbortSignal): Promise<boolean>;
-  /** The filesystem of the images; undefined when the runtime does not say. */
+  /** The filesystem of the images. Undefined when the runtime does not report it. */
   imageFilesystem(signal: AbortSignal): Promise<FilesystemSpace | undefined>;
   close(): void;
 }
@@ -60,14 +60,16 @@ export interface FilesystemSpace {
   readonly totalBytes: number;
 }
 
-/** CRI-O's files, and what keeps the link to our pins from ever leading nowhere. */
+/** CRI-O's files, and the files that protect the link to our pins from dangling. */
 export interface ExaminedCrio {
   readonly paths: CrioFilePaths;
-  /** tmpfiles.d fragments that make the file and the link at boot; the first that exists counts. */
+  /**
+   * tmpfiles.d fragments that make the file and the link at boot. The first existing one counts.
+   */
   readonly tmpfiles: readonly string[];
   /** Drop-in of crio.service that restores the pins before each start. */
   readonly guard: string;
-  /** The pins that CRI-O gets from us, and what in the files of others takes them away. */
+  /** Our pins in CRI-O's configuration, and foreign files that override them. */
   inspectPins(
     signal: AbortSignal,
   ): Promise<{ readonly rendered: readonly string[]; readonly fault: Fault | undefined }>;
@@ -77,9 +79,9 @@ export interface ExaminedCrio {
 export interface CrioFilePaths {
   /** Our link in CRI-O's drop-in folder. */
   readonly pinsLink: string;
-  /** What the link leads to. */
+  /** The target of the link. */
   readonly pinsFile: string;
-  /** The copy that outlasts a reboot. */
+  /** The copy that survives a reboot. */
   readonly persistentPinsFile: string;
   readonly mirrorsLink: string;
   readonly mirrorsFile: string;

@@ -14,7 +14,7 @@ import { checkCrioMirrors } from './crio/check-crio-mirrors.ts';
 import { checkCrioPins } from './crio/check-crio-pins.ts';
 
 /**
- * All checks, in the order in which `stickpin doctor` prints them. A new check is its file and its
+ * All checks, in the order of the output of `stickpin doctor`. A new check needs its file and a
  * line here.
  */
 const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [

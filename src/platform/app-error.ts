@@ -1,15 +1,15 @@
 /**
- * What may be done about an error.
+ * How to handle an error.
  *
- * - `retry`: the same act may succeed in a moment (a transfer broke, a service restarts);
- * - `reject`: the input is bad and stays bad; nothing is gained by trying again;
- * - `wait`: something outside must change first (a medium, disk space, a key);
- * - `fatal`: the program cannot go on.
+ * - `retry`: the same action may succeed soon (a transfer broke, a service restarts);
+ * - `reject`: the input is bad, and another try would fail too;
+ * - `wait`: something external must change first (a medium, disk space, a key);
+ * - `fatal`: the program can't continue.
  */
 export type Disposition = 'retry' | 'reject' | 'wait' | 'fatal';
 
 /**
- * What an {@link AppError} is made of. `message` says what, which (path, digest, field), why, and
+ * The fields of an {@link AppError}. `message` says what, which (path, digest, field), why, and
  * what to do next.
  */
 export interface AppErrorInit<Code extends string> {
@@ -20,8 +20,8 @@ export interface AppErrorInit<Code extends string> {
 }
 
 /**
- * The one error type of stickpin. `code` is a string of the form `room/what`, a union in each room,
- * and what callers branch on; nobody branches on the text of a message.
+ * The error type of stickpin. `code` has the form `room/what`, with a union type in each room.
+ * Callers branch on it and never on the message.
  */
 export class AppError<Code extends string = string> extends Error {
   override readonly name = 'AppError';
@@ -35,7 +35,7 @@ export class AppError<Code extends string = string> extends Error {
   }
 }
 
-/** The text of anything that was thrown, for use inside the message of an {@link AppError}. */
+/** The text of any thrown value, for use in the message of an {@link AppError}. */
 export function reasonOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

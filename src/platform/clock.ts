@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Time as a value, so that nothing below the composition root asks the machine for it. */
+/** The clock as a value. Only the composition root reads the clock of the machine. */
 export interface Clock {
   /** Wall clock in milliseconds since the epoch. May jump. */
   now(): number;
-  /** Monotonic milliseconds, for durations and rates. Never goes back. */
+  /** Monotonic milliseconds, for durations and rates. Never decreases. */
   monotonic(): number;
   /**
    * Resolves after `ms` milliseconds; rejects with the signal's reason when `signal` aborts first.
@@ -12,7 +12,7 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** The machine's own clock. */
+/** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),

@@ -11,8 +11,7 @@ export function digestOf(content: string | Uint8Array): Sha256Digest {
 }
 
 /**
- * As {@link digestOf}, in another thread: for several megabytes, over which nothing else should
- * have to wait.
+ * As {@link digestOf}, in another thread: for several megabytes, which would block the event loop.
  */
 export async function digestOfLarge(bytes: Buffer): Promise<Sha256Digest> {
   const hash = await webcrypto.subtle.digest('SHA-256', bytes);

@@ -12,7 +12,7 @@ export interface LogFields {
   readonly [field: string]: unknown;
 }
 
-/** A log that nobody reads. */
+/** A log that discards everything. */
 export const silentLog: Log = {
   debug: () => undefined,
   info: () => undefined,

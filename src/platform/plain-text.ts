@@ -1,17 +1,17 @@
 /**
- * Unicode characters that nobody sees and that change how the text around them reads: bidirectional
- * overrides, zero-width ones, fillers. Lone surrogates too.
+ * Invisible Unicode characters that change how the text around them reads: bidirectional overrides,
+ * zero-width characters, fillers. Lone surrogates too.
  */
 const UNSEEN = /[\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]+/gu;
-/** Control characters, and the separators that some programs take for line ends. */
+/** Control characters, and separators that some programs treat as line ends. */
 const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
-/** The same without line ends, tabs and what a terminal's own sequences begin with. */
+/** The same without line ends, tabs and the characters that begin terminal sequences. */
 const FOREIGN_CONTROLS = /[\u0080-\u009f\p{Zl}\p{Zp}]+/gu;
 
 /**
- * `text` from outside (labels, file names, payloads, foreign errors) as plain text of one line: a
- * blank for every run of control characters, line ends and separators; format characters and lone
- * surrogates are removed. Blanks stay as they are, so that a path can still be found by it.
+ * External text (labels, file names, payloads, errors of other programs) as plain text in one line.
+ * Each run of control characters, line ends and separators becomes one blank; format characters and
+ * lone surrogates are removed. Blanks stay, so that a path in it still works.
  */
 export function plainText(text: string): string {
   return text.replace(UNSEEN, '').replace(CONTROLS, ' ');
@@ -23,37 +23,37 @@ export function plainLines(text: string): string {
 }
 
 /**
- * What a program writes to a terminal, JSON included, without what {@link plainText} takes away
- * from text, but with the program's own line ends, tabs and escape sequences. The last of several
- * guards: text from outside has none of these by then.
+ * Cleans the output of a program for a terminal, including JSON: as {@link plainText}, but line
+ * ends, tabs and escape sequences of the program stay. This is the last of several guards; external
+ * text was cleaned before.
  */
 export function terminalText(text: string): string {
   return text.replace(UNSEEN, '').replace(FOREIGN_CONTROLS, ' ');
 }
 
-/** A document with {@link plainText} in the place of each text in it, names of members aside. */
+/** A document in which each text, except names of members, is replaced by its {@link plainText}. */
 export function plainDocument<T>(document: T): T {
   return plainValue(document) as T;
 }
 
 /**
- * `text` as {@link plainText}, with every run of blanks as one: foreign errors come in several
- * lines.
+ * `text` as {@link plainText}, with one blank for each run of blanks. For errors of other programs,
+ * which may have several lines.
  */
 export function oneLine(text: string): string {
   return plainText(text).replace(/\s+/gu, ' ').trim();
 }
 
 /**
- * `text`, cut to `maxLength` UTF-16 units with `…` at its end when it is longer. No character is
- * cut in two.
+ * `text`, cut to `maxLength` UTF-16 units with `…` at its end when it is longer. Characters are not
+ * split.
  */
 export function clip(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   return `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-/** `text` with one full stop at its end, unless it ends a sentence already. */
+/** `text` with a full stop at its end, unless it already ends a sentence. */
 export function sentence(text: string): string {
   return /[.!?…]$/.test(text) ? text : `${text}.`;
 }

@@ -11,13 +11,14 @@ function scaled(bytes: number): { value: number; unit: (typeof UNITS)[number] } 
 }
 
 /**
- * Bytes for people: `512 B`, `84 MiB`, `14.2 GiB`. Whole numbers below GiB, one decimal from there.
+ * A size for display: `512 B`, `84 MiB`, `14.2 GiB`. Whole numbers below one GiB, otherwise one
+ * decimal.
  */
 export function formatBytes(bytes: number): string {
   const { value, unit } = scaled(bytes);
   const text = value.toFixed(digitsOf(unit));
   const next = UNITS[UNITS.indexOf(unit) + 1];
-  // What rounds up to 1024 of a unit is one of the next.
+  // A value that rounds up to 1024 is shown in the next unit.
   return Number(text) >= 1024 && next !== undefined ? `${(1).toFixed(digitsOf(next))} ${next}` : `${text} ${unit}`;
 }
 
@@ -25,7 +26,9 @@ function digitsOf(unit: (typeof UNITS)[number]): number {
   return unit === 'GiB' || unit === 'TiB' ? 1 : 0;
 }
 
-/** Progress for people, both in the unit of the whole: `5.1 of 16.0 GiB`, `12 of 340 MiB`. */
+/**
+ * Progress for display, both numbers in the unit of the total: `5.1 of 16.0 GiB`, `12 of 340 MiB`.
+ */
 export function formatBytesOf(doneBytes: number, totalBytes: number): string {
   const { unit } = scaled(totalBytes);
   const power = 1024 ** UNITS.indexOf(unit);
@@ -34,7 +37,7 @@ export function formatBytesOf(doneBytes: number, totalBytes: number): string {
 }
 
 /**
- * A duration for people: `8 s`, `2 min 10 s` (seconds in steps of ten from a minute), `1 h 5 min`.
+ * A duration for display: `8 s`, `2 min 10 s` (seconds in steps of ten from a minute), `1 h 5 min`.
  */
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
@@ -50,7 +53,7 @@ export function formatDuration(ms: number): string {
   return minutes % 60 === 0 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** A number of things for people: `1 image`, `112 images`, `0 tags`. */
+/** A count for display: `1 image`, `112 images`, `0 tags`. */
 export function formatCount(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

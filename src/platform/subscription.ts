@@ -1,10 +1,10 @@
 /** Stops a subscription. */
 export type Unsubscribe = () => void;
 
-/** Who is called when something has changed. A function that is added twice is called once. */
+/** Functions that are called after a change. A function that is added twice is called once. */
 export type Listeners = Set<() => void>;
 
-/** Calls every listener there is now, in the order in which they came. */
+/** Calls all current listeners, in the order in which they were added. */
 export function notifyAll(listeners: Listeners): void {
   for (const listener of [...listeners]) listener();
 }

@@ -10,7 +10,7 @@ import { BUNDLE, MANAGER, OBJECT_PATH, SIGNALS } from '../contract.ts';
 import { type ApiObjects, objectsOf } from './objects.ts';
 import { bundleTable, encodeProperties, managerTable, type PropertyTable } from './property-tables.ts';
 
-/** What {@link announceChanges} needs. */
+/** The adapters of {@link announceChanges}. */
 export interface AnnouncementDeps {
   readonly bus: Pick<ApiBus, 'emit'>;
   readonly backend: Pick<ApiBackend, 'report' | 'onReport'>;
@@ -18,17 +18,17 @@ export interface AnnouncementDeps {
   readonly log: Log;
 }
 
-/** Changes are announced at most once in this time. */
+/** Shortest time between two announcements. */
 const ANNOUNCE_MS = 250;
 
-/** What was announced, and what is to be. */
+/** The announced and the pending state. */
 interface Announcer {
   readonly deps: AnnouncementDeps;
   readonly signal: AbortSignal;
-  /** As listeners know it. */
+  /** The state that was announced last. */
   announced: ApiObjects;
   announcedAt: number;
-  /** Newer than what was announced; undefined: nothing is. */
+  /** A newer report that is not announced yet, if any. */
   latest: StatusReport | undefined;
   operation: StatusReport['operation'];
   /** Results of operations that have ended since the last announcement. */
@@ -37,10 +37,10 @@ interface Announcer {
 
 /**
  * Announces what changes: `PropertiesChanged` of each object, `InterfacesAdded` and
- * `InterfacesRemoved` of bundles, and `Completed` behind the properties that go with it. All
- * changes within {@link ANNOUNCE_MS} go out together.
+ * `InterfacesRemoved` of bundles, and `Completed` after the matching properties. All changes within
+ * {@link ANNOUNCE_MS} are sent together.
  *
- * @returns stops it
+ * @returns a function that stops it
  */
 export function announceChanges(deps: AnnouncementDeps): Unsubscribe {
   const stop = new AbortController();
@@ -77,8 +77,8 @@ function noteReport(report: StatusReport, announcer: Announcer): void {
 }
 
 /**
- * Announces when the time since the last announcement allows it, and not before this turn of the
- * event loop is over.
+ * Announces after the minimum time since the last announcement, and after this turn of the event
+ * loop.
  */
 async function announceInTime(announcer: Announcer): Promise<void> {
   const { deps, signal } = announcer;
@@ -150,7 +150,7 @@ function emit(
   bus.emit({ path: OBJECT_PATH, interface: iface, member, signature, body });
 }
 
-/** A property in a form that can be compared; undefined: it is absent. */
+/** A property in a form that can be compared. Undefined when it is absent. */
 function textOf(values: object, key: string): string | undefined {
   return JSON.stringify(Reflect.get(values, key));
 }

@@ -12,7 +12,7 @@ export interface ApiObjects {
   readonly bundles: ReadonlyMap<string, BundleValues>;
 }
 
-/** The objects of a report; undefined: of a daemon that starts. */
+/** The objects of a report. @param report undefined while the daemon starts */
 export function objectsOf(report: StatusReport | undefined): ApiObjects {
   if (report === undefined) return STARTING;
   const { bundles: reported, progress: transfer, ...rest } = report;
@@ -32,10 +32,10 @@ export function objectsOf(report: StatusReport | undefined): ApiObjects {
 }
 
 /**
- * The report that objects were made of: the inverse of {@link objectsOf}.
+ * The report from which objects were made: the inverse of {@link objectsOf}.
  *
- * @returns undefined when a bundle that the manager names is not among `bundles`: it came or went
- * between two answers.
+ * @returns undefined when a bundle that the manager names is not among `bundles`: it appeared or
+ *   disappeared between two answers
  */
 export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport | undefined {
   const listed = manager.bundles.flatMap((path) => bundles.get(path) ?? []);
@@ -63,7 +63,7 @@ function pathOf(bundleId: string): string {
   return `${BUNDLES_PATH}/${bundleId.replace(/^sha256:/, '')}`;
 }
 
-/** The last error that still matters, or empty. */
+/** The last error that still applies, or empty. */
 function lastErrorOf({ bundles, rejected }: StatusReport): string {
   const faulty = bundles.filter(({ reason }) => reason !== undefined);
   const newest = faulty.findLast(({ reason }) => reason?.code !== 'engine/needs-copy') ?? faulty.at(-1);

@@ -5,10 +5,7 @@ import { BUNDLE_PROPERTIES, type BundleValues } from './bundle-properties.ts';
 import { ANNOUNCEMENTS, MANAGER_PROPERTIES, type ManagerValues } from './manager-properties.ts';
 import type { ApiObjects } from './objects.ts';
 
-/**
- * An interface with properties, as tables that answers, announcements and introspection are made
- * from.
- */
+/** An interface with properties, as a table for answers, announcements and introspection. */
 export interface PropertyTable {
   readonly interface: string;
   /** By their keys in the contract. */
@@ -36,15 +33,15 @@ export function encodeProperties(table: PropertyTable, values: object): Record<s
   return encodeFields(table.fields, values, busNameOf);
 }
 
-/** All bundles as `a{oa{sa{sv}}}`, as `GetManagedObjects` answers them. */
+/** All bundles as `a{oa{sa{sv}}}`, the answer of `GetManagedObjects`. */
 export function encodeManagedObjects({ bundles }: ApiObjects): Record<string, unknown> {
   const entries = [...bundles].map(([path, values]) => [path, { [BUNDLE]: encodeProperties(bundleTable, values) }]);
   return Object.fromEntries(entries);
 }
 
 /**
- * The objects behind the answers of `GetAll` and `GetManagedObjects`. @throws AppError
- * `api/unreadable` (`reject`)
+ * Decodes the answers of `GetAll` and `GetManagedObjects`. @throws AppError `api/unreadable`
+ * (`reject`)
  */
 export function decodeObjects(manager: unknown, managed: unknown): ApiObjects {
   const bundles = Object.entries(asTable(managed)).map(([path, interfaces]) => {

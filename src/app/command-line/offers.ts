@@ -4,20 +4,20 @@ import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { type Offer, referrersIndex } from '../../registry/offer.ts';
 
-/** What a served bundle offers, and under which paths. */
+/** The repositories of a served bundle, and their paths. */
 export interface BundleOffers {
-  /** As the registry asks; see `PullApiOptions.find`. */
+  /** See `PullApiOptions.find`. */
   readonly find: (path: string, namespace: string | undefined) => Offer | undefined;
-  /** The paths of each repository, with its registry first. */
+  /** The paths of each repository, the full one first. */
   readonly paths: ReadonlyMap<string, readonly string[]>;
-  /** Indexes that are in no bundle: those of the referrers tag schema. */
+  /** Generated indexes for the referrers tag schema. */
   readonly documents: ReadonlyMap<Digest, Buffer>;
 }
 
 /**
  * Offers every repository under its full path (`quay.io/coreos/etcd`, and `localhost__5000/app` for
- * a registry with a port), and without the registry (`coreos/etcd`) where that can mean only one. A
- * client that stands in for a registry and says so (`?ns=quay.io`) gets that registry's.
+ * a registry with a port), and without the registry (`coreos/etcd`) if only one repository matches.
+ * A client that names the original registry (`?ns=quay.io`) gets the repository of that registry.
  */
 export function offersOf(repositories: ReadonlyMap<string, BundleRepository>): BundleOffers {
   const documents = new Map<Digest, Buffer>();
@@ -54,7 +54,7 @@ function withoutRegistry(repository: string): string {
   return repository.slice(repository.indexOf('/') + 1);
 }
 
-/** `documents` takes up the indexes that are made for referrers tags. */
+/** Adds the generated indexes for referrers tags to `documents`. */
 function offerOf({ digests, tags, referrers }: BundleRepository, documents: Map<Digest, Buffer>): Offer {
   const referrersTags = new Map<string, Digest>();
   const all = new Set(digests);

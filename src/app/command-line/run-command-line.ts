@@ -26,7 +26,7 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
   });
 }
 
-/** A reader that closes early, as head(1), has what it wanted. */
+/** Exits without an error when the reader closes early, for example head(1). */
 function endOnBrokenOutput(error: NodeJS.ErrnoException): never {
   if (error.code !== 'EPIPE') process.stderr.write(`stickpin: the output can't be written: ${error.message}\n`);
   process.exit(exitCodes.failed);

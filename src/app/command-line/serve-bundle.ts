@@ -11,8 +11,8 @@ import { createRegistry } from '../../registry/server.ts';
 import { offersOf } from './offers.ts';
 
 /**
- * Serves a bundle to anybody who can connect. A bundle that goes away meanwhile breaks its
- * transfers off at once.
+ * Serves a bundle to anybody who can connect. When the bundle disappears, its transfers are closed
+ * at once.
  */
 export async function serveBundle({ reader, repositories, host, port, warn }: ServeRequest): Promise<ServedBundle> {
   const life = new AbortController();
@@ -41,7 +41,7 @@ export async function serveBundle({ reader, repositories, host, port, warn }: Se
 }
 
 /**
- * What lstat(2) tells of the file of a blob. Its ctime can't be set back, whatever is done with its
+ * The lstat(2) data of the file of a blob. It includes ctime, which can't be set back, unlike
  * mtime.
  */
 function fileStamps(reader: FileBundleReader, documents: ReadonlyMap<Digest, Buffer>): StampOf {
@@ -65,7 +65,7 @@ function withDocuments(documents: ReadonlyMap<Digest, Buffer>, source: BlobSourc
   };
 }
 
-/** The daemon's advice is about its settings; a command has options. */
+/** Replaces the daemon's advice about settings, because the command has options instead. */
 function withoutSettings(error: AppError, where: string): AppError {
   const { code, disposition, cause } = error;
   const why = cause instanceof Error ? cause.message : error.message;

@@ -5,15 +5,15 @@ import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.
 import { AppError } from '../../platform/app-error.ts';
 import type { Daemon } from './daemon.ts';
 
-/** The D-Bus service's view of the daemon; `published` is to be called with each new report. */
+/** The back end of the D-Bus service. Call `published` with each new report. */
 export interface PublishingBackend extends ApiBackend {
   published(report: StatusReport): void;
 }
 
-/** Lines of history that are answered at most. */
+/** Maximum number of events in an answer. */
 const SHOWN_EVENTS = 1_000;
 
-/** What a back end remembers. */
+/** The state of a back end. */
 interface Published {
   readonly listeners: Set<(report: StatusReport) => void>;
   latest: StatusReport | undefined;
@@ -36,8 +36,8 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
 }
 
 /**
- * What carries out each method of the API. @throws AppError `api/starting` (`retry`) from each
- * before the daemon is there
+ * The implementation of each method of the API. @throws AppError `api/starting` (`retry`) from each
+ * before the daemon exists
  */
 function executors(running: () => Daemon): ApiMethods {
   return {
@@ -89,9 +89,9 @@ interface Asked {
 }
 
 /**
- * Does something and waits until its record is on the disk: who is told that it was done may cut
- * the power. `asked`: what the history says about the caller; default nothing, for what records its
- * caller itself.
+ * Executes a command and waits until its record is on the disk, because the caller may cut the
+ * power after the answer. @param asked the call, for the event about its caller; default none, for
+ * commands that record their caller themselves
  */
 async function settled<T>(
   daemon: Daemon,

@@ -9,7 +9,7 @@ import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import type { RuntimeChoice } from './runtime.ts';
 
-/** What the daemon is given by whoever starts it: the service on a node, the demo, a test. */
+/** The options of the daemon, from the service on a node, the demo, or a test. */
 export interface DaemonOptions {
   readonly settings: Settings;
   readonly log: Log;
@@ -19,31 +19,25 @@ export interface DaemonOptions {
   readonly units: RuntimeChoice['units'];
   /** Runs the units of hooks. Without it a hook fails that the settings name. */
   readonly hookRunner?: HookRunner;
-  /** Media beside the directories of the settings: the devices of this machine. */
+  /** Providers of media other than the directories of the settings: the devices of this machine. */
   readonly providers: readonly MediaProvider[];
-  /** An inherited socket for the registry; without one it listens by itself. */
+  /** An inherited socket for the registry. Default: it opens one. */
   readonly registryFd?: number | undefined;
   readonly onStatus?: (report: StatusReport) => void;
   /**
-   * Whether it counts who else may write the folder of keys; default it does. A rehearsal takes a
-   * folder that a person names.
+   * Whether the owner and mode of the folder of keys are checked. Default true. A rehearsal uses a
+   * folder of the caller.
    */
   readonly keysAreGuarded?: boolean;
-  /**
-   * Stands between the daemon and the bundles on its media, for who wants to watch; default nothing
-   * does.
-   */
+  /** Wraps each bundle on the media, to observe its reads. Default: no wrapper. */
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
   /**
-   * The built file of `document-worker.ts`, in which large documents are parsed. Without one they
-   * are parsed in this thread, which does nothing else then.
+   * The built file of `document-worker.ts`, which parses large documents in a thread. Without it
+   * they are parsed in this thread, which blocks it.
    */
   readonly documentWorker?: URL;
-  /** Stands between the daemon and its runtime, for who wants to watch; default nothing does. */
+  /** Wraps the runtime, to observe its calls. Default: no wrapper. */
   readonly watchRuntime?: (runtime: RuntimeAdapter) => RuntimeAdapter;
-  /**
-   * Called when the engine has done an effect; a long one has been started then. Default nothing
-   * is.
-   */
+  /** Called after each effect of the engine. For a long effect: after its start. */
   readonly afterEffect?: (effect: Effect) => void;
 }

@@ -25,22 +25,22 @@ import type { KeyRestorer } from './trust/restore-key.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust/trust-keeper.ts';
 import { watchKeys } from './watch-keys.ts';
 
-/** The daemon, built and not yet running. */
+/** A daemon that is built but does not run yet. */
 export interface Daemon {
   readonly engine: Engine;
   readonly media: Media;
-  /** Works until `signal` aborts, then stops everything in reverse order. */
+  /** Runs until `signal` aborts, then stops everything in reverse order. */
   run(signal: AbortSignal): Promise<void>;
-  /** Lifts the stored revocation of a key. */
+  /** Removes the stored revocation of a key. */
   readonly restoreKey: KeyRestorer;
-  /** Has the folder of keys read now, as after a change. */
+  /** Reads the folder of keys now, as after a change. */
   reloadKeys(): void;
-  /** What the runtime has now. */
+  /** Observes the runtime now. */
   observeRuntime(signal: AbortSignal): Promise<RuntimeObservation>;
 }
 
 /**
- * Builds the daemon. Everything that it sets up is undone in reverse.
+ * Builds the daemon. Its resources are released in reverse order.
  *
  * @throws AppError `store/…`, `registry/listen` (`fatal`) when the daemon can't work at all
  */
@@ -76,7 +76,7 @@ interface Parts {
   readonly media: Media;
   readonly runtime: RuntimeAdapter;
   readonly trust: TrustKeeper;
-  /** Where the registry listens, as `127.0.0.1:5317`. */
+  /** Address of the registry, for example `127.0.0.1:5317`. */
   readonly authority: string;
 }
 

@@ -3,15 +3,15 @@ import { createPeerScan } from '../../registry/peers/peer-scan.ts';
 import { createRegistry, type ListenTarget, type Registry, type RegistryOptions } from '../../registry/server.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 
-/** The registry of the daemon, and the token with which the container runtime asks it. */
+/** The registry of the daemon, and the token in its paths. */
 export interface DaemonRegistry {
   readonly registry: Registry;
   readonly token: string;
 }
 
 /**
- * A registry that only the users of `registry.allow_uids` and the daemon's own user may ask. It
- * does not listen yet.
+ * Creates a registry for the users of `registry.allow_uids` and the daemon's own user. It does not
+ * listen yet.
  */
 export function createDaemonRegistry(
   { settings, clock, log }: DaemonOptions,
@@ -36,9 +36,7 @@ export function createDaemonRegistry(
   return { registry, token };
 }
 
-/**
- * Where the registry of the daemon listens: the socket that systemd gave, else `registry.listen`.
- */
+/** Where the registry listens: the inherited socket, otherwise `registry.listen`. */
 export function listenTarget({ settings, registryFd }: DaemonOptions): ListenTarget {
   if (registryFd !== undefined) return { fd: registryFd };
   const colon = settings.registry.listen.lastIndexOf(':');

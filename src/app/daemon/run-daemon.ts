@@ -6,7 +6,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 
-/** The parts of a daemon that run. */
+/** The running parts of a daemon. */
 export interface RunningParts {
   readonly engine: Engine;
   readonly media: Media;
@@ -16,8 +16,8 @@ export interface RunningParts {
 }
 
 /**
- * From `READY=1` to the mirrors' end. INVARIANT: `STOPPING=1` goes out before anything is waited
- * for.
+ * Runs from `READY=1` to the removal of the mirrors. INVARIANT: `STOPPING=1` is sent before the
+ * first await of the stop.
  */
 export async function runDaemon(
   { engine, media, runtime, authority, options }: RunningParts,
@@ -37,8 +37,8 @@ export async function runDaemon(
 }
 
 /**
- * Mirrors lead to our registry, which ends with us; the runtime would ask a closed port first until
- * somebody cleans up.
+ * Removes the mirrors, because our registry stops with the daemon. Otherwise the runtime would ask
+ * a closed port first.
  */
 async function withdrawMirrors(runtime: RuntimeAdapter, log: Log): Promise<void> {
   try {

@@ -12,7 +12,7 @@ import { detectRuntime, type RuntimeCandidate } from '../../runtime/detect.ts';
 import { createEmbeddedRuntime } from '../../runtime/embedded/embedded-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 
-/** What the choice of a runtime depends on. */
+/** The inputs for the choice of a runtime. */
 export interface RuntimeChoice {
   readonly settings: Settings;
   readonly units: UnitControl;
@@ -22,7 +22,7 @@ export interface RuntimeChoice {
   readonly log: Log;
 }
 
-/** The configured runtime, or one that is looked for. */
+/** The configured runtime, or a detected one. */
 export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
   const { runtime, crio, paths } = choice.settings;
   const { units, mirror, log, clock, arch } = choice;
@@ -69,11 +69,11 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
 }
 
 /**
- * A runtime that is looked for whenever the one in use does not answer: it may be installed,
- * replaced or started after the daemon.
+ * A runtime that is detected again when the current one does not answer. A runtime may be
+ * installed, replaced or started after the daemon.
  *
  * @param detect finds the runtime of this node
- * @param build makes its adapter; the one before is closed
+ * @param build makes its adapter; the previous one is closed
  */
 export function createDetectedRuntime(
   detect: (signal: AbortSignal) => Promise<RuntimeCandidate | undefined>,
@@ -114,8 +114,8 @@ export function createDetectedRuntime(
       const candidate = await detect(signal);
       if (candidate === undefined) return observation ?? { kind: 'unreachable', reason: NONE_FOUND };
       if (observation !== undefined && current?.candidate.socketPath === candidate.socketPath) return observation;
-      // The one that is left must not go on asking our registry; if that fails, the end of the
-      // daemon clears its mirrors.
+      // The previous runtime must no longer use our registry. If this fails, its mirrors are
+      // removed when the daemon stops.
       await current?.adapter.applyMirrors([], signal).catch(() => signal.throwIfAborted());
       return use(candidate).observe(signal);
     },

@@ -20,13 +20,13 @@ import type { DaemonOptions } from './daemon-options.ts';
 import { watchSettings } from './watch-settings.ts';
 
 /**
- * A single effect that has not ended for this long means that the loop is stuck; systemd then
- * restarts the daemon. Nothing is read from a medium within the loop, which may take much longer,
- * and what asks systemd or the runtime has a shorter deadline.
+ * When an effect runs longer than this, the loop is stuck, and systemd restarts the daemon. Calls
+ * to systemd and the runtime have shorter deadlines. Media, which may be much slower, are not read
+ * in the loop.
  */
 const STUCK_MS = 2 * 60_000;
 
-/** What the service runs with. */
+/** The parts of the service. */
 interface Service {
   readonly settings: Settings;
   readonly sources: SettingsSources;
@@ -99,7 +99,7 @@ function nodeOptions(
 }
 
 /**
- * Connects to the system bus. Without it the daemon works all the same, and the bus is tried again.
+ * Connects to the system bus. The daemon also runs without it, and the connection is tried again.
  */
 async function startBus(bus: SystemBus, log: ClosableLog, signal: AbortSignal): Promise<void> {
   await bus.start(signal).catch((error: unknown) => {
@@ -109,8 +109,8 @@ async function startBus(bus: SystemBus, log: ClosableLog, signal: AbortSignal): 
 }
 
 /**
- * `--config FILE`, any number of times: read after the node's own fragments, so that they win over
- * these.
+ * `--config FILE`, any number of times. These files are read after the node's fragments and
+ * override them.
  */
 function sourcesOf(args: readonly string[]): SettingsSources {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', multiple: true } } });
@@ -118,10 +118,10 @@ function sourcesOf(args: readonly string[]): SettingsSources {
 }
 
 /**
- * What `stickpin.service` runs: settings, log, bus and signals; the daemon itself is composed in
- * `daemon.ts`. Resolves to the exit code.
+ * The program of `stickpin.service`: settings, log, bus and signals. `daemon.ts` builds the daemon
+ * itself. Resolves to the exit code.
  *
- * @param args those behind the program's name
+ * @param args the arguments after the program's name
  * @param documentWorker the program that reads large documents in a thread
  */
 export async function runService(args: readonly string[], documentWorker: URL): Promise<number> {

@@ -7,12 +7,12 @@ import { watchConfig } from '../../runtime/config/config-watch.ts';
 import type { TrustKeeper } from './trust/trust-keeper.ts';
 
 /**
- * How often the folder of keys is read without a sign of a change: permissions and mounts change
- * without one.
+ * How often the folder of keys is read without a change signal. Changes of permissions and mounts
+ * give none.
  */
 const REREAD_KEYS_MS = 30_000;
 
-/** What {@link watchKeys} needs. */
+/** The adapters of {@link watchKeys}. */
 export interface WatchedKeys {
   readonly settings: Settings;
   readonly trust: TrustKeeper;
@@ -22,8 +22,8 @@ export interface WatchedKeys {
 }
 
 /**
- * Reads the keys again when their folder changes, and now and then; a round follows when something
- * is other than before.
+ * Reads the keys again when their folder changes, and every {@link REREAD_KEYS_MS}. Requests a
+ * round when they changed.
  */
 export function watchKeys({ settings, trust, engine, clock, log }: WatchedKeys): {
   reload: () => void;

@@ -7,26 +7,26 @@ import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import { watchConfig } from '../../runtime/config/config-watch.ts';
 
-/** What the watch needs. */
+/** The options of the watch. */
 export interface WatchSettingsOptions {
-  /** Those in force. */
+  /** The settings in use. */
   readonly settings: Settings;
-  /** Where they are from. */
+  /** Their sources. */
   readonly sources: SettingsSources;
   readonly log: Log;
   readonly notifier: ServiceNotifier;
-  /** A reload was asked for (SIGHUP) and the settings are the same: look at everything again. */
+  /** Called after a SIGHUP without a change of settings: check everything again. */
   readonly onReload: () => void;
   /**
-   * Other, valid settings: the daemon is to end, and systemd starts it with them. Sockets and
-   * mounts outlive that.
+   * Called for other, valid settings: the daemon must stop, and systemd starts it with them.
+   * Sockets and mounts stay.
    */
   readonly onChanged: () => void;
 }
 
 /**
- * Reads the settings again when their files change and at SIGHUP. Settings that are wrong change
- * nothing: they are told, and those in force stay.
+ * Reads the settings again when their files change and at SIGHUP. Invalid settings are reported,
+ * and the current ones stay in use.
  */
 export function watchSettings({
   settings,

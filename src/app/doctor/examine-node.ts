@@ -18,7 +18,9 @@ import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
 import { detectRuntime } from '../../runtime/detect.ts';
 import { createExaminedRuntime } from './examined-runtime.ts';
 
-/** Where `install.sh` and packages put the files that protect CRI-O's link to the pins. */
+/**
+ * Paths at which `install.sh` and packages install the files that protect CRI-O's link to the pins.
+ */
 const CRIO_TMPFILES = ['/etc/tmpfiles.d/stickpin-crio.conf', '/usr/lib/tmpfiles.d/stickpin-crio.conf'] as const;
 const CRIO_GUARD = '/etc/systemd/system/crio.service.d/10-stickpin.conf';
 
@@ -56,7 +58,7 @@ export async function examineNode(
   }
 }
 
-/** With wrong settings the daemon keeps those that it has; the checks take the defaults. */
+/** With invalid settings the checks use the defaults. (The daemon keeps its current settings.) */
 async function settingsInForce(signal: AbortSignal): Promise<{ settings: Settings; finding: Finding }> {
   const { ok, fault } = findingsOn('settings');
   try {
@@ -80,7 +82,7 @@ function servicesOver(bus: SystemBus): SystemServices {
   };
 }
 
-/** The runtime that the settings name, else the one that is found. */
+/** The runtime in the settings, otherwise the detected one. */
 async function findRuntime({ runtime }: Settings, signal: AbortSignal): Promise<ExaminedRuntime | undefined> {
   const found = await detectRuntime(signal);
   const { kind, socket } = runtime;

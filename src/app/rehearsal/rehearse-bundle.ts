@@ -18,7 +18,9 @@ import type { ServiceNotifier, UnitControl } from '../../ports/node.ts';
 import { createDaemon } from '../daemon/daemon.ts';
 import { createPullWatch, type PullWatch } from './watched-runtime.ts';
 
-/** A pull that failed this often is not tried again: nothing changes during a rehearsal. */
+/**
+ * Number of failures after which the rehearsal ends, because nothing changes during a rehearsal.
+ */
 const MAX_FAILURES = 2;
 
 /**
@@ -63,7 +65,7 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
   );
   const running = daemon.run(stop.signal);
   const ended = running.then(() => stop.signal.throwIfAborted());
-  ended.catch(() => undefined); // looked at below, unless the verdict comes first
+  ended.catch(() => undefined); // handled below, unless the verdict comes first
   try {
     await Promise.race([verdict.isStarted, ended]);
     for (const volume of request.volumes) await daemon.media.load(volume, stop.signal);
@@ -76,7 +78,7 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
   }
 }
 
-/** Waits for the report that says how it went. */
+/** Waits for the report with the result. */
 function awaitVerdict(bundleId: string, isManual: boolean, pulls: PullWatch) {
   let started: () => void = () => undefined;
   let reach: (fault: ShownReason | undefined) => void = () => undefined;
@@ -93,12 +95,12 @@ function awaitVerdict(bundleId: string, isManual: boolean, pulls: PullWatch) {
   return { started: () => started(), isStarted, reached, look };
 }
 
-/** What a report says about how it goes: not decided yet, or over, with a fault or without. */
+/** The result in a report: not decided yet, or ended with or without a fault. */
 function outcomeOf(
   { bundles, notices, rejected }: StatusReport,
   { bundleId, isManual, failures }: { bundleId: string; isManual: boolean; failures: number },
 ): 'open' | { readonly fault: ShownReason | undefined } {
-  // One without images is over with its adoption.
+  // The preload of a bundle without images ends with its adoption.
   const notice = notices.find((one) => one.bundleId === bundleId);
   if (notice !== undefined) return { fault: notice.reason };
   const entry = bundles.find((one) => one.bundleId === bundleId);
@@ -178,7 +180,8 @@ async function trustFor(directory: string, { keys, bundle }: RehearsalRequest): 
 }
 
 /**
- * The defaults, below a directory of their own; nothing is kept free, since that is about a node.
+ * The defaults, with all paths below the given directory. No space is reserved, because that
+ * matters only on a node.
  */
 function rehearsalSettings(directory: string, keysFolder: string, threshold: number): Settings {
   const defaults = defaultSettings;

@@ -5,16 +5,16 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 
-/** What is seen of the pulls that go through a runtime. */
+/** The observed pulls of a runtime. */
 export interface PullWatch {
   readonly watch: (runtime: RuntimeAdapter) => RuntimeAdapter;
-  /** The last pull of each image, in the order of their ends. */
+  /** The last pull of each image, in the order of completion. */
   images(): readonly RehearsedImage[];
-  /** How often the pull of an image or a tag has failed, the most of all. */
+  /** The highest number of failed pulls of one image or tag. */
   failures(): number;
 }
 
-/** Watches the pulls of the images of `contents`; `onImage` is told of each by digest. */
+/** Watches the pulls of the images of `contents`. `onImage` is called for each pull by digest. */
 export function createPullWatch(contents: Contents, clock: Clock, onImage: (image: RehearsedImage) => void): PullWatch {
   const layers = new Map(
     contents.images.map((image) => [
@@ -22,7 +22,7 @@ export function createPullWatch(contents: Contents, clock: Clock, onImage: (imag
       image.layers.map((at) => contents.layers[at]).filter((layer) => layer !== undefined),
     ]),
   );
-  const brought = new Set<Digest>();
+  const pulledLayers = new Set<Digest>();
   const images = new Map<string, RehearsedImage>();
   const failures = new Map<string, number>();
   const note = (image: RehearsedImage): void => {
@@ -33,14 +33,14 @@ export function createPullWatch(contents: Contents, clock: Clock, onImage: (imag
   const pull = async (runtime: RuntimeAdapter, reference: string, signal: AbortSignal): Promise<void> => {
     const own = layers.get(reference);
     const since = clock.monotonic();
-    // No two pulls that share a missing layer run at once, so that what is not brought by now is
-    // brought by this one.
-    const fresh = (own ?? []).filter(({ digest }) => !brought.has(digest));
+    // Two pulls that share a missing layer never run in parallel. So this pull brings all layers
+    // that are still missing.
+    const fresh = (own ?? []).filter(({ digest }) => !pulledLayers.has(digest));
     const newBytes = fresh.reduce((sum, layer) => sum + layer.sizeBytes, 0);
     const seen = () => ({ reference, newBytes, durationMs: clock.monotonic() - since });
     try {
       await runtime.pull(reference, signal);
-      for (const { digest } of fresh) brought.add(digest);
+      for (const { digest } of fresh) pulledLayers.add(digest);
       if (own !== undefined) note(seen());
     } catch (error) {
       if (!signal.aborted) {

@@ -5,8 +5,8 @@ import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 
 /**
- * Read access to the bundle that a person named: a directory, a tar file, or the directory with all
- * its volumes (`DIR/1`, `DIR/2` …).
+ * Opens the bundle at a given path: a directory, a tar file, or the directory with all its volumes
+ * (`DIR/1`, `DIR/2` …).
  *
  * @throws AppError `cli/no-bundle` (`reject`) when there is none at `path`; as `openVolumes()`.
  */
@@ -16,8 +16,8 @@ export async function openNamedBundle(path: string, signal: AbortSignal): Promis
 }
 
 /**
- * Where the bundle that a person named lies: at `path`, or in the volumes below it. On a stick a
- * lacking envelope means a damaged bundle; here it mostly means another path.
+ * The paths of the bundle or of its volumes below `path`. On a stick a missing envelope means a
+ * damaged bundle; here it usually means a wrong path.
  *
  * @throws AppError `cli/no-bundle` (`reject`)
  */
@@ -30,7 +30,7 @@ export async function volumesOfNamed(path: string): Promise<[string, ...string[]
         if (isBundleTar(path)) return undefined;
         throw noBundle(`${path} is no directory; a bundle is a directory, or a file named *.stickpin.tar`);
       default:
-        return undefined; // reading it will tell
+        return undefined; // reading it will give the error
     }
   });
   if (names !== undefined && !names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) {

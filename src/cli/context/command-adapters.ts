@@ -5,66 +5,66 @@ import type { Finding } from '../../domain/model/finding.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 
-/** A bundle to be served, and where. */
+/** A bundle to serve, and the address. */
 export interface ServeRequest {
   readonly reader: FileBundleReader;
   /** By repository (`quay.io/coreos/etcd`). */
   readonly repositories: ReadonlyMap<string, BundleRepository>;
   readonly host: string;
-  /** 0 takes any free one. */
+  /** 0 selects a free port. */
   readonly port: number;
-  /** Told in one line what went wrong with a transfer. */
+  /** Called with a line about each failed transfer. */
   readonly warn: (line: string) => void;
 }
 
 /** A registry that serves a bundle. */
 export interface ServedBundle {
-  /** As `127.0.0.1:5000`. */
+  /** For example `127.0.0.1:5000`. */
   readonly authority: string;
-  /** The paths of each repository, the one that always holds first. */
+  /** The paths of each repository. The first one is always valid. */
   readonly paths: ReadonlyMap<string, readonly string[]>;
   close(): Promise<void>;
 }
 
-/** A bundle whose preload is to be tried. */
+/** A bundle to rehearse. */
 export interface RehearsalRequest {
-  /** Where it lies, as absolute paths: one, or all its volumes. */
+  /** Absolute paths of the bundle or of all its volumes. */
   readonly volumes: readonly string[];
   readonly bundle: VerifiedBundle;
-  /** By whom it has to be signed; undefined: whoever signed it. `folder` is absolute. */
+  /**
+   * The keys that must have signed it. Undefined: the signature is not checked. `folder` is
+   * absolute.
+   */
   readonly keys: { readonly folder: string; readonly threshold: number } | undefined;
-  /** The folder in which a throw-away one is made. */
+  /** The parent of the temporary folder. */
   readonly temporary: string;
-  /** Told when an image was pulled, in the order in which that happens. */
+  /** Called after each pull of an image. */
   readonly onImage: (image: RehearsedImage) => void;
 }
 
-/** How the pull of one image went. */
+/** The result of the pull of one image. */
 export interface RehearsedImage {
   readonly reference: string;
-  /** Bytes of its layers that no image before it had brought. */
+  /** Bytes of its layers that no earlier image had. */
   readonly newBytes: number;
   readonly durationMs: number;
-  /** Why it failed, in the words of the runtime. */
+  /** Why it failed, from the runtime. */
   readonly fault?: string;
 }
 
-/** How a rehearsal ended. */
+/** The result of a rehearsal. */
 export interface Rehearsal {
   readonly images: readonly RehearsedImage[];
   readonly durationMs: number;
-  /** Why a node would not get it ready; undefined when it would. */
+  /** Why it would not become ready on a node. Undefined when it would. */
   readonly fault: ShownReason | undefined;
 }
 
-/**
- * What the commands need of the rooms that they do not know: adapters that only a composition root
- * puts together.
- */
+/** Functions of other rooms that commands use. The composition root provides them. */
 export interface CommandAdapters {
   /**
-   * Looks at everything on this node that stickpin needs, apart from the daemon. `env` may name the
-   * system bus; `trust` is what the daemon says.
+   * Checks everything on this node that stickpin needs, except the daemon. `env` may name the
+   * system bus; `trust` is from the daemon.
    */
   examineNode(
     env: Readonly<Record<string, string | undefined>>,
@@ -74,8 +74,8 @@ export interface CommandAdapters {
   /** Serves until it is closed. @throws AppError `registry/listen` */
   serveBundle(request: ServeRequest): Promise<ServedBundle>;
   /**
-   * Has the whole daemon load a bundle into an embedded runtime, below a folder of which nothing is
-   * left in the end.
+   * Lets the daemon load a bundle into an embedded runtime below a temporary folder, which is
+   * removed at the end.
    */
   rehearseBundle(request: RehearsalRequest, signal: AbortSignal): Promise<Rehearsal>;
 }

@@ -3,7 +3,7 @@ import type { CommandOutput } from '../output/table.ts';
 import type { CommandAdapters } from './command-adapters.ts';
 import type { Confirm } from './confirm.ts';
 
-/** What a command may use of its surroundings. */
+/** The environment of a command. */
 export interface CommandContext extends CommandOutput {
   /** Aborts on SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
@@ -12,10 +12,10 @@ export interface CommandContext extends CommandOutput {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether the user is root; default false. */
   readonly isRoot?: boolean;
-  /** Absent where nobody can be asked: stdin or stderr is no terminal. */
+  /** Absent when stdin or stderr is no terminal, so that nobody can be asked. */
   readonly confirm?: Confirm;
   /** Connects to the daemon. @throws AppError `api/unreachable` */
   readonly connect: (signal: AbortSignal) => Promise<ApiClient>;
-  /** Loads what few commands need and no other should wait for. */
+  /** Loads adapters that only few commands need. */
   readonly adapters: () => Promise<CommandAdapters>;
 }

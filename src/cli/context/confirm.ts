@@ -2,36 +2,35 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { AppError } from '../../platform/app-error.ts';
 
-/**
- * What a question is asked over. Both ends are terminals, or the answer would not be a person's.
- */
+/** The streams of a question. Both must be terminals, so that a person answers. */
 export interface ConfirmStreams {
   readonly input: NodeJS.ReadableStream;
   readonly output: NodeJS.WritableStream;
 }
 
 /**
- * Asks a person; resolves to whether the answer was `y` or `yes`. Anything else is a no, also a
- * line that was not ended by Enter. Rejects when `signal` aborts.
+ * Asks a person. Resolves to true for the answer `y` or `yes`, otherwise to false, also for a line
+ * without Enter. Rejects when `signal` aborts.
  */
 export type Confirm = (question: string, signal: AbortSignal) => Promise<boolean>;
 
-/** What a person is asked about. */
+/** The content of a question. */
 export interface Confirmation {
   /** The code of the error that a confirmation overrides. */
   readonly code: string;
-  /** Stands behind the message of that error. */
+  /** Follows the message of that error. */
   readonly question: string;
-  /** What stays as it is after a no. */
+  /** What stays unchanged after the answer no. */
   readonly unchanged: string;
 }
 
 /**
- * Does what the daemon does by force only after a person at a terminal has said yes.
+ * Tries an action. If the daemon refuses it without force, asks a person at a terminal and repeats
+ * it with force.
  *
- * @param go does it, by force or not
- * @throws AppError `cli/declined` (`reject`) after a no, and where nobody can be asked; what `go`
- *   throws otherwise
+ * @param go executes the action, with or without force
+ * @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked;
+ *   otherwise errors of `go`
  */
 export async function confirmOrDecline(
   go: (isForced: boolean) => Promise<void>,
@@ -66,7 +65,7 @@ export function createConfirm({ input, output }: ConfirmStreams): Confirm {
     try {
       const ended = once(lines, 'close').then(() => undefined);
       const answer = await Promise.race([lines.question(`${question} [y/N] `, { signal }), ended]);
-      // The cursor still stands behind the question.
+      // The cursor is still after the question.
       if (answer === undefined) output.write('\n');
       return /^y(es)?$/i.test(answer?.trim() ?? '');
     } finally {

@@ -3,30 +3,30 @@ import { AppError } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render-show.ts';
 
-/** A bundle that may be shown, and all that it is called by. */
+/** A bundle that can be shown, and its names. */
 interface Candidate {
   readonly shown: ShownBundle;
-  /** What `stickpin list` calls it. */
+  /** Its name in `stickpin list`. */
   readonly title: string;
   readonly names: readonly string[];
-  /** The name of its stream; undefined when it is not known. */
+  /** The name of its stream. Undefined when not known. */
   readonly stream: string | undefined;
   readonly bundleId: string | undefined;
 }
 
-/** Fewer digits of a digest than this are taken for a name. */
+/** Minimum number of digits to be treated as a digest; fewer are a name. */
 const MIN_DIGITS = 6;
 
 /**
- * Finds the bundle that somebody means among all that `stickpin list` shows: by `name@version`,
- * digest, the beginning of a digest, the path of a rejected one, or its name alone.
+ * Finds a bundle among all that `stickpin list` shows: by `name@version`, digest, the beginning of
+ * a digest, the path of a rejected one, or only its name.
  *
  * @throws AppError `engine/no-bundle`, `engine/ambiguous-bundle` (`reject`)
  */
 export function findShown(report: Pick<StatusReport, 'bundles' | 'notices' | 'rejected'>, asked: string): ShownBundle {
   const candidates = candidatesIn(report);
   const exact = candidates.filter(({ names }) => names.includes(asked));
-  // Of several with one name and version the newest is meant, as everywhere.
+  // Of several with the same name and version the newest is used, as everywhere.
   const [known] = exact.filter(({ shown }) => shown.phase !== 'rejected').slice(-1);
   const rejected = exact.at(-1);
   if (known !== undefined) return known.shown;

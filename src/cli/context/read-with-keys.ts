@@ -7,20 +7,20 @@ import { AppError } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { CommandContext } from './command-context.ts';
 
-/** By whom a bundle is to be signed, as options give it; without a folder nobody judges. */
+/** The options for the check of a signature. Without a folder it is not checked. */
 interface KeyOptions {
   readonly keys?: string;
   readonly threshold: number;
 }
 
-/** A bundle that was read with or without keys; its digests fit together in both cases. */
+/** A bundle that was read with or without keys. Its digests were checked in both cases. */
 export interface ReadBundle extends Omit<JudgedBundle, 'isEnvelope'> {
-  /** `text` is for people: `signature by factory-2026 ok`. */
+  /** `text` is for display: `signature by factory-2026 ok`. */
   readonly judgement: { readonly kind: 'verified' | 'unjudged'; readonly text: string };
 }
 
 /**
- * Trust in the keys of a folder. Tells on stderr what is wrong with its files. @throws AppError
+ * Trust in the keys of a folder. Prints problems of its files to stderr. @throws AppError
  * `cli/no-keys` (`reject`) when it is no folder
  */
 export async function trustOf(folder: string, threshold: number, context: CommandContext): Promise<Trust> {
@@ -40,8 +40,8 @@ export async function trustOf(folder: string, threshold: number, context: Comman
 /**
  * Reads a bundle and checks its digests, and its signature when there are keys.
  *
- * @throws AppError `cli/unverified` (`reject`) when it is bad, or not signed as it should be; as
- *   `trustOf()` does
+ * @throws AppError `cli/unverified` (`reject`) when it is bad, or its signature is not valid;
+ *   errors of `trustOf()`
  */
 export async function readWithKeys(
   reader: BundleReader,
@@ -64,8 +64,8 @@ export async function readWithKeys(
 }
 
 /**
- * An error about a bundle as the end of a command that verifies. What says nothing about the bundle
- * (the medium went away) stays as it is.
+ * Converts an error about a bundle for commands that verify. Other errors, for example that the
+ * medium was removed, stay unchanged.
  */
 export function unverified(path: string, error: unknown): unknown {
   if (!(error instanceof AppError) || error.code.startsWith('media/')) return error;
@@ -77,10 +77,7 @@ export function unverified(path: string, error: unknown): unknown {
   });
 }
 
-/**
- * An error about a bundle, with the path that a person gave for it at its beginning; its code
- * stays.
- */
+/** Adds the given path at the beginning of an error about a bundle. The code stays. */
 export function withPath(path: string, error: unknown): unknown {
   if (!(error instanceof AppError)) return error;
   const { code, disposition, message } = error;

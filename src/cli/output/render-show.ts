@@ -7,7 +7,7 @@ import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { formatTable } from './table.ts';
 
 /**
- * What `stickpin show` prints of: an adopted release, one that waits for approval, a notice, or a
+ * A bundle for `stickpin show`: an adopted release, one that waits for approval, a notice, or a
  * rejected bundle.
  */
 export type ShownBundle =
@@ -16,8 +16,8 @@ export type ShownBundle =
   | (StatusReport['rejected'][number] & { readonly phase: string });
 
 /**
- * A line for each member, those of nested ones as they are in JSON; all that holds its activation;
- * its rules, with what they do; its conditions; and the trust in force.
+ * The output of `stickpin show`: a line for each member, with nested ones in JSON; all holds of its
+ * activation; its rules and their effect; its conditions; and the keys and rules of trust in use.
  */
 export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
   const {
@@ -50,14 +50,14 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
   return `${lines.join('')}${table}\n${renderTrust(trust, members.signerKeyIds ?? [])}`;
 }
 
-/** One hold, with what ends it: `its end of life was on … (rule "endOfLife"); a person ends it`. */
+/** One hold and what ends it: `its end of life was on … (rule "endOfLife"); a person ends it`. */
 function holdText({ message, releasedBy, until }: ActivationHoldReport): string {
   if (releasedBy === 'person') return `${message}; a person ends it`;
   if (releasedBy === 'event') return `${message}; it ends automatically`;
   return `${message}; it ends automatically${until === undefined ? '' : ` on ${until}`}`;
 }
 
-/** The keys that count and those that never do; which of them signed a bundle is marked. */
+/** The trusted and the revoked keys. Keys that signed the bundle are marked. */
 function renderTrust(
   { require, threshold, keys, roles = [], revoked, problems }: TrustReport,
   signers: readonly string[],

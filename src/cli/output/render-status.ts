@@ -8,7 +8,8 @@ import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { formatTable } from './table.ts';
 
 /**
- * What `stickpin status` prints: the STATUS line, how far a preload is, the runtime and the media.
+ * The output of `stickpin status`: the STATUS line, the progress of a preload, the runtime and the
+ * media.
  */
 export function renderStatus(report: StatusReport): string {
   const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
@@ -24,8 +25,8 @@ export function renderStatus(report: StatusReport): string {
 }
 
 /**
- * What `stickpin list` prints: a line for each known bundle and one for each that was rejected,
- * reasons below.
+ * The output of `stickpin list`: a line for each known and each rejected bundle, with reasons
+ * below.
  */
 export function renderList(report: StatusReport): string {
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
@@ -95,7 +96,7 @@ function unreadableMedia({ media }: StatusReport): string[] {
   return media.flatMap(({ medium, reason }) => (reason ? [oneLine(`Can't read ${medium}: ${reason.message}`)] : []));
 }
 
-/** A line for each release whose pins nobody claims. */
+/** A line for each release with unclaimed pins. */
 function unclaimedLines({ unclaimed }: StatusReport): string[] {
   return unclaimed.map(({ name, version, references }) => {
     const of = name === undefined ? 'a release that nobody remembers' : `${name}@${version}`;
@@ -105,8 +106,8 @@ function unclaimedLines({ unclaimed }: StatusReport): string[] {
 }
 
 /**
- * The phase with what makes it special: what it waits for, that its activation is held, or that it
- * is the one whose tags hold.
+ * The phase with a note: what it waits for, that its activation is held, or that it is the current
+ * release.
  */
 function shownPhase(
   phase: string,
@@ -118,15 +119,15 @@ function shownPhase(
   return current ? `${phase} (current)` : phase;
 }
 
-/** What holds the activation of a release that is ready, where nothing graver is said of it. */
+/** The first hold of a ready release, unless a more serious reason is shown. */
 function firstHold({ phase, activationHolds }: Pick<BundleReport, 'phase' | 'activationHolds'>): string | undefined {
   const [first] = phase === 'ready' ? (activationHolds ?? []) : [];
   return first && `its activation is held: ${first.message}`;
 }
 
 /**
- * What `activate` and `approve` take: `ocp@4.13.7`, or the digest of a bundle that has no name that
- * may be believed.
+ * The argument for `activate` and `approve`: `ocp@4.13.7`, or the digest of a bundle without a
+ * verified name.
  */
 function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'version' | 'bundleId'>): string {
   return name === '' ? bundleId : `${name}@${version}`;

@@ -1,12 +1,12 @@
 import { plainText } from '../../platform/plain-text.ts';
 
-/** Where a command writes; injected so that commands can be tested without a process. */
+/** The output of a command. Injected, so that commands can be tested without a process. */
 export interface CommandOutput {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
-  /** How wide the terminal is that stderr leads to; absent where it is none. */
+  /** Width of the terminal of stderr. Absent when stderr is no terminal. */
   readonly stderrColumns?: number;
 }
 

@@ -1,20 +1,20 @@
 import { AppError } from '../app-error.ts';
 
 /**
- * Internal abort reason: the work has ended. One for all, since an error with its stack for each
- * call costs more than the call's own part here.
+ * Internal abort reason: the work has ended. Shared, because a new error with its stack for each
+ * call would cost more than the rest of the call.
  */
 const OVER = new Error('the work is over');
 
 /**
- * The signal of work that must be done although its surroundings are being stopped: a record of
- * what has happened already. It never aborts.
+ * A signal that never aborts, for work that must be done even during a stop: the record of an
+ * action that has already happened.
  */
 export const NEVER_ABORTED: AbortSignal = new AbortController().signal;
 
 /**
- * Runs `work` under a deadline. The signal handed to `work` aborts when `parent` does or when
- * `timeoutMs` has passed.
+ * Runs `work` with a deadline. The signal of `work` aborts when `parent` aborts or `timeoutMs` have
+ * passed.
  *
  * @throws AppError `platform/deadline` (`retry`) when the deadline passed; whatever `work` throws
  *   otherwise.
@@ -43,19 +43,19 @@ export async function withDeadline<T>(
   }
 }
 
-/** A signal that aborts with the first of several others, until it is released. */
+/** A signal that aborts with the first of several signals, until it is released. */
 export interface LinkedSignal {
   readonly signal: AbortSignal;
-  /** Takes the listeners from the others. */
+  /** Removes the listeners from the other signals. */
   release(): void;
 }
 
 /**
- * Links a new signal to `parents`: it aborts with the reason of the first that does.
+ * Links a new signal to `parents`. It aborts with the reason of the first parent that aborts.
  *
- * This replaces `AbortSignal.any()` in the whole of `src`. In Node.js, up to 24 at least, each use
- * of that function leaves an entry on a parent which nothing removes while the parent lives, and
- * many parents live as long as the daemon.
+ * All of `src` uses it instead of `AbortSignal.any()`. In Node.js (at least up to 24) each use of
+ * that function adds an entry to the parent that is never removed. Many parents exist as long as
+ * the daemon, so memory would grow.
  */
 export function linkSignals(parents: readonly AbortSignal[]): LinkedSignal {
   const own = new AbortController();
@@ -70,7 +70,7 @@ export function linkSignals(parents: readonly AbortSignal[]): LinkedSignal {
 }
 
 /**
- * Runs `work` under a signal that aborts when one of `parents` does. Nothing stays on them
+ * Runs `work` with a signal that aborts when one of `parents` aborts. Removes its listeners
  * afterwards.
  */
 export async function withEither<T>(
@@ -86,8 +86,8 @@ export async function withEither<T>(
 }
 
 /**
- * Waits for `work` no longer than until `signal` aborts; then its reason is thrown, whatever
- * becomes of `work` (a system call that hangs).
+ * Waits for `work` until `signal` aborts, then throws its reason. `work` may continue, for example
+ * in a system call that hangs.
  */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   work.catch(() => undefined); // may fail after it was given up

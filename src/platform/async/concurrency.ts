@@ -1,7 +1,7 @@
 import { withEither } from './abort.ts';
 /**
- * Runs `work` over all items, at most `limit` at once. The first failure aborts the signal that the
- * others got, and is thrown when all have ended.
+ * Runs `work` for all items, at most `limit` in parallel. The first failure aborts the signal of
+ * the others, and is thrown after all have ended.
  */
 export async function forEachLimited<T>(
   items: readonly T[],

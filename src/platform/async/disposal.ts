@@ -1,11 +1,14 @@
-/** Undoes one thing that was set up. */
+/** Releases one resource. */
 export type Dispose = () => void | Promise<void>;
 
-/** Things to undo, last one first. */
+/** Resources to release, the last one first. */
 export interface DisposalStack {
-  /** Adds one more; `what` names it in the error if it fails. */
+  /** Adds a resource. `what` names it in an error. */
   defer(what: string, dispose: Dispose): void;
-  /** Runs all of them in reverse. Each failure is handed to `onError`, and the rest still run. */
+  /**
+   * Releases all in reverse order. Each failure is passed to `onError`, and the others are still
+   * released.
+   */
   dispose(onError: (what: string, error: unknown) => void): Promise<void>;
 }
 

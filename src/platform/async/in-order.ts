@@ -1,7 +1,7 @@
 /**
- * Works on `items` with at most `atOnce` of them in hand, and yields the results in the order of
- * the items. The first error in that order ends it; what is still in hand is waited for first, also
- * when the consumer stops.
+ * Processes `items`, at most `atOnce` in parallel, and yields the results in the order of the
+ * items. The first error in that order ends it. Before it ends, also when the consumer stops, it
+ * waits for all running work.
  */
 export async function* inOrder<Item, Result>(
   items: Iterable<Item>,
@@ -11,7 +11,7 @@ export async function* inOrder<Item, Result>(
   const inHand: Promise<Result>[] = [];
   const begin = (item: Item): void => {
     const one = work(item);
-    // Whoever waits for it hears of its error; until then nobody may call it unhandled.
+    // The await below throws its error; until then it must not count as unhandled.
     one.catch(() => undefined);
     inHand.push(one);
   };

@@ -1,6 +1,6 @@
 /**
- * A pure function of a text that remembers its last call: a file that is looked at again and again
- * seldom changes. The result is shared, and not to be changed.
+ * Caches the last call of a pure function of a text, for files that are often read and seldom
+ * change. The result is shared; don't modify it.
  */
 export function rememberLast<T>(work: (text: string) => T): (text: string) => T {
   let last: { readonly text: string; readonly result: T } | undefined;

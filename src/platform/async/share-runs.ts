@@ -1,6 +1,6 @@
 /**
- * Lets all who ask for `work` while a run is under way share the next one. What was done before one
- * asks is seen by the run that one waits for. An error reaches everybody who shares the run.
+ * All calls during a run share the next run. So each call waits for a run that began after the
+ * call. An error goes to all callers that share the run.
  */
 export function shareRuns(work: () => Promise<void>): () => Promise<void> {
   let underWay: Promise<unknown> = Promise.resolve();

@@ -1,36 +1,33 @@
 import { type ResourceLimits, SHARE_ENV, type TransferListItem, Worker } from 'node:worker_threads';
 
-/** What {@link startWorkerThread} needs. */
+/** The options of {@link startWorkerThread}. */
 export interface WorkerThreadOptions<Message> {
-  /** The text of a program that needs no file beside it, or the file of one. */
+  /** The text of a program that needs no other file, or the file of a program. */
   readonly program: string | URL;
-  /** Limits of its heap, in MiB. Buffers that are transferred to it do not count. */
+  /** Limits of its heap, in MiB. Transferred buffers do not count. */
   readonly heap: Pick<ResourceLimits, 'maxOldGenerationSizeMb' | 'maxYoungGenerationSizeMb'>;
   readonly onMessage: (message: Message) => void;
   /**
-   * Called once, when the thread is over: with the reason given to `end()`, or with the error that
+   * Called once, when the thread has ended: with the reason of `end()`, or with the error that
    * ended it.
    */
   readonly onEnd: (reason: unknown) => void;
 }
 
-/** A thread that runs a program of ours. */
+/** A thread that runs one of our programs. */
 export interface WorkerThread<Task> {
-  /**
-   * Hands a task to the program. `transfer` names buffers that are moved to it instead of being
-   * copied.
-   */
+  /** Sends a task to the program. `transfer` names buffers that are moved instead of copied. */
   post(task: Task, transfer?: readonly TransferListItem[]): void;
-  /** Ends the thread at once, whatever it does. */
+  /** Ends the thread at once. */
   end(reason: unknown): void;
 }
 
-/** The code of the error with which Node ends a thread whose heap has reached its limit. */
+/** The error code of Node.js for a thread whose heap has reached its limit. */
 export const OUT_OF_MEMORY = 'ERR_WORKER_OUT_OF_MEMORY';
 
 /**
- * Starts a thread. It gets none of the flags of this process, as loaders: they are meant for
- * another program.
+ * Starts a thread without the flags of this process, for example loaders, which are for another
+ * program.
  */
 export function startWorkerThread<Task, Message>(options: WorkerThreadOptions<Message>): WorkerThread<Task> {
   const { program, heap, onMessage, onEnd } = options;

@@ -1,16 +1,13 @@
-/**
- * Gives a buffer of `sizeBytes`, or of less when so much is not to be read at once; what is in it
- * is left over.
- */
+/** Returns a buffer of `sizeBytes`, or a smaller one to limit the read. It may contain old data. */
 export type Allocate = (sizeBytes: number) => Buffer;
 
-/** A buffer for each chunk, which whoever gets the chunk may keep. */
+/** A new buffer for each chunk, which the consumer may keep. */
 export const newBuffer: Allocate = (sizeBytes) => Buffer.allocUnsafeSlow(sizeBytes);
 
 /**
- * One buffer for all chunks of one stream: a chunk is good until the next is asked for. Large
- * buffers that live for a moment cost more than the copying of their bytes, since memory has to be
- * mapped, cleared and collected for each.
+ * One buffer for all chunks of a stream: a chunk is valid until the next one is read. Short-lived
+ * large buffers cost more than the copy of their bytes, because memory must be mapped, cleared and
+ * collected for each.
  */
 export function oneBuffer(): Allocate {
   let buffer: Buffer | undefined;

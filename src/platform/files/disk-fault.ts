@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
 
 /**
- * Why a filesystem takes no writes: no space or no inode is left, a quota is used up, or it is
+ * Why a filesystem can't be written: no space or inode is free, a quota is used up, or it is
  * mounted read-only.
  */
 export type DiskFault = 'full' | 'quota' | 'read-only';
@@ -15,7 +15,7 @@ const FAULTS: Readonly<Record<string, DiskFault>> = {
   EROFS: 'read-only',
 };
 
-/** The fault behind a system error, or behind its cause; undefined when it is something else. */
+/** The fault of a system error or of its cause. Undefined for other errors. */
 export function diskFaultOf(thrown: unknown): DiskFault | undefined {
   for (let error = thrown; error instanceof Error; error = error.cause) {
     const fault = FAULTS[systemCodeOf(error) ?? ''];
@@ -36,19 +36,16 @@ export function diskFaultMessage(path: string, fault: DiskFault): string {
   }
 }
 
-/** As much as a small database needs at once. */
+/** About the size of one write of a small database. */
 const PROBE_BYTES = 64 * 1024;
 
-/**
- * Writes a small file into a directory and removes it again. @returns the fault that was met, if
- * any
- */
+/** Writes a small file into a directory and removes it. @returns the fault, if any */
 export function probeDisk(directory: string): DiskFault | undefined {
   const path = join(directory, `.stickpin-probe-${process.pid}`);
   try {
     const file = openSync(path, 'w', 0o600);
     try {
-      // A file that hardly fits is written in part, without an error.
+      // A file that does not fit completely may be written in part, without an error.
       for (let left = PROBE_BYTES; left > 0; ) left -= writeSync(file, Buffer.alloc(left));
     } finally {
       closeSync(file);
@@ -61,14 +58,14 @@ export function probeDisk(directory: string): DiskFault | undefined {
 }
 
 /**
- * What a look tells without writing: a filesystem that is read-only, or has nothing left. What
- * can't be looked at has no fault.
+ * The fault that is visible without a write: the filesystem is read-only or full. Undefined when
+ * the filesystem can't be examined.
  */
-export function glanceAtDisk(directory: string): DiskFault | undefined {
+export function visibleDiskFault(directory: string): DiskFault | undefined {
   try {
     accessSync(directory, constants.W_OK);
     const { bfree, files, ffree } = statfsSync(directory);
-    // Filesystems that make inodes as they need them say 0 of 0.
+    // Filesystems that allocate inodes on demand report 0 of 0.
     return bfree === 0 || (files > 0 && ffree === 0) ? 'full' : undefined;
   } catch (error) {
     return diskFaultOf(error);

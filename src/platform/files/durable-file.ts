@@ -7,8 +7,8 @@ import { NEVER_ABORTED } from '../async/abort.ts';
 export interface DurableFile {
   readonly path: string;
   /**
-   * Where the new content is staged: on the same mount, and outside any directory that is watched.
-   * Default: the file's own directory.
+   * Directory for the staged content: on the same mount, and not in a watched directory. Default:
+   * the directory of the file.
    */
   readonly stagingDirectory?: string;
 }
@@ -16,12 +16,12 @@ export interface DurableFile {
 const MODE = 0o644;
 
 /**
- * Makes `content` the content of the file: staged, synced, renamed over it, mode 0644, so that a
- * reader sees the old or the new one and a power cut leaves one of them. Missing directories are
- * made. A file that is as wanted already isn't touched. An abort before the rename leaves the old
- * content; after it the new one is made durable.
+ * Replaces the content of a file: the new content is staged, synced and renamed over it, with mode
+ * 0644. A reader sees the old or the new content, and one of them survives a power cut. Missing
+ *       directories are made. A file that has this content and mode already isn't touched. An abort
+ *       before the rename leaves the old content; after it the new content is made durable.
  *
- * @returns whether anything was written.
+ * @returns whether the file was written
  * @throws system errors as they are
  */
 export async function replaceFile(
@@ -37,7 +37,7 @@ export async function replaceFile(
   await mkdir(stagingDirectory, { recursive: true });
   const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new`);
   await writeThrough(staged, 'w', MODE, async (handle) => {
-    await handle.chmod(MODE); // the umask may have taken bits away
+    await handle.chmod(MODE); // the umask may have removed bits
     await handle.writeFile(content);
   });
   signal.throwIfAborted();
@@ -46,15 +46,15 @@ export async function replaceFile(
   return true;
 }
 
-/** How {@link writeNewFile} writes. */
+/** The options of {@link writeNewFile}. */
 export interface NewFileOptions {
-  /** Default 0644, less what the umask takes away. */
+  /** Default 0644, without the bits of the umask. */
   readonly mode?: number;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Writes a new file. Its bytes are on the disk when this returns; its name is after {@link
+ * Writes a new file. Its bytes are on the disk when this resolves, its name after {@link
  * syncFolder} of its folder.
  *
  * @throws system errors as they are, `EEXIST` when there is a file already
@@ -67,7 +67,7 @@ export async function writeNewFile(
   await writeThrough(path, 'wx', mode, (file) => file.writeFile(content, { signal }));
 }
 
-/** As {@link writeNewFile}, with what `write` puts into the file. @returns what `write` returns */
+/** As {@link writeNewFile}, with the content from `write`. @returns the result of `write` */
 export async function fillNewFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
   return writeThrough(path, 'wx', MODE, write);
 }
@@ -78,7 +78,7 @@ export async function readIfPresent(path: string): Promise<string | undefined> {
 }
 
 /**
- * Makes the names in a folder outlive a power cut.
+ * Syncs the names in a folder to the disk.
  *
  * @throws system errors as they are, also those of filesystems that can't sync a folder
  */
@@ -87,8 +87,8 @@ export async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * As {@link syncFolder}, for a place that a user names: nothing is done where the filesystem can't
- * sync a folder, as some of FUSE can't.
+ * As {@link syncFolder}, for a path from a user. Does nothing if the filesystem can't sync a
+ * folder, for example some FUSE filesystems.
  */
 export async function syncFolderIfPossible(path: string): Promise<void> {
   await withHandle(path, (folder) =>
@@ -99,8 +99,8 @@ export async function syncFolderIfPossible(path: string): Promise<void> {
 }
 
 /**
- * Makes the bytes of a file that was written before outlive a power cut. @param mode a mode that it
- * gets; default the one it has
+ * Syncs the bytes of an existing file to the disk. @param mode new mode of the file; default:
+ * unchanged
  */
 export async function syncFile(path: string, mode?: number): Promise<void> {
   await withHandle(path, async (file) => {

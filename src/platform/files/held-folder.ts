@@ -2,16 +2,16 @@ import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink } from 'node:fs/promises';
 
 /**
- * A folder that is held by a descriptor. Whatever is renamed, removed or replaced by a link on the
- * way to it, it stays the same one, and what is opened in it lies in it. Names are single ones;
- * links are never followed.
+ * A folder that is held by a descriptor. It stays the same folder even if a part of its path is
+ * renamed, removed or replaced by a link, and files are opened in this folder only. Names have no
+ * slash; links are never followed.
  */
 export interface HeldFolder {
-  /** How it was reached, for messages. */
+  /** Its path, for messages. */
   readonly path: string;
-  /** What is there under a name; a link is a link. @throws system errors, as `ENOENT` */
+  /** lstat of a name. @throws system errors, for example `ENOENT` */
   stat(name: string): Promise<Stats>;
-  /** Where a link leads. @throws system errors; `EINVAL` for what is no link */
+  /** The target of a link. @throws system errors; `EINVAL` when it is no link */
   readLink(name: string): Promise<string>;
   /** The names in it, at most `limit`, in no order. @throws system errors */
   names(limit: number): Promise<string[]>;
@@ -19,29 +19,27 @@ export interface HeldFolder {
    * Opens a file for reading without waiting for a pipe. @throws system errors; `ELOOP` for a link
    */
   openFile(name: string): Promise<FileHandle>;
-  /** @throws system errors; `ENOTDIR` for a link and for what is no folder */
+  /** Opens a folder in it. @throws system errors; `ENOTDIR` for a link and for a file */
   openFolder(name: string): Promise<HeldFolder>;
-  /** Lets go of it, once the calls under way are over; later ones fail. Idempotent. */
+  /** Closes it after the running calls have ended. Later calls fail. Idempotent. */
   close(): Promise<void>;
 }
 
-/**
- * open(2) with `O_PATH`, for which Node has no name: the folder is held, and nothing is read of it.
- */
+/** `O_PATH` of open(2), which Node.js does not export: holds the folder without reading it. */
 const O_PATH = 0o10000000;
 const HOLD = O_PATH | constants.O_DIRECTORY;
-/** As many links on the way as the kernel follows. */
+/** Limit of links in a path, as in the kernel. */
 const MAX_LINKS = 40;
 
-/** Holds the folder at a path that a user named, links followed. @throws system errors */
+/** Holds the folder at a path from a user. Links are followed. @throws system errors */
 export async function holdFolder(path: string): Promise<HeldFolder> {
   return heldBy(await open(path, HOLD), path);
 }
 
 /**
- * Holds the folder at an absolute path, which a program that runs as root reads though others may
- * change it. The way is walked name by name. A link on it is followed only if it is root's or ours
- * and lies in a folder where nobody else can replace it, as `/mnt` on systems that keep it below
+ * Holds the folder at an absolute path that other users may change while a root program reads it.
+ * The path is opened name by name. A link is followed only if root or this user owns it, in a
+ * folder where nobody else can replace it. Such a link is `/mnt` on systems that keep it below
  * `/var`.
  *
  * @throws system errors; `ENOTDIR` for any other link
@@ -69,8 +67,8 @@ export async function holdWithoutLinks(path: string): Promise<HeldFolder> {
 }
 
 /**
- * Holds the folder that several names lead to, one in the other. @throws system errors; `ENOTDIR`
- * for a link
+ * Holds the folder at a path of several names below `root`. @throws system errors; `ENOTDIR` for a
+ * link
  */
 export async function holdBelow(root: HeldFolder, names: readonly string[]): Promise<HeldFolder> {
   let folder = await root.openFolder('.');
@@ -85,7 +83,7 @@ export async function holdBelow(root: HeldFolder, names: readonly string[]): Pro
   return folder;
 }
 
-/** Runs `use` with a folder, which is closed afterwards. */
+/** Runs `use` with a folder, then closes it. */
 export async function withFolder<T>(opening: Promise<HeldFolder>, use: (folder: HeldFolder) => Promise<T>): Promise<T> {
   const folder = await opening;
   try {
@@ -96,8 +94,8 @@ export async function withFolder<T>(opening: Promise<HeldFolder>, use: (folder: 
 }
 
 /**
- * One folder for all that use it at the same time: opened for the first, closed after the last, so
- * that nothing stays open between uses. One that is not there is looked for again by the next.
+ * Shares one open folder between concurrent uses. It is opened for the first and closed after the
+ * last, so that it is not open between uses. A missing folder is tried again by the next use.
  */
 export function shareFolder(opening: () => Promise<HeldFolder | undefined>) {
   let current: { readonly folder: Promise<HeldFolder | undefined>; users: number } | undefined;
@@ -123,15 +121,14 @@ export function shareFolder(opening: () => Promise<HeldFolder | undefined>) {
 }
 
 function heldBy(handle: FileHandle, path: string): HeldFolder {
-  // Every other process sees other descriptors here; this one needs no right but that to search the
-  // folder.
+  // This path works only in this process, and needs only the permission to search the folder.
   const at = `/proc/self/fd/${handle.fd}`;
   let underWay = 0;
   let closing: Promise<void> | undefined;
   let finish: () => void = () => undefined;
   /**
-   * INVARIANT: the descriptor is open while a call uses its number, since the number of a closed
-   * one may soon belong to another folder.
+   * INVARIANT: the descriptor is open while a call uses its number. The kernel may give the number
+   * of a closed descriptor to another folder.
    */
   const run = async <T>(call: () => Promise<T>): Promise<T> => {
     if (closing !== undefined) throw systemError('ESTALE', `${path} is no longer held`);
@@ -156,7 +153,7 @@ function heldBy(handle: FileHandle, path: string): HeldFolder {
       if (limit === 0) return names;
       for await (const { name } of await run(() => opendir(`${at}/.`))) {
         names.push(name);
-        // Nobody knows how many there are.
+        // The total number of names is not known.
         if (names.length === limit) break;
       }
       return names;
@@ -177,7 +174,7 @@ function heldBy(handle: FileHandle, path: string): HeldFolder {
   };
 }
 
-/** Where a link leads that may be followed; undefined when it is none, or may not. */
+/** The target of a link that may be followed. Undefined for other links and other files. */
 async function trustedLink(folder: HeldFolder, name: string): Promise<string | undefined> {
   const link = await folder.stat(name);
   if (!link.isSymbolicLink() || !isOurs(link)) return undefined;

@@ -1,6 +1,6 @@
 import type { Fault } from '../../domain/model/reason.ts';
 import type { AppError } from '../../platform/app-error.ts';
-import { glanceAtDisk, probeDisk } from '../../platform/files/disk-fault.ts';
+import { probeDisk, visibleDiskFault } from '../../platform/files/disk-fault.ts';
 import { diskFaultError } from './write-error.ts';
 
 /** Tells whether the filesystem of stickpin's own files can be written. */
@@ -23,7 +23,7 @@ export function createDiskWatch(directory: string): DiskWatch {
       return error;
     },
     trouble: () => {
-      const fault = hasFailed ? probeDisk(directory) : glanceAtDisk(directory);
+      const fault = hasFailed ? probeDisk(directory) : visibleDiskFault(directory);
       hasFailed = hasFailed && fault !== undefined;
       if (fault === undefined) return undefined;
       const { code, message } = diskFaultError(directory, fault);

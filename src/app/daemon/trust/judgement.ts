@@ -10,7 +10,7 @@ import type { ShownRole, TrustInForce } from '../../../domain/trust/trust-in-for
 import { digestOf } from '../../../platform/digest.ts';
 import { keysNow, type NodeKeys } from './node-keys.ts';
 
-/** What a bundle on a medium is judged by now. */
+/** The keys and rules for bundles on media, as of now. */
 export function trustOf(node: NodeKeys): Trust {
   const { require, threshold } = node.settings;
   return {
@@ -22,8 +22,8 @@ export function trustOf(node: NodeKeys): Trust {
 }
 
 /**
- * Another text whenever a judgement may be another. Adopted bundles are not part of it: what was
- * adopted was judged good, so that its adoption changes no judgement.
+ * A text that changes when the result of a verification may change. Adopted bundles are not part of
+ * it: they were verified before, so their adoption changes no result.
  */
 export function trustRevision(node: NodeKeys): string {
   const { require, threshold } = node.settings;
@@ -42,7 +42,7 @@ export function rolesOf(node: NodeKeys): readonly Role[] {
   }));
 }
 
-/** The keys that never count. */
+/** The revoked keys. */
 export function revocationsOf(node: NodeKeys): Revocations {
   const keys = keysNow(node);
   const cause = causeOf(keys);
@@ -55,7 +55,7 @@ export function revocationsOf(node: NodeKeys): Revocations {
   };
 }
 
-/** All that bundles are judged by, to be shown. */
+/** The keys and rules of trust in use, for display. */
 export function trustInForce(node: NodeKeys): TrustInForce {
   const { require, threshold } = node.settings;
   const keys = keysNow(node);
@@ -134,7 +134,7 @@ function approvedBundles(node: NodeKeys): readonly BundleId[] {
 }
 
 /**
- * A bundle once adopted stays a source of blobs, unless its key is revoked (docs/architecture.md).
+ * Adopted bundles, which stay sources of blobs unless their key is revoked (docs/architecture.md).
  */
 function adoptedBundles(node: NodeKeys): readonly BundleId[] {
   const known = approvalsOf(node);
@@ -143,7 +143,7 @@ function adoptedBundles(node: NodeKeys): readonly BundleId[] {
   return inForce.map(({ bundleId }) => bundleId);
 }
 
-/** What keeps revocations from being read; undefined when nothing does. */
+/** Why revocations can't be read. Undefined when they can. */
 function causeOf({ problems }: TrustedKeys): string | undefined {
   const bad = problems.find(({ hidesRevocations }) => hidesRevocations);
   return bad === undefined ? undefined : keyProblemLine(bad);

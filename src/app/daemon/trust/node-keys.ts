@@ -51,7 +51,7 @@ export function readFolder(
 }
 
 /**
- * The keys in force. They are made anew when the folder, the rotation or the record has changed.
+ * The keys in use. They are computed again when the folder, the rotation or the record has changed.
  */
 export function keysNow(node: NodeKeys): TrustedKeys {
   const { own, store, memory, clock, last } = node;
@@ -65,7 +65,7 @@ export function keysNow(node: NodeKeys): TrustedKeys {
   return keys;
 }
 
-/** Stores what the folder and bundles revoke now. Never throws. */
+/** Stores the revocations of the folder and of bundles. Never throws. */
 export function rememberRevocations({ settings, own, store, memory, clock }: NodeKeys): Promise<void> {
   const ofFolder = own.byFile.map(({ keyId, otherIds }) => ({ keyId, ...(otherIds && { otherIds }) }));
   const seen = withSeen(memory.record(), ofFolder, clock.now());
@@ -73,7 +73,7 @@ export function rememberRevocations({ settings, own, store, memory, clock }: Nod
   return memory.keep(own.isListed ? withFolder(all, settings.keys_dir) : all);
 }
 
-/** Puts in force what was read from the folder. Logs the keys when they changed. */
+/** Uses the given content of the folder. Logs the keys when they changed. */
 export function takeFolder(node: NodeKeys, next: TrustedKeys): void {
   const before = keysNow(node).revision;
   node.own = next;

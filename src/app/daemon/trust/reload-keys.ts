@@ -4,22 +4,22 @@ import { messageIds } from '../../../platform/message-ids.ts';
 import { type NodeKeys, readFolder, takeFolder } from './node-keys.ts';
 
 /**
- * How long the keys that were read before hold while a `*.revoked` file can't be read. Short: it
- * may revoke a key.
+ * How long the previous keys stay in use while a `*.revoked` file can't be read. Short, because the
+ * file may revoke a key.
  */
 const GRACE_MS = 5_000;
 /** Pause before such a file is read again, within the grace. */
 const REREAD_MS = 1_500;
-/** The pause afterwards: a disk may answer again without any sign of it. */
+/** The pause afterwards. Nothing signals that a disk works again. */
 const REREAD_LATER_MS = 30_000;
 
 /** The reloads of one daemon. */
 export interface KeyReloads {
   /** Calls so far. */
   calls: number;
-  /** The newest call whose reading is in force: an older one that was slow changes nothing. */
+  /** The newest call whose result is in use. The result of an older, slower call is ignored. */
   takenCall: number;
-  /** Since when revocations can't be read (monotonic); undefined while they can. */
+  /** Since when revocations can't be read, in monotonic milliseconds. Undefined while they can. */
   unreadableSince: number | undefined;
 }
 
@@ -27,10 +27,10 @@ export interface KeyReloads {
 export const noReloads = (): KeyReloads => ({ calls: 0, takenCall: 0, unreadableSince: undefined });
 
 /**
- * Reads the folder of keys again and calls `taken` when the keys are in force. A `*.revoked` file
- * or a folder that can't be read is often being written or replaced, or its disk hesitates: what
- * was read before holds for {@link GRACE_MS}, while it is read again. Then no key counts until it
- * can be read. Resolves once no such file is left, or a later call has taken over.
+ * Reads the folder of keys again, and calls `taken` when the keys are in use. If a `*.revoked` file
+ * or the folder can't be read, it may just be being written or replaced. So the previous keys stay
+ * in use for {@link GRACE_MS}, while it is read again. After that no key is valid until it can be
+ * read. Resolves when everything was read, or when a later call has replaced this one.
  */
 export async function reloadKeys(
   node: NodeKeys,

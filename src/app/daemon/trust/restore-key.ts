@@ -8,23 +8,22 @@ import { messageIds } from '../../../platform/message-ids.ts';
 import type { RevocationMemory } from './revocation-memory.ts';
 
 /**
- * Lifts the stored revocation of a key, named by its id or by the first 12 digits or more of it.
- * The administrator has the last word, also over a bundle that revoked the key. Gives a sentence
- * about what that does.
+ * Removes the stored revocation of a key, named by its id or at least the first 12 digits of it.
+ * This also overrides a bundle that revoked the key. Resolves to a sentence that states the effect.
  *
- * @param uid who asked for it, for the history; undefined when that is not known.
+ * @param uid the caller, for the history; undefined when not known.
  * @throws AppError `trust/no-key`, `trust/ambiguous`, `trust/file` (`reject`), `trust/unreadable`
- * (`wait`); `runtime/write`, `store/write`
+ *   (`wait`); `runtime/write`, `store/write`
  */
 export type KeyRestorer = (name: string, uid: number | undefined) => Promise<string>;
 
-/** What {@link restoreKey} needs. */
+/** The adapters of {@link restoreKey}. */
 export interface RestoreKeyDependencies {
   /** Reads the folder of keys now. */
   readonly load: () => Promise<TrustedKeys>;
-  /** Puts what was read in force. */
+  /** Uses the given content of the folder. */
   readonly take: (own: TrustedKeys) => void;
-  /** All keys and revocations in force. */
+  /** All keys and revocations in use. */
   readonly keysNow: () => TrustedKeys;
   readonly memory: Pick<RevocationMemory, 'lift'>;
   readonly clock: Pick<Clock, 'now'>;

@@ -10,29 +10,29 @@ import type { EventRow, RevocationStore } from '../../../ports/state.ts';
 import { writeDurably } from '../../../runtime/config/durable-file.ts';
 
 /**
- * What the node remembers of revocations: in the state database, and in a file that outlasts it.
+ * The stored revocations of the node, in the state database and in a file that survives its loss.
  */
 export interface RevocationMemory {
-  /** As it is in force. No I/O. */
+  /** The record in use. No I/O. */
   record(): RevocationRecord;
-  /** Why it can't be known whether keys were revoked earlier; undefined when it is known. */
+  /** Why earlier revocations are not known. Undefined when they are known. */
   trouble(): KeyProblem | undefined;
   /**
-   * Puts a record in force and writes both copies, unless they have it. Never throws: a copy that
-   * can't be written is told once, and is tried again with the next call.
+   * Uses a record and writes it to both copies, unless they have it. Never throws: a failed write
+   * is logged once, and tried again with the next call.
    */
   keep(record: RevocationRecord): Promise<void>;
   /**
-   * Puts a record in force that lifts revocations. INVARIANT: it is in force only once both copies
-   * have it, since the stricter copy counts after a crash.
+   * Uses a record with fewer revocations. INVARIANT: it is used only after both copies have it,
+   * because after a crash the stricter copy counts.
    *
    * @throws AppError `runtime/write`, `runtime/no-space`, `store/write` when one of them can't be
-   * written; nothing is lifted then
+   *   written; nothing is lifted then
    */
   lift(change: (record: RevocationRecord) => RevocationRecord, event: EventRow): Promise<void>;
 }
 
-/** What {@link openRevocationMemory} needs. */
+/** The adapters of {@link openRevocationMemory}. */
 export interface RevocationMemoryDependencies {
   /** The file beside the pins. */
   readonly path: string;
@@ -42,8 +42,8 @@ export interface RevocationMemoryDependencies {
 }
 
 /**
- * Reads both copies. What either has counts; one that is damaged is replaced from the other, and
- * kept under another name.
+ * Reads both copies. A revocation in either copy counts. A damaged copy is kept under another name
+ * and replaced from the other.
  */
 export async function openRevocationMemory(deps: RevocationMemoryDependencies): Promise<RevocationMemory> {
   const { path, store, log } = deps;
@@ -51,7 +51,7 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
   let current = opened.record;
   let { trouble } = opened;
   let told: string | undefined;
-  /** Texts of what each copy has; undefined when that is not known. */
+  /** The content of each copy as text. Undefined when not known. */
   let [inFile, inStore]: [string | undefined, string | undefined] = [undefined, undefined];
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
@@ -72,7 +72,8 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
     keep: (record) => {
       current = record;
       return inTurn(async () => {
-        // A file that can't be read may have more than we know: it is left for a person to look at.
+        // A file that can't be read may have more revocations, so it is not overwritten; a person
+        // must check it.
         if (trouble !== undefined) {
           const again = await openCopies(deps);
           trouble = again.trouble;
@@ -99,7 +100,7 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
           [inFile, inStore] = [undefined, undefined];
           throw error;
         }
-        // What was kept meanwhile stays.
+        // Changes that were made meanwhile stay.
         current = change(current);
       }),
   };

@@ -11,20 +11,20 @@ import { noReloads, reloadKeys } from './reload-keys.ts';
 import { type KeyRestorer, restoreKey } from './restore-key.ts';
 import { openRevocationMemory } from './revocation-memory.ts';
 
-/** The trusted keys as they are now: those of the folder and those that came by rotation. */
+/** The current trusted keys: those of the folder and those from bundles. */
 export interface TrustKeeper extends TrustPort {
   trust(): Trust;
   /**
-   * Reads the folder of keys again; `taken` is called when the keys are in force: see {@link
+   * Reads the folder of keys again. `taken` is called when the keys are in use. See {@link
    * reloadKeys}.
    */
   reload(signal: AbortSignal, taken: () => void): Promise<void>;
-  /** Stores revocations that a bundle brought. Never throws. */
+  /** Stores revocations from a bundle. Never throws. */
   remember(): Promise<void>;
   readonly restore: KeyRestorer;
 }
 
-/** What {@link createTrustKeeper} needs. */
+/** The adapters of {@link createTrustKeeper}. */
 export interface TrustKeeperDependencies {
   readonly settings: Settings['trust'];
   readonly stateDirectory: string;

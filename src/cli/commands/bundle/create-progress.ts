@@ -4,10 +4,10 @@ import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/si
 import type { CommandContext } from '../../context/command-context.ts';
 import { progressBar } from '../../output/progress-bar.ts';
 
-/** Shows how far `bundle create` is. */
+/** Shows the progress of `bundle create`. */
 export interface ProgressPrinter {
   readonly onProgress: ProgressListener;
-  /** Takes the bar off the terminal, so that other lines can follow. Safe to call twice. */
+  /** Clears the bar, so that other lines can follow. Idempotent. */
   clear(): void;
 }
 
@@ -16,8 +16,8 @@ const PLAIN_MS = 10_000;
 const WORDS = { copy: 'copied', pack: 'packed' } as const;
 
 /**
- * A bar on stderr that is painted over and over where stderr is a terminal; else a line for each
- * image that is fetched, and one every ten seconds while layers are copied.
+ * A progress bar if stderr is a terminal. Otherwise a line for each image that is fetched, and one
+ * every ten seconds while layers are copied.
  */
 export function createProgressPrinter(
   context: Pick<CommandContext, 'stderr' | 'stderrColumns' | 'now'>,
@@ -36,7 +36,7 @@ function barPrinter({ stderr, now }: Pick<CommandContext, 'stderr' | 'now'>, col
       const isFinal = progress.kind !== 'fetch' && progress.doneBytes === progress.totalBytes;
       if (paintedAt !== undefined && now() - paintedAt < REPAINT_MS && !isFinal) return;
       paintedAt = now();
-      // The last column stays free: some terminals wrap there.
+      // The last column stays free, because some terminals wrap there.
       const line = clip(text, Math.max(1, columns - 1));
       if (line !== painted) stderr(`\r${line}\u001b[K`);
       painted = line;
@@ -83,7 +83,9 @@ function copyBar({ kind, doneBytes, totalBytes }: CopyProgress): string {
   return `${progressBar(share)}  ${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}`;
 }
 
-/** Rate and time left since the present stage began; nothing in its first second. */
+/**
+ * Rate and remaining time, measured from the start of the current stage. Empty in its first second.
+ */
 function createPace(now: () => number): (progress: CopyProgress) => string {
   let stage: CopyProgress['kind'] | undefined;
   let startedAt = 0;

@@ -47,7 +47,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
     .requiredOption(
       '--out <dir>',
-      'the bundle directory to make, or FILE.stickpin.tar; must not be there, or be an empty directory',
+      'the bundle directory to make, or FILE.stickpin.tar; must not exist, or must be an empty directory',
     )
     .option(
       '--image <[component=]ref[=source]>',
@@ -68,14 +68,14 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     )
     .option(
       '--manifests <dir>',
-      'compare the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) with the bundle, and warn of what does not fit; may be repeated',
+      'compare the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) with the bundle, and warn of images that do not match; may be repeated',
       collect,
       [],
     )
     .option('--strict', 'make every warning about the bundle an error: then nothing is written')
     .option(
       '--attach <file[:mediatype]>',
-      'a file that travels with the release and is laid on the node, as large as a layer may be (default type application/octet-stream); may be repeated',
+      'a file that is installed on the node with the release; same size limit as a layer (default type application/octet-stream); may be repeated',
       collect,
       [],
     )
@@ -84,10 +84,10 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
     .option(
       '--volume-size <size>',
-      'spread it over <dir>/1, <dir>/2 … of at most this size each, as 15GB or 7GiB',
+      'spread it over <dir>/1, <dir>/2 … of at most this size each, for example 15GB or 7GiB',
       sizeInBytes,
     )
-    .option('--allow-large-blobs', 'take layers of 4 GiB and more, for sticks with exFAT or ext4');
+    .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
   addReleaseOptions(command)
     .option('--json', 'print as JSON')
     .action((options: BundleCreateOptions) => create(options, context));
@@ -152,8 +152,8 @@ function placeOf(path: string, volumes: number | undefined): string {
 }
 
 /**
- * Now, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images make the same
- * bundle.
+ * The current time, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images give
+ * the same bundle.
  */
 function createdAt({ env, now }: CommandContext): string {
   const epoch = env.SOURCE_DATE_EPOCH;

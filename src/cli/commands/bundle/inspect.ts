@@ -42,7 +42,7 @@ function asJson(found: UntrustedBundle) {
   };
 }
 
-/** Key ids are hints of strangers: what isn't one is not shown. */
+/** The valid key ids of the signatures. They are unverified, so other texts are not shown. */
 function keyIdsOf({ signatures }: UntrustedBundle['envelope']): string[] {
   return signatures.map(({ keyId }) => (/^[0-9a-f]{64}$/.test(keyId) ? keyId : '(no key id)'));
 }
@@ -103,14 +103,12 @@ function asText(found: UntrustedBundle): string {
   return `${head.join('\n')}\n${table}`;
 }
 
-/** What nodes make of the rules that are shown above. */
+/** Notes on how nodes treat the rules that are shown above. */
 function ruleNotes({ update }: Payload): string[] {
   return update?.rollout === undefined ? [] : [`  note        ${HOLD_NOTE}`];
 }
 
-/**
- * Keys are shown by their ids, and what is none is named as such: nobody has looked at them yet.
- */
+/** Shows the ids of keys, and marks invalid keys: they were not checked before. */
 function trustLines({ trust }: Payload): string[] {
   const keyId = (pem: string) => {
     try {

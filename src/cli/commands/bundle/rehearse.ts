@@ -25,18 +25,18 @@ interface BundleRehearseOptions {
   readonly json?: true;
 }
 
-/** What a node uses on which nobody has changed the settings. */
+/** The default settings of a node. */
 const { parallel, min_free_percent: minFreePercent } = defaultSettings.preload;
-/** Beside the blobs: the daemon's database, and manifests that are kept twice. */
+/** Needed besides the blobs: the daemon's database, and manifests that are kept twice. */
 const EXTRA_BYTES = 32 * 1024 ** 2;
 
 /** Adds `rehearse` to the command `bundle`. */
 export function registerBundleRehearse(bundle: Command, context: CommandContext): void {
   bundle
     .command('rehearse')
-    .description('try the whole preload of a bundle in a temporary directory, as a node would do it')
+    .description('try the whole preload of a bundle in a temporary directory, as on a node')
     .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
-    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not judged')
+    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not checked')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--json', 'print as JSON')
     .action((path: string, options: BundleRehearseOptions) => rehearse(path, options, context));
@@ -85,7 +85,10 @@ interface Printer {
   clear(): void;
 }
 
-/** A bar on a terminal, a line for each image otherwise; with `--json` nothing before the end. */
+/**
+ * A progress bar on a terminal, otherwise a line for each image. With `--json` nothing before the
+ * end.
+ */
 function createPrinter(
   { bundle, judgement }: ReadBundle,
   { json }: BundleRehearseOptions,
@@ -130,10 +133,10 @@ interface Need {
   readonly inodes: number;
   /** Bytes of the blobs. */
   readonly sizeBytes: number;
-  /** What is stored in the end, with what the runtime lays down beside. */
+  /** The stored size at the end, including other files of the runtime. */
   readonly stored: { readonly 'cri-o': DiskUse; readonly containerd: DiskUse };
   readonly stagingBytes: number;
-  /** Of one filesystem for images and staging. */
+  /** Size of one filesystem for images and staging. */
   readonly filesystemBytes: { readonly 'cri-o': number; readonly containerd: number };
 }
 
@@ -198,9 +201,7 @@ function asJson({ bundle, judgement }: ReadBundle, done: Rehearsal, causes: read
   };
 }
 
-/**
- * A blob that is not as it should be, and the images that have it; none for a manifest or a config.
- */
+/** A bad blob and its images; no images for a manifest or a config. */
 interface Cause {
   readonly digest: Digest;
   readonly why: string;
@@ -208,8 +209,8 @@ interface Cause {
 }
 
 /**
- * Reads what the images that did not load are made of, to name the bad blobs. What a delta leaves
- * to its base is none of them.
+ * Reads the blobs of the images that did not load, to name the bad ones. Blobs in the base of a
+ * delta are not read.
  */
 async function causesOf(
   reader: FileBundleReader,

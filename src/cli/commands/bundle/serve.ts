@@ -30,11 +30,11 @@ export function registerBundleServe(bundle: Command, context: CommandContext): v
     .description('serve a bundle as a read-only OCI registry, until interrupted')
     .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
     .addOption(
-      new Option('--listen <address>', 'where to listen; port 0 takes any free one')
+      new Option('--listen <address>', 'where to listen; port 0 selects a free port')
         .argParser(address)
         .default(address('127.0.0.1:5000'), '127.0.0.1:5000'),
     )
-    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not judged')
+    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not checked')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--json', 'print what is served as JSON')
     .action((path: string, options: BundleServeOptions) => serve(path, options, context));
@@ -58,7 +58,7 @@ async function serve(path: string, options: BundleServeOptions, context: Command
   }
 }
 
-/** What to know about an address that other machines may reach. */
+/** A warning about an address that other machines may reach. */
 function exposureOf({ authority }: ServedBundle): string[] {
   if (/^(127\.|\[::1\]|\[::ffff:127\.)/.test(authority)) return [];
   return [
@@ -66,10 +66,7 @@ function exposureOf({ authority }: ServedBundle): string[] {
   ];
 }
 
-/**
- * What of the bundle can't be served: what lacks though it should be there, and what a delta leaves
- * to its base.
- */
+/** The blobs that can't be served: missing ones, and those in the base of a delta. */
 function warningsOf({ bundle, missing }: ReadBundle): string[] {
   const faulty = missing.filter(isFaulty).length;
   const left = missing.length - faulty;

@@ -20,7 +20,7 @@ interface BundleVerifyOptions {
   readonly json?: true;
 }
 
-/** How many missing blobs are named one by one. */
+/** Maximum number of missing blobs that are listed. */
 const MAX_NAMED = 20;
 
 /** Adds `verify` to the command `bundle`. */
@@ -31,7 +31,7 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .requiredOption('--keys <dir>', 'folder with the trusted *.pub files')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
-    .option('--base <bundle>', 'for a delta: the bundle that it builds on, which is checked too')
+    .option('--base <bundle>', 'for a delta: its base, whose layers are checked too')
     .option('--full', 'read every blob and check its digest')
     .option('--json', 'print as JSON')
     .action((path: string, options: BundleVerifyOptions) => verify(path, options, context));
@@ -76,7 +76,7 @@ function isExpired({ bundle: { payload } }: JudgedBundle, now: number): boolean 
   return payload.expires !== undefined && Date.parse(payload.expires) <= now;
 }
 
-/** `judgedAt`: the time of this machine's clock, which `expires` was compared with. */
+/** `judgedAt`: the clock time of this machine, with which `expires` was compared. */
 function expiryJson(judged: JudgedBundle, now: number) {
   const { expires } = judged.bundle.payload;
   if (expires === undefined) return {};
@@ -98,13 +98,13 @@ function refuseExpired(judged: JudgedBundle, path: string, now: number): void {
   });
 }
 
-/** How the blobs that a delta leaves to its base were looked at. */
+/** The check of the blobs in the base of a delta. */
 interface BaseLook {
-  /** Blobs that the bundle leaves to its base. */
+  /** Blobs that the bundle needs from its base. */
   readonly left: number;
-  /** What was found in the base that was named, if one was. */
+  /** The result for the given base, if any. */
   readonly checked: CheckedBase | undefined;
-  /** Blobs that nobody has looked at. */
+  /** Blobs that were not checked. */
   readonly unchecked: number;
 }
 
@@ -124,7 +124,7 @@ async function lookAtBase(
   return { left: left.size, checked, unchecked: checked.leftAgain };
 }
 
-/** Without `--full` nobody looked for more than names and sizes. */
+/** Without `--full` only names and sizes are checked. */
 type Lacking = FaultyBlob & Partial<BlobFault>;
 
 function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { left, unchecked }: BaseLook) {
@@ -169,6 +169,6 @@ function baseLine(payload: Payload, { left, checked, unchecked }: BaseLook): str
 
 function namedFault({ digest, why, file, detail }: Lacking): string {
   if (file === undefined || detail === undefined) return `  ${digest} is ${why}`;
-  // What comes from the system names the file already.
+  // System errors already name the file.
   return `  ${digest} is ${why}: ${detail.startsWith(file) ? detail : `${file}: ${detail}`}`;
 }

@@ -7,7 +7,7 @@ import { withDaemon } from '../../context/daemon-client.ts';
 export function registerActivate(program: Command, context: CommandContext): void {
   program
     .command('activate')
-    .description("give a ready release's tags to its images")
+    .description('make the tags of a ready release name its images')
     .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
     .option('--force', 'do not ask, even if its rules hold it (from, a rollout that is not over, end of life)')
     .action((bundle: string, { force = false }: { readonly force?: boolean }) =>

@@ -8,14 +8,14 @@ export function registerConfig(program: Command, context: CommandContext): void 
   const config = program.command('config').description('check or show the settings of this node');
   config
     .command('check')
-    .description('say whether the settings are valid; if not, which file and key')
+    .description('check whether the settings are valid; if not, name the file and the key')
     .action(async () => {
       await loadSettings(NODE_SOURCES, context.signal);
       context.stdout('The settings are valid.\n');
     });
   config
     .command('show')
-    .description('print all settings in force, defaults included, as a stickpin.toml that gives the same settings')
+    .description('print all settings in use, including defaults, as a stickpin.toml that gives the same settings')
     .option('--json', 'print as JSON')
     .action(async (options: { readonly json?: true }) => {
       const written = writtenSettings((await readSettings(NODE_SOURCES, context.signal)).file);

@@ -32,7 +32,7 @@ async function doctor(options: { readonly json?: true }, context: CommandContext
   });
 }
 
-/** What the daemon says; `trust` is undefined when it does not answer. */
+/** The answer of the daemon. `trust` is undefined when it does not answer. */
 interface Answer {
   readonly findings: readonly Finding[];
   readonly trust?: TrustReport;
@@ -49,7 +49,7 @@ async function askDaemon(context: CommandContext): Promise<Answer> {
   }
 }
 
-/** What the daemon's own report says of the node. */
+/** The findings from the report of the daemon. */
 export function findingsOfReport({
   status,
   bundles,
@@ -99,7 +99,7 @@ function unclaimedFinding({ name, version, references }: StatusReport['unclaimed
   );
 }
 
-/** The keys that the daemon judges by now: those that a bundle brought are known to it alone. */
+/** The keys that the daemon uses. Only the daemon knows keys that a bundle added. */
 function trustFinding({ require, threshold, keys, roles = [], revoked, ...others }: TrustReport): Finding {
   const { ok, fault } = findingsOn('trust');
   const { revocationsUnreadable, cause } = others;

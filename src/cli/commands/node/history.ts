@@ -8,7 +8,7 @@ import { withDaemon } from '../../context/daemon-client.ts';
 export function registerHistory(program: Command, context: CommandContext): void {
   program
     .command('history')
-    .description('show what happened on this node, or with one bundle, oldest first')
+    .description('show the events on this node, or of one bundle, oldest first')
     .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle')
     .option('--json', 'print as JSON')
     .action((bundle: string | undefined, options: { readonly json?: true }) =>

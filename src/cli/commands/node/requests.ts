@@ -5,19 +5,17 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 
 /**
- * A command that asks the daemon for one thing, with at most one argument and no question to the
- * user.
+ * A command that makes one call to the daemon, with at most one argument and without a question.
  */
 interface Request {
   readonly name: string;
   readonly description: string;
-  /** As Commander takes it: `<bundle>`, or `[name]` when it may be left out. */
+  /** In the form of Commander: `<bundle>`, or `[name]` when it is optional. */
   readonly argument?: { readonly usage: string; readonly description: string };
   /** Whether it takes `--json` and then prints `{"message": …}`. */
   readonly hasJson?: boolean;
   /**
-   * Resolves to what is printed, or to undefined for nothing. `argument` is empty when it was left
-   * out.
+   * Resolves to the text to print, or undefined for none. `argument` is empty when it was left out.
    */
   readonly ask: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string | undefined>;
 }

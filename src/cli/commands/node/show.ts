@@ -8,10 +8,10 @@ import { renderShow } from '../../output/render-show.ts';
 export function registerShow(program: Command, context: CommandContext): void {
   program
     .command('show')
-    .description('show everything about one bundle: phase, conditions, signers, and the trust in force')
+    .description('show everything about one bundle: phase, conditions, signers, and the keys in use')
     .argument(
       '<bundle>',
-      'NAME@VERSION, NAME, the digest of the bundle or its first digits, or what list shows of a rejected one',
+      'NAME@VERSION, NAME, the digest of the bundle or its first digits, or a name or path of a rejected one in list',
     )
     .option('--json', 'print as JSON')
     .action((name: string, options: { readonly json?: true }) =>

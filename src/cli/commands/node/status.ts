@@ -31,7 +31,7 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
     let latest = Promise.resolve();
     let isDue = false;
     const changed = () => {
-      // One announcement of the daemon is several signals.
+      // The daemon sends several signals for one change.
       if (isDue) return;
       isDue = true;
       latest = latest.then(() => {
@@ -43,6 +43,6 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
     await new Promise<void>((resolve) => {
       context.signal.addEventListener('abort', () => resolve(), { once: true });
     });
-    await latest.catch(() => undefined); // interrupted in mid-print
+    await latest.catch(() => undefined); // may be interrupted during its output
   });
 }

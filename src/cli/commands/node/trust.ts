@@ -30,9 +30,9 @@ export function registerTrust(program: Command, context: CommandContext): void {
     );
   trust
     .command('restore')
-    .description('lift the stored revocation of a key; asks first')
-    .argument('<keyid>', "the key's id, or its first 12 digits or more; stickpin trust list has it")
-    .option('--force', 'restore it without asking')
+    .description('remove the stored revocation of a key; asks first')
+    .argument('<keyid>', "the key's id, or at least its first 12 digits; stickpin trust list shows it")
+    .option('--force', 'restore it without a question')
     .option('-y, --yes', 'the same as --force')
     .option('--json', 'print as JSON')
     .action((keyId: string, flags: RestoreFlags) =>

@@ -14,10 +14,10 @@ interface UnpinFlags {
 export function registerUnpin(program: Command, context: CommandContext): void {
   program
     .command('unpin')
-    .description('give up a release: its images are pinned no longer')
+    .description('give up a release: its images are no longer pinned')
     .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle')
     .option('--unclaimed', 'give up all pins that belong to no known release instead; their images stay')
-    .option('--remove-images', 'also remove those of its images that no other release names and no container uses')
+    .option('--remove-images', 'also remove its images that no other release names and no container uses')
     .option('--force', 'do not ask, even if the release runs or is the last known good one')
     .action((bundle: string | undefined, flags: UnpinFlags, command: Command) => {
       refuseContradictions(bundle, flags, command);

@@ -2,7 +2,12 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { diskFaultMessage, diskFaultOf, glanceAtDisk, probeDisk } from '../../../../src/platform/files/disk-fault.ts';
+import {
+  diskFaultMessage,
+  diskFaultOf,
+  probeDisk,
+  visibleDiskFault,
+} from '../../../../src/platform/files/disk-fault.ts';
 
 const failure = (code: string, cause?: unknown) => Object.assign(new Error(code, { cause }), { code });
 
@@ -33,7 +38,7 @@ describe('disk faults', () => {
     const directory = mkdtempSync(join(tmpdir(), 'stickpin-probe-'));
     try {
       expect(probeDisk(directory)).toBeUndefined();
-      expect(glanceAtDisk(directory)).toBeUndefined();
+      expect(visibleDiskFault(directory)).toBeUndefined();
       expect(readdirSync(directory)).toEqual([]);
     } finally {
       rmSync(directory, { recursive: true });
@@ -41,6 +46,6 @@ describe('disk faults', () => {
   });
 
   it('has no word on a directory that is not there', () => {
-    expect([probeDisk('/nowhere/at/all'), glanceAtDisk('/nowhere/at/all')]).toEqual([undefined, undefined]);
+    expect([probeDisk('/nowhere/at/all'), visibleDiskFault('/nowhere/at/all')]).toEqual([undefined, undefined]);
   });
 });
