@@ -12,7 +12,7 @@ export function imageText(reason: ImageReason): string {
     case 'engine/image-missing':
       return missingText(reason.data);
     case 'runtime/pins-pending':
-      return `${unpinnedCount(reason.data)} are present and not pinned yet`;
+      return `${unpinnedCount(reason.data)} present and not pinned yet`;
     case 'runtime/pins-ignored':
       return ignoredText(reason.data);
     default:
@@ -22,16 +22,16 @@ export function imageText(reason: ImageReason): string {
 
 function missingText({ bundle, missing, total, named, isList, next }: Missing): string {
   const count = `${missing} of ${total} images of ${bundleTitle(bundle)} ${missing === 1 ? 'is' : 'are'} missing`;
-  const then = nextText(next, bundleTitle(bundle));
+  const then = nextText(next, bundleTitle(bundle), missing === 1);
   if (!isList) return `${count}, first ${named[0]}. ${then}`;
   const rest = missing - named.length;
   return `${count}: ${named.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}. ${then}`;
 }
 
-function nextText(next: Missing['next'], title: string): string {
+function nextText(next: Missing['next'], title: string, isOne: boolean): string {
   switch (next.kind) {
     case 'pull':
-      return 'They are pulled again.';
+      return isOne ? 'It is pulled again.' : 'They are pulled again.';
     case 'look':
       return 'stickpin has just started and looks at the media.';
     case 'copy':
@@ -44,16 +44,16 @@ function nextText(next: Missing['next'], title: string): string {
 }
 
 function unpinnedCount({ bundle, unpinned, total }: Unpinned): string {
-  return `${unpinned} of ${total} images of ${bundleTitle(bundle)}`;
+  return `${unpinned} of ${total} images of ${bundleTitle(bundle)} ${unpinned === 1 ? 'is' : 'are'}`;
 }
 
 function ignoredText(data: Extract<ImageReason, { code: 'runtime/pins-ignored' }>['data']): string {
   const { cause } = data;
   switch (cause.kind) {
     case 'fault':
-      return `${unpinnedCount(data)} are present and not pinned. ${cause.fault.message}`;
+      return `${unpinnedCount(data)} present and not pinned. ${cause.fault.message}`;
     case 'not-reported':
-      return `${unpinnedCount(data)} are present, but the runtime does not report them as pinned after ${cause.attempts} tries. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and into the runtime's own journal (first ${cause.first})`;
+      return `${unpinnedCount(data)} present, but the runtime does not report ${data.unpinned === 1 ? 'it' : 'them'} as pinned after ${cause.attempts} tries, first ${cause.first}. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and read the runtime's own journal`;
     default:
       return assertNever(cause);
   }

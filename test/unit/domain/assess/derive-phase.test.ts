@@ -116,7 +116,7 @@ describe('the phase of a release', () => {
         phase: 'preloading',
         reason: {
           code: 'runtime/pins-pending',
-          message: '1 of 2 images of ocp 4.13.7 are present and not pinned yet',
+          message: '1 of 2 images of ocp 4.13.7 is present and not pinned yet',
         },
       },
     },

@@ -468,7 +468,9 @@ describe('engine: the runtime', () => {
     expect(forced()).toBe(1);
     await node.clock.advance(6_000);
     expect(forced()).toBe(3);
-    expect(node.statuses.at(-1)).toMatch(/does not report them as pinned after 4 tries\. Look for another file/);
+    expect(node.statuses.at(-1)).toMatch(
+      /does not report them as pinned after 4 tries, first \S+\. Look for another file/,
+    );
     expect(node.phase('4.13.7')).toBe('held');
     await node.clock.advance(600_000);
     expect(forced()).toBeLessThan(20);

@@ -12,7 +12,11 @@ describe('the sentence of images that are missing or not pinned', () => {
   it.each<[ImageReason, string]>([
     [
       { code: 'engine/image-missing', data: { ...missing, next: { kind: 'pull' } } },
-      '1 of 9 images of ocp 4.13.7 is missing, first quay.io/x/a. They are pulled again.',
+      '1 of 9 images of ocp 4.13.7 is missing, first quay.io/x/a. It is pulled again.',
+    ],
+    [
+      { code: 'engine/image-missing', data: { ...missing, missing: 2, next: { kind: 'pull' } } },
+      '2 of 9 images of ocp 4.13.7 are missing, first quay.io/x/a. They are pulled again.',
     ],
     [
       { code: 'engine/image-missing', data: { ...missing, missing: 2, next: { kind: 'look' } } },
@@ -29,20 +33,20 @@ describe('the sentence of images that are missing or not pinned', () => {
       { code: 'engine/image-missing', data: { ...missing, isList: true, next: { kind: 'copy', flaws } } },
       "1 of 9 images of ocp 4.13.7 is missing: quay.io/x/a. An undamaged copy is needed: blob sha256:5f5f5f5f5f5f… was damaged on sdb1. Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in.",
     ],
-    [{ code: 'runtime/pins-pending', data: pins }, '1 of 2 images of ocp 4.13.7 are present and not pinned yet'],
+    [{ code: 'runtime/pins-pending', data: pins }, '1 of 2 images of ocp 4.13.7 is present and not pinned yet'],
     [
       {
         code: 'runtime/pins-ignored',
         data: { ...pins, cause: { kind: 'fault', fault: { code: 'runtime/config', message: 'z.conf is broken' } } },
       },
-      '1 of 2 images of ocp 4.13.7 are present and not pinned. z.conf is broken',
+      '1 of 2 images of ocp 4.13.7 is present and not pinned. z.conf is broken',
     ],
     [
       {
         code: 'runtime/pins-ignored',
-        data: { ...pins, cause: { kind: 'not-reported', attempts: 4, first: 'quay.io/x/a' } },
+        data: { ...pins, unpinned: 2, cause: { kind: 'not-reported', attempts: 4, first: 'quay.io/x/a' } },
       },
-      "1 of 2 images of ocp 4.13.7 are present, but the runtime does not report them as pinned after 4 tries. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and into the runtime's own journal (first quay.io/x/a)",
+      "2 of 2 images of ocp 4.13.7 are present, but the runtime does not report them as pinned after 4 tries, first quay.io/x/a. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and read the runtime's own journal",
     ],
   ])('%j', (reason, text) => {
     expect(reasonText(reason)).toBe(text);
