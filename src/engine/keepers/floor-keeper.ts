@@ -2,6 +2,7 @@ import { areSameFloors, floorsFrom, higherFloors } from '../../domain/adoption/f
 import type { Floors } from '../../domain/state/floor-set.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
+import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import type { Log } from '../../platform/log.ts';
 import type { FloorStore, StateReader } from '../../ports/state.ts';
 
@@ -40,7 +41,7 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
   let floors = kept.load();
   let isWritten = kept.isWhole();
   let trouble: string | undefined;
-  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = oneAtATime();
 
   const now = () => higherFloors(floors, floorsFrom(store.load().bundles));
 
@@ -52,21 +53,14 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
     isWritten = true;
   }
 
-  const exclusively = (work: () => Promise<void>): Promise<void> => {
-    const result = last.then(work);
-    last = result.catch(() => undefined); // the caller handles its error
-    return result;
-  };
-
   return {
     floors: now,
     raise: (stream, sequence) =>
-      exclusively(() =>
+      inTurn(NEVER_ABORTED, () =>
         save(higherFloors(now(), { ...floors, sequences: new Map([[stream, sequence]]) }), NEVER_ABORTED),
       ),
     follow: (isForgotten, signal) =>
-      exclusively(async () => {
-        signal.throwIfAborted();
+      inTurn(signal, async () => {
         try {
           const current = now();
           const areLost = current.areLost || (isForgotten && current.sequences.size === 0);

@@ -1,6 +1,7 @@
 import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import type { Log } from '../../platform/log.ts';
 import type { PinLedgerStore, StateReader } from '../../ports/state.ts';
 
@@ -38,15 +39,7 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
   let ledger = pinLedger.load();
   let isWritten = true;
   let trouble: string | undefined;
-  let last: Promise<unknown> = Promise.resolve();
-  const exclusively = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
-    const result = last.then(() => {
-      signal.throwIfAborted();
-      return work();
-    });
-    last = result.catch(() => undefined); // the caller handles its error
-    return result;
-  };
+  const inTurn = oneAtATime();
 
   async function follow(
     { record, isUncertain }: PinAssessment,
@@ -85,8 +78,8 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
 
   return {
     ledger: () => ledger,
-    follow: (pins, from, signal) => exclusively(signal, () => follow(pins, from, signal)),
-    giveUp: (references, signal) => exclusively(signal, () => giveUp(references, signal)),
+    follow: (pins, from, signal) => inTurn(signal, () => follow(pins, from, signal)),
+    giveUp: (references, signal) => inTurn(signal, () => giveUp(references, signal)),
   };
 }
 

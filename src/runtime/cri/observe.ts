@@ -1,5 +1,4 @@
 import { stat, statfs } from 'node:fs/promises';
-import type { Fault } from '../../domain/model/reason.ts';
 import type {
   ImageFilesystem,
   LayerStorage,
@@ -16,16 +15,10 @@ import type { CriClient } from './cri-client.ts';
 import type { UnitStop } from './unit-stop.ts';
 
 /** The part of an observation that a runtime's own adapter adds. */
-export interface Rendered {
-  readonly renderedPins: readonly string[];
-  /** See {@link RuntimeObservation}. */
-  readonly foundPins?: readonly string[];
-  /** See {@link RuntimeObservation}. */
-  readonly arePinsUnread?: boolean;
-  /** See {@link RuntimeObservation}; a runtime that pins by label has none. */
-  readonly pinFault?: Fault | undefined;
-  readonly renderedMirrors: readonly string[];
-}
+export type Rendered = Pick<
+  Extract<RuntimeObservation, { readonly kind: 'reachable' }>,
+  'renderedPins' | 'foundPins' | 'arePinsUnread' | 'pinFault' | 'renderedMirrors'
+>;
 
 /** Properties of a runtime that do not depend on its version. */
 export interface RuntimeTraits {

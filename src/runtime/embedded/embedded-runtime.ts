@@ -63,10 +63,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
         return { kind: 'unreachable', reason: reasonOf(error) };
       }
     },
-    applyPins: async (references, _options, signal) => {
-      signal.throwIfAborted();
-      await layout.setPins(references);
-    },
+    applyPins: (references, _options, signal) => layout.setPins(references, signal),
     applyMirrors: async (mirrors) => {
       mirrored = new Set(mirrors.map(({ repository }) => repository));
     },
@@ -74,16 +71,10 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
       (await untilAborted(layout.list(), signal)).find(({ repoTags, repoDigests }) =>
         [...repoTags, ...repoDigests].includes(name),
       ),
-    removeTag: async (tag, signal) => {
-      signal.throwIfAborted();
-      await layout.removeName(tag);
-    },
+    removeTag: (tag, signal) => layout.removeName(tag, signal),
     containers: async () => [], // it runs no containers
     removeContainer: async () => undefined,
-    removeImage: async (imageId, signal) => {
-      signal.throwIfAborted();
-      await layout.removeImage(imageId);
-    },
+    removeImage: (imageId, signal) => layout.removeImage(imageId, signal),
     pull: async (name, signal) => {
       try {
         const reference = parseReference(name);
@@ -93,7 +84,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
             `${name} can't be pulled: no mirror is set for ${reference.repository}`,
           );
         }
-        await layout.setName({ name, ...(await pullImage(pull, reference, signal)) });
+        await layout.setName({ name, ...(await pullImage(pull, reference, signal)) }, signal);
       } catch (error) {
         throw toRuntimeError(error, `Pull of ${name}`, signal);
       }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import type { RuntimeImage } from '../../domain/model/runtime-image.ts';
+import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import { configError } from '../cri/runtime-error.ts';
@@ -30,12 +31,12 @@ interface NamedImage {
 export interface ImageLayout {
   list(): Promise<RuntimeImage[]>;
   /** Gives an image a name. An image that had the name loses it. */
-  setName(image: NamedImage): Promise<void>;
-  removeName(name: string): Promise<void>;
+  setName(image: NamedImage, signal: AbortSignal): Promise<void>;
+  removeName(name: string, signal: AbortSignal): Promise<void>;
   /** Removes all names of the image with this id. Its blobs stay. */
-  removeImage(imageId: string): Promise<void>;
+  removeImage(imageId: string, signal: AbortSignal): Promise<void>;
   pins(): Promise<readonly string[]>;
-  setPins(names: readonly string[]): Promise<void>;
+  setPins(names: readonly string[], signal: AbortSignal): Promise<void>;
 }
 
 interface IndexEntry extends Descriptor {
@@ -46,13 +47,8 @@ interface IndexEntry extends Descriptor {
 export function createImageLayout(directory: string): ImageLayout {
   const indexPath = join(directory, 'index.json');
   const pinsPath = join(directory, 'pins.json');
-  let last: Promise<unknown> = Promise.resolve();
-  /** One change at a time, since each reads the whole list and writes it back. */
-  const exclusively = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = last.then(work);
-    last = result.catch(() => undefined);
-    return result;
-  };
+  // Each change reads the whole list and writes it back.
+  const inTurn = oneAtATime();
   const entries = async () => (await readJson<{ manifests: IndexEntry[] }>(indexPath))?.manifests ?? [];
   const pins = async () => (await readJson<string[]>(pinsPath)) ?? [];
   const replace = async (isReplaced: (entry: IndexEntry) => boolean, added: readonly IndexEntry[]) => {
@@ -67,12 +63,12 @@ export function createImageLayout(directory: string): ImageLayout {
   return {
     pins,
     list: async () => listImages(await entries(), new Set(await pins())),
-    setName: (image) => exclusively(() => replace(isNamed(image.name), [entryOf(image)])),
-    removeName: (name) => exclusively(() => replace(isNamed(name), [])),
-    removeImage: (imageId) =>
-      exclusively(() => replace(({ digest, annotations }) => (annotations[IMAGE_ID] ?? digest) === imageId, [])),
-    setPins: (names) =>
-      exclusively(async () => {
+    setName: (image, signal) => inTurn(signal, () => replace(isNamed(image.name), [entryOf(image)])),
+    removeName: (name, signal) => inTurn(signal, () => replace(isNamed(name), [])),
+    removeImage: (imageId, signal) =>
+      inTurn(signal, () => replace(({ digest, annotations }) => (annotations[IMAGE_ID] ?? digest) === imageId, [])),
+    setPins: (names, signal) =>
+      inTurn(signal, async () => {
         await writeDurably({ path: pinsPath }, JSON.stringify([...new Set(names)].sort()));
       }),
   };

@@ -3,6 +3,8 @@ import type { KeyProblem } from '../../../bundle/keys/keys-folder.ts';
 import { formatRevocationRecord, readRevocationRecord } from '../../../bundle/keys/revocation-record.ts';
 import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../../domain/trust/revocation-record.ts';
 import { reasonOf } from '../../../platform/app-error.ts';
+import { NEVER_ABORTED } from '../../../platform/async/abort.ts';
+import { oneAtATime } from '../../../platform/async/one-at-a-time.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
 import { messageIds } from '../../../platform/message-ids.ts';
@@ -53,12 +55,7 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
   let told: string | undefined;
   /** The content of each copy as text. Undefined when not known. */
   let [inFile, inStore]: [string | undefined, string | undefined] = [undefined, undefined];
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const next = last.then(work);
-    last = next.catch(() => undefined);
-    return next;
-  };
+  const inTurn = oneAtATime();
   const write = async (record: RevocationRecord, event?: EventRow) => {
     const text = formatRevocationRecord(record);
     if (inFile !== text) await writeDurably({ path }, text);
@@ -71,7 +68,7 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
     trouble: () => trouble,
     keep: (record) => {
       current = record;
-      return inTurn(async () => {
+      return inTurn(NEVER_ABORTED, async () => {
         // A file that can't be read may have more revocations, so it is not overwritten; a person
         // must check it.
         if (trouble !== undefined) {
@@ -91,7 +88,7 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
       });
     },
     lift: (change, event) =>
-      inTurn(async () => {
+      inTurn(NEVER_ABORTED, async () => {
         const next = change(current);
         try {
           await write(next, event);
