@@ -38,7 +38,8 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
   const media = mediaEffects(observed);
   const adoptions = adoptionEffects(observed, memory, assessment);
   const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
-  const hooks = hookEffects(memory, assessment, policy, observed.now);
+  const canActivate = observed.runtime.kind === 'reachable' && unsupportedReason(observed.runtime) === undefined;
+  const hooks = hookEffects(memory, assessment, policy, { now: observed.now, canActivate });
   if (observed.runtime.kind !== 'reachable') {
     return { effects: [...media, ...adoptions, ...signers, ...hooks], wakeAt: observed.now + RUNTIME_RETRY_MS };
   }

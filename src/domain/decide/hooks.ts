@@ -15,18 +15,20 @@ import { isReadyToActivate } from './activation.ts';
  *
  * `rolled-back` and `degraded` tell of trouble and wait for nothing. The others find the attached
  * files of their release.
+ *
+ * @param canActivate whether the runtime lets anything be activated now
  */
 export function hookEffects(
   { hooks }: Pick<Memory, 'hooks'>,
   { bundles }: Assessment,
   policy: Policy,
-  now: number,
+  { now, canActivate }: { readonly now: number; readonly canActivate: boolean },
 ): Effect[] {
   const isResting = (run: HookRun) => hooks.failed.some((one) => isSameRun(one, run) && isWaiting(one, now));
   const stored = bundles.map(({ bundle }) => bundle);
   const isSupplied = (bundle: StoredBundle) => areFilesLaid(bundle, hooks.laid);
   const next = bundles
-    .filter((entry) => isReadyToActivate(entry) && entry.holds.length > 0)
+    .filter((entry) => canActivate && isReadyToActivate(entry) && entry.holds.length > 0)
     .filter(({ holds }) => holds.every(({ code }) => code === 'hook'))
     .filter(({ bundle }) => isSupplied(bundle))
     .flatMap(({ bundle }) => beforeActivate(bundle, policy) ?? [])

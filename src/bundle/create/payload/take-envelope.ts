@@ -1,14 +1,15 @@
+import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
-import { hexOf } from '../../../domain/model/digest.ts';
+import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
 import { AppError } from '../../../platform/app-error.ts';
-import { syncFolderIfPossible, writeNewFile } from '../../../platform/files/durable-file.ts';
+import { fillNewFile, syncFolderIfPossible, writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 import type { BundleFile, BundleReader } from '../../read/bundle-reader.ts';
 import { isBundleTar } from '../../read/open-bundle.ts';
-import { readBlob } from '../../read/read-blob.ts';
+import { type ExpectedBlob, readBlob } from '../../read/read-blob.ts';
 import { readContents, readUntrusted } from '../../verify/judge-bundle.ts';
 import { buildDirectory } from '../output/staging.ts';
 
@@ -41,16 +42,16 @@ export async function takeEnvelope(reader: BundleReader, out: string, signal: Ab
   await buildDirectory(out, async (staging) => {
     const folder = join(staging, 'blobs', 'sha256');
     await mkdir(folder, { recursive: true });
-    for (const digest of new Set([...documents, ...attached])) {
+    for (const digest of new Set(documents)) {
       signal.throwIfAborted();
       const read = await readBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, signal);
-      if (read.kind === 'missing') {
-        throw bundleError(
-          'bundle/source',
-          `blob ${digest} of ${reader.path} is ${read.missing.why}: name the whole bundle, or copy it again`,
-        );
-      }
+      if (read.kind === 'missing') throw unusable(reader, digest, read.missing.why);
       await write(join(folder, hexOf(digest)), read.bytes);
+    }
+    const known = new Set(documents);
+    for (const digest of new Set(attached.filter((one) => !known.has(one)))) {
+      sizeBytes += await copyBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, folder, signal);
+      files += 1;
     }
     const { bytes } = await readContents(reader, bundle.payload.contents, signal);
     await write(join(staging, 'contents.json'), bytes);
@@ -62,6 +63,31 @@ export async function takeEnvelope(reader: BundleReader, out: string, signal: Ab
     for (const directory of [folder, join(staging, 'blobs')]) await syncFolderIfPossible(directory);
   });
   return { bundle, files, sizeBytes };
+}
+
+/** Streams an attachment, which may be as large as a layer. @returns its size in bytes */
+async function copyBlob(
+  reader: BundleReader,
+  { digest, sizeBytes }: ExpectedBlob,
+  folder: string,
+  signal: AbortSignal,
+): Promise<number> {
+  const found = await reader.sizeOf(digest, signal);
+  if (found === undefined) throw unusable(reader, digest, 'absent');
+  if (found !== sizeBytes) throw unusable(reader, digest, 'truncated');
+  const hash = createHash('sha256');
+  await fillNewFile(join(folder, hexOf(digest)), async (target) => {
+    for await (const chunk of reader.read(digest, 0, signal)) {
+      hash.update(chunk);
+      await target.writeFile(chunk);
+    }
+  });
+  if (digestFromHex(hash.digest('hex')) !== digest) throw unusable(reader, digest, 'damaged');
+  return sizeBytes;
+}
+
+function unusable({ path }: BundleReader, digest: Digest, why: string): AppError {
+  return bundleError('bundle/source', `blob ${digest} of ${path} is ${why}: name the whole bundle, or copy it again`);
 }
 
 /** A node does not need `oci-layout`, and a hand-made bundle may lack it. */

@@ -10,13 +10,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
 import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import type { CreateProgress } from '../../../../src/bundle/create/output/progress.ts';
 import { parseAttachmentRequest } from '../../../../src/bundle/create/payload/attachments.ts';
+import { takeEnvelope } from '../../../../src/bundle/create/payload/take-envelope.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { judgeBundle } from '../../../../src/bundle/verify/judge-bundle.ts';
@@ -130,6 +131,22 @@ describe('attachments', () => {
     const reader = openBundle(made.path);
     const { blobs, missing } = await judgeBundle(reader, await trustIn([key], root), signal);
     expect([missing, await verifyBlobs(reader, blobs, signal)]).toEqual([[], []]);
+  });
+
+  it('go with an envelope, checked', async () => {
+    const made = await make([file('notes', 'content')]);
+    const blob = join(made.path, 'blobs', 'sha256', digestOf(Buffer.from('content')).slice(7));
+    await takeEnvelope(openBundle(made.path), join(root, 'envelope'), signal);
+    expect(readFileSync(join(root, 'envelope/blobs/sha256', basename(blob)), 'utf8')).toBe('content');
+    for (const [bytes, why] of [
+      ['CONTENT', 'damaged'],
+      ['c', 'truncated'],
+    ] as const) {
+      writeFileSync(blob, bytes);
+      const taken = takeEnvelope(openBundle(made.path), join(root, why), signal);
+      await expect(taken, why).rejects.toMatchObject({ code: 'bundle/source', message: expect.stringContaining(why) });
+      expect(existsSync(join(root, why))).toBe(false);
+    }
   });
 
   it('go whole into a volume that has room for them', async () => {

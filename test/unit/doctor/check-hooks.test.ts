@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest';
+import { checkHooks } from '../../../src/doctor/check-hooks.ts';
+import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { defaultSettings } from '../../../src/domain/settings/settings.ts';
+
+const UNIT = 'before.service';
+const GOOD = { LoadState: 'loaded', Type: 'oneshot', RemainAfterExit: false, Result: 'success' };
+
+async function found(unit: Readonly<Record<string, unknown>>, hooks = { 'before-activate': UNIT }) {
+  const settings = { ...defaultSettings, hooks: { ...defaultSettings.hooks, ...hooks } };
+  const services = {
+    unitProperty: async (name: string, _iface: string, property: string) =>
+      name === UNIT ? unit[property] : undefined,
+    isClockSynchronized: async () => true,
+  };
+  const findings = await runChecks(checkHooks({ services, settings }), AbortSignal.timeout(10_000));
+  return findings.map(({ verdict, message }) => `${verdict}: ${message}`);
+}
+
+describe('the check of hooks', () => {
+  it('has nothing to say on a node without hooks', async () => {
+    expect(await found({}, { 'before-activate': '' })).toEqual([]);
+  });
+
+  it.each([
+    [{}, `ok: hook before-activate: ${UNIT} can be started`],
+    [{ LoadState: 'not-found' }, `fault: hook before-activate: ${UNIT} does not exist`],
+    [{ LoadState: undefined }, `fault: hook before-activate: ${UNIT} does not exist`],
+    [{ LoadState: 'masked' }, `fault: hook before-activate: ${UNIT} is masked`],
+    [
+      { Type: 'simple' },
+      `warning: hook before-activate: ${UNIT} has Type=simple: stickpin waits for its start and not for its end`,
+    ],
+    [
+      { RemainAfterExit: true },
+      `fault: hook before-activate: ${UNIT} has RemainAfterExit=yes: it stays active, and can't be started a second time`,
+    ],
+    [{ Result: 'exit-code' }, `warning: hook before-activate: ${UNIT} failed when it ran last (exit-code)`],
+  ])('says of a unit with %j: %s', async (over, said) => {
+    expect(await found({ ...GOOD, ...over })).toEqual([said]);
+  });
+});
