@@ -39,12 +39,12 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(report.runtime.name).toMatch(/^containerd /);
   });
 
-  test('it has a share of the processors of its own', async () => {
+  test('it has a separate share of the processors', async () => {
     const weight = '/sys/fs/cgroup/system.slice/stickpin.service/cpu.weight';
     expect(await machine().output(`cat ${weight}`)).toBe('400');
   });
 
-  test('with its key installed it is preloaded, pinned by label and activated, by itself', async () => {
+  test('with its key installed it is preloaded, pinned by label and activated automatically', async () => {
     await machine().putFile('/etc/stickpin/keys.d/factory-2026.pub', key.publicPem);
     await node.until('activation', (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
     expect((await node.report()).bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });

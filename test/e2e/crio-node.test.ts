@@ -71,7 +71,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     );
   });
 
-  test('a plugged stick is mounted safely, verified, preloaded and pinned; nobody is asked for anything', async () => {
+  test('a plugged stick is mounted safely, verified, preloaded and pinned, without a question', async () => {
     const stick = await stickWith('first', { folder: join(directory, 'first') });
     const plugged = await machine().plug(stick);
     await node.until('the bundle to be activated', (report) => report.bundles[0]?.phase === 'activated');
@@ -92,7 +92,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     expect(await machine().run('grep /run/stickpin/media/ /proc/mounts')).toMatchObject({ exitCode: 1 });
   });
 
-  test('the journal tells the story, with fields and message ids that the catalog explains', async () => {
+  test('the journal has all steps, with fields and message ids that the catalog explains', async () => {
     const lines = await node.journal();
     const told = (id: string) => lines.find((line) => line.MESSAGE_ID === id);
     expect(told(messageIds.bundleVerified)).toMatchObject({ BUNDLE_ID: first.bundleId, SYSLOG_IDENTIFIER: 'stickpin' });
@@ -143,7 +143,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     }
   }
 
-  test('CRI-O restarted and a stick pulled in mid-transfer: said so; plugged in again, it goes on from the byte', async () => {
+  test('CRI-O restarted and a stick unplugged during a transfer: reported; plugged in again, it continues from the byte', async () => {
     const stick = await stickWith('second', { folder: join(directory, 'second'), filesystem: 'ext4' });
     // So slow that the first image of 40 MiB takes more than a minute: however late this test
     // looks, it is under way.

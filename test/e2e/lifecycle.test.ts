@@ -130,7 +130,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await expectTagNames(a);
   });
 
-  test('the second one, activated and running, soaks anew after a power cut, with the first one as known good', async () => {
+  test('the second one, activated and running, starts its soak again after a power cut, with the first one as known good', async () => {
     await setSoak('1 h');
     await machine().output('stickpin activate ocp@1.2.0');
     await become('activation', { '1.1.0': 'proven', '1.2.0': 'activated' });
@@ -153,7 +153,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await expectKnownGood(b);
   });
 
-  test('with the third one proven the first one is retired, and its images are gone for good', async () => {
+  test('with the third one proven the first one is retired, and its images are removed', async () => {
     await bring('c', 'activation', { '1.1.0': 'superseded', '1.2.0': 'proven', '1.3.0': 'activated' });
     await run(c);
     const phases = { '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' };

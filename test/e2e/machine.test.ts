@@ -207,7 +207,7 @@ describeMachine('the machine', 'booted', (machine) => {
     expect(await machine().run('grep -q lost /root/lost')).not.toMatchObject({ exitCode: 0 });
   });
 
-  test('starts again by itself when its kernel dies', async () => {
+  test('restarts automatically when its kernel dies', async () => {
     const bootId = await machine().output('cat /proc/sys/kernel/random/boot_id');
     await machine().crash();
     expect(await machine().output('cat /proc/sys/kernel/random/boot_id')).not.toBe(bootId);

@@ -111,7 +111,7 @@ describeMachine('a node that loses power', 'installed', (machine) => {
     await plugged.unplug();
   });
 
-  test('a stick with bad sectors: the blob is named, nothing wrong is there, and a good stick goes on', async () => {
+  test('a stick with bad sectors: the blob is named, no wrong image is stored, and a good stick continues', async () => {
     const stick = await stickWith('4.13.8');
     const layer = second.images[0]?.image.layers[1];
     const bytes = layer?.bytes ?? Buffer.alloc(0);

@@ -153,7 +153,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
     expect(await client.getHistory({ bundle: 'ocp@4.13.7' }, never)).toEqual([line]);
   });
 
-  it('approves and rejects, and tells what that does', async () => {
+  it('approves and rejects, and states the effect', async () => {
     done = [];
     expect(await client.approve({ bundle: 'ocp@4.13.7' }, never)).toBe('ocp@4.13.7 is approved.');
     expect(await client.reject({ bundle: 'ocp@4.13.7' }, never)).toBe('ocp@4.13.7 is rejected.');
@@ -164,7 +164,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
     expect(await client.restoreKey({ keyId: 'ab' }, never)).toBe(`ab for ${process.getuid?.()}`);
   });
 
-  it('rolls back and unpins, and tells who refuses', async () => {
+  it('rolls back and unpins, and reports refusals', async () => {
     expect(await client.rollback({ stream: 'ocp' }, never)).toBe('ocp@4.13.6');
     await client.unpin({ bundle: 'ocp@4.13.5', removeImages: true, force: false }, never);
     expect(done).toEqual(['rollback ocp', 'unpin ocp@4.13.5 {"removeImages":true,"force":false}']);
@@ -353,7 +353,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
     );
   });
 
-  it('tells tools what it is', async () => {
+  it('can be introspected by tools', async () => {
     await raw(async (peer) => {
       const introspect = to('org.freedesktop.DBus.Introspectable', 'Introspect');
       expect(String(await peer.call(introspect, never))).toContain('<method name="Activate">');

@@ -42,7 +42,7 @@ describe.runIf(have('dbus-daemon'))('commands that ask the daemon for one thing'
     expect(asked).toEqual([what]);
   });
 
-  it('tell why the daemon refuses, and what is missing', async () => {
+  it('print why the daemon refuses, and what is missing', async () => {
     expect(await api.run('reject', 'x@1')).toEqual({ exitCode: 1, stdout: '', stderr: 'stickpin: no bundle x@1\n' });
     expect((await api.run('reject')).exitCode).toBe(2);
     expect((await api.run('cancel', 'x')).exitCode).toBe(2);

@@ -57,7 +57,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(stdout).not.toMatch(/^conditions:/m);
   });
 
-  it('show tells revoked and rotated keys, and files that can not be used', async () => {
+  it('show lists revoked and rotated keys, and files that can not be used', async () => {
     const trust = {
       ...TRUST,
       keys: [{ name: 'abababababab', keyId: 'ab'.repeat(32), broughtBy: notice.bundleId }],
@@ -107,7 +107,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(stdout).not.toContain('CONDITION');
   });
 
-  it('show names a bundle that nobody knows', async () => {
+  it('show fails with the name of an unknown bundle', async () => {
     expect(await run('show', 'ocp@9')).toEqual({
       exitCode: 1,
       stdout: '',
@@ -130,12 +130,12 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(json).toEqual([events[0], { at: NOON + 1, kind: 'pullFailed', message: 'two lines  [2J' }]);
   });
 
-  it('history that is empty says so, and is an empty list for programs', async () => {
+  it('history without events says so, and is an empty list for programs', async () => {
     expect((await run('history')).stdout).toBe('Nothing has happened yet.\n');
     expect((await run('history', '--json')).stdout).toBe('[]\n');
   });
 
-  it('history of a bundle that nobody knows fails with the reason', async () => {
+  it('history of an unknown bundle fails with the reason', async () => {
     expect(await run('history', 'x@1')).toEqual({
       exitCode: 1,
       stdout: '',

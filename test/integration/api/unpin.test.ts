@@ -80,7 +80,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     expect(retired()).toEqual(['ocp 4.13.7 was unpinned by hand']);
   });
 
-  it('refuses what runs since a moment ago, though nothing else speaks for it', async () => {
+  it('refuses a release that has just started to run', async () => {
     const [image = expect.unreachable()] = older.contents.images;
     node.runtime.images.set(image.reference, image.reference);
     node.runtime.startContainer('pod/etcd', image.reference);

@@ -89,7 +89,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       expect(await it_.client.imageStatus(byDigest)).toMatchObject({ pinned: false });
     });
 
-    it('docs/runtime-facts.md, fact 5: after a bad registries configuration the old pins hold, whatever GET /config shows', async () => {
+    it('docs/runtime-facts.md, fact 5: after a bad registries configuration the old pins stay in effect, also when GET /config shows others', async () => {
       const image = sampleImage({ seed: 'one' });
       it_.source.add('app/web', image, ['v1']);
       await it_.client.pullImage(`${repository}:v1`);

@@ -39,7 +39,7 @@ describe('journal log', () => {
     journald[Symbol.dispose]();
   });
 
-  it('writes messages that journalctl shows as text, whatever a medium carries', async () => {
+  it('writes messages that journalctl shows as text, for any text from a medium', async () => {
     log.warn({}, 'Rejected stickpin/e\u001b[31mvil: not JSON\n{\u0007}');
     await eventually(() => expect(entries()[0]?.MESSAGE).toBe('Rejected stickpin/e [31mvil: not JSON\n{ }'));
   });
@@ -90,7 +90,7 @@ describe('journal log', () => {
     expect(Object.keys(entries()[0] ?? {})).toEqual(['MESSAGE', 'PRIORITY', 'SYSLOG_IDENTIFIER', 'TRUSTED', 'A_B_C']);
   });
 
-  it('tells an error with its causes, and a stack only for a bug', async () => {
+  it('logs an error with its causes, and a stack only for a bug', async () => {
     const cause = new Error('EIO');
     log.error({ err: new AppError({ code: 'media/read', message: 'sdb1 failed', disposition: 'retry', cause }) }, 'x');
     log.error({ err: new TypeError('bug') }, 'y');

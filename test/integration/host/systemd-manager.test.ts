@@ -42,7 +42,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     systemd.stop();
   });
 
-  it('tells of devices that come, change and go, and of no other unit', async () => {
+  it('reports devices that appear, change and disappear, and no other units', async () => {
     systemd.addUnit('some.service', {});
     systemd.plug(STICK, SYSFS);
     systemd.changeProperties(STICK, 'Device', { SysFSPath: SYSFS });
@@ -145,7 +145,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     off();
   });
 
-  it('tells the state of a unit with each change, and one that is being stopped already at once', async () => {
+  it('reports the state of a unit with each change, and a stop in progress at once', async () => {
     systemd.addUnit('crio.service', { Unit: { ActiveState: 'deactivating' } });
     const states: unknown[] = [];
     const off = manager.onUnitChange('crio.service', (state) => states.push(state));
@@ -157,7 +157,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     off();
   });
 
-  it('asks for the state of a unit anew when the bus comes back', async () => {
+  it('reads the state of a unit again when the bus is back', async () => {
     systemd.addUnit('crio.service', { Unit: { ActiveState: 'deactivating' } });
     const states: unknown[] = [];
     const off = manager.onUnitChange('crio.service', (state) => states.push(state));
@@ -170,7 +170,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     off();
   });
 
-  it('believes nobody but the owner of the name of systemd', async () => {
+  it('accepts signals only from the owner of the name of systemd', async () => {
     const stranger = await connectMessageBus(daemon.address, never);
     const path = '/org/freedesktop/systemd1';
     const member = 'UnitRemoved';
@@ -191,7 +191,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     expect(events).not.toContainEqual({ kind: 'removed', unit: STICK });
   });
 
-  it('connects again when the bus comes back, and asks for everything anew when systemd is on it', async () => {
+  it('reconnects when the bus is back, and reads everything again when systemd is on it', async () => {
     await daemon.restart();
     await expect(manager.listUnits(['dev-*.device'], never)).rejects.toMatchObject({
       code: 'platform/bus-unreachable',
@@ -204,7 +204,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     expect(log.lines.map(({ level }) => level)).toContain('warn');
   });
 
-  it('goes on trying when the bus was not there at first', async () => {
+  it('keeps trying when there is no bus at first', async () => {
     const other = await startPrivateBus();
     await other.stop();
     const late = createSystemBus({ clock: systemClock, log, address: other.address });

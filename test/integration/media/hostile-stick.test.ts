@@ -210,7 +210,7 @@ describe('names', () => {
     expect(await read()).toMatchObject([{ kind: 'verified', missing: [] }]);
   });
 
-  it('that are no text, or as long as can be, are looked at as any other', async () => {
+  it('that are no text, or of maximum length, are read as any other', async () => {
     copyAs('good');
     mkdirSync(Buffer.concat([Buffer.from(`${at()}/`), Buffer.from([0xff, 0xfe, 0x0a])]));
     mkdirSync(at('x'.repeat(255)));
@@ -222,7 +222,7 @@ describe('names', () => {
 });
 
 describe('many entries', () => {
-  it('more than are looked at are told, in words that say what to do', async () => {
+  it('beyond the limit are reported, with what to do', async () => {
     for (let count = 0; count < 1001; count += 1) writeFileSync(at(`x${count}`), '');
     copyAs('good');
     const found = await read();
@@ -232,7 +232,7 @@ describe('many entries', () => {
     ]);
   });
 
-  it('of another kind among the blobs hinder nobody', async () => {
+  it('of another kind among the blobs are ignored', async () => {
     copyAs('it');
     for (let count = 0; count < 20_000; count += 1) writeFileSync(at('it', 'blobs', 'sha256', `x${count}`), '');
     expect(await outcome()).toEqual({ it: 0 });

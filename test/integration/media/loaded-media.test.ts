@@ -9,7 +9,7 @@ import { createRecordingLog, type RecordingLog } from '../../support/recording-l
 
 const never = new AbortController().signal;
 
-describe('media that somebody names', () => {
+describe('loaded media', () => {
   let base: string;
   let provider: MediaProvider;
   let story: string[];

@@ -45,7 +45,7 @@ describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  it('starts without bus, runtime and keys, and says so in JSON lines', async () => {
+  it('starts without bus, runtime and keys, and logs that in JSON lines', async () => {
     await eventually(() => expect(systemd.received.map(String)).toContain('READY=1'), 20_000);
     const lines = output
       .trim()
@@ -69,7 +69,7 @@ describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
     }
   });
 
-  it('ends in order when it is told to', async () => {
+  it('ends in order on a signal', async () => {
     const exited = once(daemon, 'exit');
     daemon.kill('SIGTERM');
     expect(await exited).toEqual([0, null]);

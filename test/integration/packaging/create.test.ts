@@ -88,7 +88,7 @@ describe('bundle create, the program itself', () => {
 });
 
 describe.runIf(have('skopeo'))('bundle create from a registry, the program itself', () => {
-  it('says when nobody answers', async () => {
+  it('fails with a reason when the registry does not answer', async () => {
     await expectFailure(
       start('127.0.0.1:1/x/it:1'),
       /^stickpin: 127\.0\.0\.1:1\/x\/it:1 .*can't be fetched: .*connection refused/,

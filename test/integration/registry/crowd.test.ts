@@ -79,7 +79,7 @@ const program = (lines: string) => OPEN.replace('PORT', String(port)) + lines;
 const HALF = "'GET /v2/ HTTP/1.1\\r\\nhost: x\\r\\nx-half: '";
 
 describe('registry: many connections that are closed at once', () => {
-  it('reads no table for connections that were reset before they were looked at', async () => {
+  it('reads no table for connections that were reset before the scan', async () => {
     // Nothing runs here meanwhile, so that all of them are reset before the first is accepted.
     const script = program(`
       let left = 200;
@@ -97,7 +97,7 @@ describe('registry: many connections that are closed at once', () => {
 });
 
 describe.runIf(have('root'))('registry: a crowd of another user', () => {
-  it('looks at all of it together, resets it, and admits root meanwhile', async () => {
+  it('scans for all of them together, resets them, and admits root meanwhile', async () => {
     const count = 3_000;
     const script = program(`
       let left = ${count};
@@ -136,7 +136,7 @@ describe.runIf(have('root'))('registry: a crowd of another user', () => {
     for (let asked = 0; asked < 50; asked += 1) expect(await ping()).toBe(200);
   });
 
-  it('tells one of them why', async () => {
+  it('answers one of them with the reason', async () => {
     const script = program(`open('GET /v2/ HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n').pipe(process.stdout);`);
     const { stdout } = spawn(node.path, ['-e', script], { uid: NOBODY, cwd: '/' });
     expect(await text(stdout)).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n[\s\S]*"DENIED"/);
@@ -160,7 +160,7 @@ describe('registry: many connections of an admitted user', () => {
     return socket;
   }
 
-  it('are limited to 256; one more is told so', async () => {
+  it('are limited to 256; one more gets the reason', async () => {
     for (let count = 0; count < 256; count += 1) half();
     await vi.waitFor(async () => expect(await ping()).toBe(503));
     for (const socket of sockets.splice(0, 10)) socket.destroy();

@@ -127,7 +127,7 @@ const noTransferOpen = () => expect.poll(() => registry.meter.flow([digest]).ope
 const keptBytes = () => readFileSync(join(folder, hexOf(digest)));
 
 describe('registry: layers that are kept while they stream', () => {
-  it('a client that breaks off in mid-blob and goes on with Range has no byte read from the medium twice, and the copy is right', async () => {
+  it('a client that aborts within a blob and continues with Range: no byte is read twice from the medium, and the copy is right', async () => {
     const first = await takeSome(5 * MIB + 7);
     await noTransferOpen();
     expect(reads.filter((count) => count > 0).length).toBeLessThan(reads.length);
@@ -155,7 +155,7 @@ describe('registry: layers that are kept while they stream', () => {
     expect(keptBytes().equals(blob)).toBe(true);
   });
 
-  it('a medium that lies: nothing is kept, the blob is known as damaged, and the next transfer begins anew', async () => {
+  it('a medium with wrong bytes: nothing is kept, the blob is known as damaged, and the next transfer starts again', async () => {
     onMedium = Buffer.from(blob);
     onMedium[3 * MIB] = (onMedium[3 * MIB] ?? 0) ^ 1;
     const first = await takeSome(5 * MIB);

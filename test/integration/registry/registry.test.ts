@@ -260,7 +260,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect(answer.subarray(answer.indexOf('\r\n\r\n') + 4).equals(large)).toBe(true);
   });
 
-  it('goes on for such a client when the medium is back, and does not wait for one that is gone', async () => {
+  it('continues for such a client when the medium is back, and does not wait for one that is gone', async () => {
     shelf.breakAt = { byte: 100_000, error: gone() };
     const request = `GET ${blobPath} HTTP/1.1\r\nhost: ${authority}\r\n\r\n`;
     const stays = ask(request);
@@ -284,7 +284,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect((await get(blobPath, { headers: { range: 'bytes=0-1,5-6' } })).body).toHaveLength(300_000);
   });
 
-  it('tells of a blob without sending it, whatever part is asked for', async () => {
+  it('answers HEAD for a blob without sending it, for any range', async () => {
     const { status, headers, body } = await get(blobPath, { method: 'HEAD', headers: { range: 'bytes=5-9' } });
     expect([status, headers['content-length'], body.length]).toEqual([200, '300000', 0]);
     expect(shelf.reads).toEqual([]);
@@ -304,7 +304,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect([status, headers['content-type'], errorOf(body)]).toEqual([404, 'application/json', code]);
   });
 
-  it('answers 404 to a manifest of which not all blobs are at hand, by digest and by tag, until they are (docs/runtime-facts.md, fact 12)', async () => {
+  it('answers 404 to a manifest without all its blobs, by digest and by tag, until they are available (docs/runtime-facts.md, fact 12)', async () => {
     registry.setCatalog(catalog, new Set([hashOf(manifest)]));
     for (const reference of [hashOf(manifest), 'v3.5']) {
       const { status, body } = await get(at(`manifests/${reference}`));
@@ -493,7 +493,7 @@ describe('registry: transfers', () => {
     },
   );
 
-  it('holds a transfer while its medium is away and goes on from the very byte', async () => {
+  it('holds a transfer while its medium is unplugged and continues from the same byte', async () => {
     await start();
     shelf.breakAt = { byte: 100_000, error: gone() };
     const answer = get(blobPath, { headers: { range: 'bytes=1000-' } });
@@ -533,7 +533,7 @@ describe('registry: transfers', () => {
     expect(performance.now() - since).toBeLessThan(4_000);
   });
 
-  it('goes on after a short read error while the medium stays', async () => {
+  it('continues after a short read error while the medium stays', async () => {
     await start();
     const error = new AppError({ code: 'media/read', message: 'EIO', disposition: 'retry' });
     shelf.breakAt = { byte: 70_000, error };
@@ -544,7 +544,7 @@ describe('registry: transfers', () => {
     expect(shelf.given).toBe(300_000);
   });
 
-  it('takes a blob that ends too early for a broken one, and goes on when it is whole', async () => {
+  it('treats a blob that ends too early as broken, and continues when it is complete', async () => {
     await start();
     const { read } = shelf;
     shelf.read = async function* (digest, startByte, signal) {
@@ -557,7 +557,7 @@ describe('registry: transfers', () => {
     expect((await answer).body.equals(blob)).toBe(true);
   });
 
-  it('breaks the connection when the grace is over, and tells the log', async () => {
+  it('closes the connection when the grace time is over, and logs it', async () => {
     await start(300);
     shelf.breakAt = { byte: 100_000, error: gone() };
     const response = await open(blobPath);
@@ -580,7 +580,7 @@ describe('registry: transfers', () => {
     expect(registry.meter.waiting()).toBe(0);
   });
 
-  it('stops waiting when the client goes away, without a word in the log', async () => {
+  it('stops waiting when the client disconnects, without a log line', async () => {
     await start();
     shelf.breakAt = { byte: 100_000, error: gone() };
     const response = await open(blobPath);

@@ -178,7 +178,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     await runtime.removeTag(`${REPOSITORY}:v1`, signal);
   });
 
-  it('goes on to the user’s own host behind our mirror, and leaves the user’s file as it was', async () => {
+  it('tries the user’s own host after our mirror, and leaves the user’s file unchanged', async () => {
     const image = fresh();
     registry.add('theirs/coreos/etcd', image);
     const directory = join(containerd.certsDirectory, 'quay.example.com');

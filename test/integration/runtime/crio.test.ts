@@ -220,7 +220,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await runtime.applyPins(['quay.example.com/a'], unforced, signal);
   });
 
-  it('says what makes a reload stop half-way, and writes its pins for the next start all the same (docs/runtime-facts.md, fact 5)', async () => {
+  it('reports why a reload stops half-way, and still writes its pins for the next start (docs/runtime-facts.md, fact 5)', async () => {
     const reference = publish(sampleImage({ seed: 'a' }));
     await mirrored();
     await runtime.pull(reference, signal);
@@ -397,7 +397,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await eventually(async () => expect((await runtime.observe(signal)).kind).toBe('reachable'), 10_000);
   });
 
-  it('tells of the unit and of configuration files', async () => {
+  it('signals changes of the unit and of configuration files', async () => {
     let changes = 0;
     const stop = runtime.onChange(() => {
       changes += 1;

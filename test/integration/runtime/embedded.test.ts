@@ -178,7 +178,7 @@ describe('the embedded runtime', () => {
     expect(registry.bytesSent(layer.digest)).toBe(300_000 + layer.sizeBytes - resumedAt);
   });
 
-  it('goes on after a restart with what an aborted pull left', async () => {
+  it('continues an aborted pull after a restart', async () => {
     const sample = image('aborted', MIB);
     const layer = sample.layers[0] ?? sample.config;
     const reference = publish(sample);
@@ -223,7 +223,7 @@ describe('the embedded runtime', () => {
     expect((await images()).flatMap(({ repoDigests }) => repoDigests)).toContain(second);
   });
 
-  it('refuses a wrong byte, and pulls the blob anew the next time (as docs/runtime-facts.md, fact 16)', async () => {
+  it('refuses a wrong byte, and pulls the blob again the next time (as docs/runtime-facts.md, fact 16)', async () => {
     const sample = image('corrupt', MIB);
     const layer = sample.layers[0] ?? sample.config;
     const reference = publish(sample);
@@ -242,7 +242,7 @@ describe('the embedded runtime', () => {
     await expect(runtime.pull(reference, signal)).rejects.toMatchObject({ code: 'runtime/digest-mismatch' });
   });
 
-  it('names what the registry lacks', async () => {
+  it('names the blobs that the registry lacks', async () => {
     const sample = image('missing');
     const reference = publish(sample);
     registry.drop(sample.config.digest);
@@ -252,7 +252,7 @@ describe('the embedded runtime', () => {
     });
   });
 
-  it('gives a transfer up that brings nothing, and reaches no other registry', async () => {
+  it('fails a transfer without progress, and uses no other registry', async () => {
     const sample = image('refused');
     const reference = publish(sample);
     registry.breakDown(sample.config.digest, { kind: 'status', status: 503 });

@@ -141,7 +141,7 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     expect(before.asked.at(-1)).toBe(`${place}/v2/moved/app/below/manifests/${ending.slice(1)}`);
   });
 
-  it('is asked first, and then everything in the order that the user configured, whatever that is', async () => {
+  it('is asked first, then all sources in the order that the user configured', async () => {
     const [first = '', second = '', third = '', fourth = ''] = hosts;
     const name = fc.constantFrom(`${first}/team/app`, 'registry.example.com/team/app', 'a.example.com/app');
     const prefix = fc.constantFrom(

@@ -120,7 +120,7 @@ describe('blob store', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('tells which path it could not read or write', async () => {
+  it('names the path that it could not read or write', async () => {
     writeFileSync(join(folder, 'file'), '');
     const blocked = createBlobStore(join(folder, 'file'));
     await expect(blocked.put(digest, Buffer.from(text), signal)).rejects.toMatchObject({
@@ -135,7 +135,7 @@ describe('blob store', () => {
     });
   });
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal aborts', async () => {
     const stop = AbortSignal.abort(new Error('stop'));
     await store.put(digest, Buffer.from(text), signal);
     await expect(store.sizeOf(digest, stop)).rejects.toThrow('stop');
@@ -148,7 +148,7 @@ describe('blob store', () => {
 });
 
 describe.runIf(have('root'))('blob store on a full filesystem', () => {
-  it('says that there is no space, leaves no half a file, and goes on when there is', async () => {
+  it('reports missing space, leaves no half-written file, and continues when there is space', async () => {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder]);
     try {
       const large = Buffer.alloc(60_000, 'x');
@@ -199,7 +199,7 @@ describe('a blob too large to be in memory', () => {
     expect([await store.sizeOf(large, signal), readdirSync(folder)]).toEqual([undefined, ['sha256']]);
   });
 
-  it('is begun anew when its medium went away, and leaves nothing half-written', async () => {
+  it('starts again when its medium was removed, and leaves no half-written file', async () => {
     async function* cut() {
       yield chunk;
       throw new AppError({ code: 'media/gone', message: 'pulled', disposition: 'wait' });

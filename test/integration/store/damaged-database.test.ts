@@ -50,7 +50,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     message: expect.stringMatching(/state\.db is damaged .*all pins stay.*'systemctl restart stickpin'/),
   });
 
-  it('refuses each change as damaged, and says so in trouble() and in the log, once', () => {
+  it('refuses each change as damaged, in trouble() too, and logs it once', () => {
     const { store, log } = open();
     store.adopt(bundle, event('bundleVerified'));
     expect(store.trouble()).toBeUndefined();
@@ -77,7 +77,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     await store.settled(signal);
   });
 
-  it('says so as well when the history is read', () => {
+  it('reports damage also when the history is read', () => {
     const { store } = open();
     store.append(event('first'));
     damageDatabase(path, part);

@@ -51,7 +51,7 @@ const readAll = async (startByte = 0): Promise<Buffer> => {
 const isKept = async () => (await store.list(signal)).has(digest);
 
 describe('layer store', () => {
-  it('tells whether it lies on the filesystem of another path, also before its folder is made', async () => {
+  it('tells whether it is on the filesystem of another path, also before its folder exists', async () => {
     expect(await store.isBeside(join(folder, '../..'), signal)).toBe(true);
     expect(await store.isBeside('/proc', signal)).toBe(false);
     expect(await store.isBeside(join(folder, 'absent'), signal)).toBe(false);
@@ -110,7 +110,7 @@ describe('layer store', () => {
     expect((await readAll()).equals(bytes)).toBe(true);
   });
 
-  it('is gone on with at once by who broke off, before its file is closed', async () => {
+  it('is resumed at once by the aborted caller, before its file is closed', async () => {
     const writer = await begin(0);
     await writer.write(bytes.subarray(0, MIB), signal);
     const closed = writer.close();

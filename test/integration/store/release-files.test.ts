@@ -34,7 +34,7 @@ function file(name: string, content: string, digestOfContent = content): Release
 }
 
 describe('createReleaseFiles', () => {
-  it('lays files, says whose they are, and takes them away', async () => {
+  it('installs files, lists their bundle, and removes them', async () => {
     expect(await files.list(never)).toEqual(new Map());
     await files.lay('ocp/4.13.7', first, [file('a.txt', 'a'), file('b.yaml', 'b')], never);
     expect(readFileSync(join(root, 'ocp/4.13.7/a.txt'), 'utf8')).toBe('a');
@@ -120,14 +120,14 @@ describe('createReleaseFiles', () => {
       );
     });
 
-    it('takes the place of what was laid for another bundle', async () => {
+    it('replaces the files of another bundle', async () => {
       await files.lay('x/1', second, [file('new.txt', 'new')], never);
       layFormerly('x-1', first, 'a.txt');
       await files.move('x-1', 'x/1', never);
       expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);
     });
 
-    it('is taken away like any other', async () => {
+    it('is removed like any other', async () => {
       layFormerly('x-1', first, 'a.txt');
       await files.remove('x-1', never);
       expect(readdirSync(root)).toEqual([]);

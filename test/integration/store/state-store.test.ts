@@ -145,7 +145,7 @@ describe('state store', () => {
     ]);
   });
 
-  it('keeps what became of a release, its soak clock and what was brought, over a restart', () => {
+  it('keeps the phases of a release, its soak clock and its pulled images over a restart', () => {
     const { database, store } = openStore();
     for (const one of [bundle, other]) store.adopt(one, event(NOON, 'bundleVerified'));
     const run = { key: 'pod/etcd', containerId: 'c1', startedAt: NOON, sinceMs: 5_000 };
@@ -229,7 +229,7 @@ describe('state store', () => {
     expect(after.events(undefined, 10)).toEqual(events);
   });
 
-  it('tells the newest events, oldest first, of all or of one bundle', () => {
+  it('returns the newest events, oldest first, of all or of one bundle', () => {
     const { store } = openStore();
     for (let count = 1; count <= 5; count += 1) {
       store.append(event(count, `e${count}`, count % 2 === 0 ? { bundleId: bundle.bundleId } : {}));
@@ -267,7 +267,7 @@ describe('state store', () => {
     expect(store.events(undefined, 100).map(({ kind }) => kind)).toEqual(['e6', 'e7', 'e8']);
   });
 
-  it('tells a failed write as an error of its own that names the file', () => {
+  it('reports a failed write with a separate error that names the file', () => {
     const { database, store } = openStore();
     database.pragma('query_only = ON');
     expect(() => store.append(event(NOON, 'x'))).toThrow(
@@ -311,7 +311,7 @@ describe('trust', () => {
   const keyId = 'a'.repeat(64);
   const rotation = { keys: [{ keyId, pem: 'PEM', bundleId: bundle.bundleId }], revoked: [] };
 
-  it('keeps keys with the bundle that brought them, and each once', () => {
+  it('keeps keys with the bundle that added them, each once', () => {
     const { store } = openStore();
     store.adopt(bundle, event(1, 'adopted'), rotation);
     store.adopt(other, event(2, 'adopted'), {
@@ -392,7 +392,7 @@ describe('what is on the disk', () => {
     await settled;
   });
 
-  it('is not waited for after an abort, and is written all the same', async () => {
+  it('is not awaited after an abort, but still written', async () => {
     const { database } = openStore();
     let write: (() => void) | undefined;
     let isWritten = false;
@@ -415,7 +415,7 @@ describe('what is on the disk', () => {
     expect([isWritten, store.trouble()]).toEqual([true, undefined]);
   });
 
-  it('is told until it is written, naming the file, also where that is behind a link', async () => {
+  it('is reported until it is written, with the name of the file, also behind a link', async () => {
     mkdirSync(dirname(path));
     writeFileSync(join(folder, 'real.db'), '');
     symlinkSync(join(folder, 'real.db'), path);

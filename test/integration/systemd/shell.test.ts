@@ -51,7 +51,7 @@ describe("the guard of CRI-O's drop-in", () => {
     symlinkSync(join(root, RUN), join(root, LINK));
   };
 
-  it('brings the pins back after a reboot, without the daemon', () => {
+  it('restores the pins after a reboot, without the daemon', () => {
     put(KEPT, 'pinned\n');
     link();
     expect(guard()).toBe(0);

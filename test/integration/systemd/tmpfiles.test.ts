@@ -34,7 +34,7 @@ describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd
     expect(readFileSync(join(root, 'run/stickpin', name), 'utf8')).toBe(text);
   });
 
-  it('lets nobody but root into the folder of the mounts, also where an earlier version let others in', () => {
+  it('gives only root access to the folder of the mounts, also after an earlier version made it accessible', () => {
     const media = join(root, 'run/stickpin/media');
     mkdirSync(media, { recursive: true, mode: 0o755 });
     create();

@@ -69,7 +69,7 @@ describe('permission for an action', () => {
     expect(await refusalOf(busOf(1000, polkit), flags)).toBe(`${name}: ${what}: ${why}. ${remedy}`);
   });
 
-  it('is refused when nobody knows who called', async () => {
+  it('is refused when the caller is not known', async () => {
     const unknown = busOf(error('NameHasNoOwner'));
     expect(await refusalOf(unknown)).toBe('AccessDenied: The bus does not say who called (text), so nothing was done');
     expect(unknown.calls).toHaveLength(1);

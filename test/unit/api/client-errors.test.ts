@@ -36,7 +36,7 @@ describe('what a command says of a call that failed', () => {
     expect(error).toMatchObject({ code: 'engine/no-bundle', message: 'no bundle x@1 is known' });
   });
 
-  it('tells a bus that is not there from a daemon that is slow', () => {
+  it('distinguishes a missing bus from a slow daemon', () => {
     const gone = new AppError({ code: 'platform/bus-unreachable', message: 'connect ENOENT', disposition: 'retry' });
     for (const error of [asApiError(gone), busUnreachable(gone)]) {
       expect(error).toMatchObject({ code: 'api/unreachable', disposition: 'wait' });

@@ -32,7 +32,7 @@ describe('the policy of the bus', () => {
 describe('the actions of polkit', () => {
   const declared = readFileSync('systemd/io.stickpin1.policy', 'utf8');
 
-  it('are those of the contract, and by default nobody but root may do them', () => {
+  it('are those of the contract, and by default only root may call them', () => {
     const names = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
     expect([...declared.matchAll(/<action id="([^"]+)">/g)].map(([, id]) => id)).toEqual(names.map(actionId));
     for (const who of ['any', 'inactive', 'active']) {

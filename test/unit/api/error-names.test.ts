@@ -10,7 +10,7 @@ describe('error names', () => {
     expect(codeOfErrorName(name)).toBe(code);
   });
 
-  it('is a valid name whatever the code', () => {
+  it('is a valid name for any code', () => {
     for (const code of ['', '///', '1/2', 'a//b', 'ä/ö']) {
       expect(errorNameOf(code)).toMatch(/^io\.stickpin1\.Error(\.[A-Z][A-Za-z0-9]*)+$/);
     }

@@ -42,7 +42,7 @@ async function problem(path: string, text: string): Promise<{ code: string; mess
 }
 
 describe('loadSettings', () => {
-  it('gives the defaults when nothing is configured, and nobody can change them', async () => {
+  it('gives frozen defaults when nothing is configured', async () => {
     const settings = await load();
     expect(settings).toMatchObject({
       trust: { keys_dir: '/etc/stickpin/keys.d', threshold: 1 },
@@ -211,7 +211,7 @@ describe('loadSettings', () => {
     expect((await loadSettings({ fragments: [{ file }] }, signal)).preload.parallel).toBe(2);
   });
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal aborts', async () => {
     write('main.toml', '');
     const stop = AbortSignal.abort(new Error('stop'));
     await expect(loadSettings({ fragments: [{ file: join(base, 'main.toml') }] }, stop)).rejects.toThrow('stop');

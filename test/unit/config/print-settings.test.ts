@@ -34,7 +34,7 @@ const anySettings = fc.record(
 );
 
 describe('printed settings', () => {
-  it('give the same settings when they are read again, whatever they are', () => {
+  it('gives the same settings when it is read again, for any settings', () => {
     fc.assert(
       fc.property(anySettings, (table) => {
         expect(settingsOf(parse(printed(table as SettingsFile)) as object)).toEqual(settingsOf(table));

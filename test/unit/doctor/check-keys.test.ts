@@ -38,7 +38,7 @@ const look = async (threshold = 1, inForce?: Partial<TrustReport>) => {
 };
 
 describe('stickpin doctor: keys', () => {
-  it('counts keys that a bundle brought, which the daemon alone knows', async () => {
+  it('counts keys that a bundle added, which only the daemon knows', async () => {
     expect(await look(2)).toEqual(['fault: only factory-2026 is trusted, but trust.threshold wants 2 distinct keys']);
     const brought = { keys: [{ name: BROUGHT.slice(0, 12), keyId: BROUGHT, broughtBy: 'ocp@5' }] };
     expect(await look(2, brought)).toEqual(['ok: trusted: factory-2026, abababababab… (brought by ocp@5)']);

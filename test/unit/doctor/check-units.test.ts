@@ -48,7 +48,7 @@ describe('the checks of units and of the registry socket', () => {
     expect(await troubles(units({ 'stickpin.service': properties }))).toEqual([said]);
   });
 
-  it('has no more than ten calls at a time wait on one signal, beyond which Node warns on stderr', async () => {
+  it('has at most ten calls at a time wait on one signal, because Node.js warns on stderr about more', async () => {
     const waiting = new Map<AbortSignal, number>();
     const unitProperty = async (unit: string, _iface: string, name: string, signal: AbortSignal) => {
       waiting.set(signal, (waiting.get(signal) ?? 0) + 1);
@@ -58,7 +58,7 @@ describe('the checks of units and of the registry socket', () => {
     expect(Math.max(...waiting.values())).toBeLessThanOrEqual(10);
   });
 
-  it('tells of settings that name another port than the socket', async () => {
+  it('reports settings that name another port than the socket', async () => {
     expect(await troubles(units(), '127.0.0.1:6000')).toEqual([
       'warning: the registry listens on 127.0.0.1:5317, and registry.listen = "127.0.0.1:6000" is without effect',
     ]);

@@ -97,7 +97,7 @@ describe('what doctor finds wrong', () => {
     expectRemedies((await examineNode(env, undefined, never)).filter(({ verdict }) => verdict !== 'ok'));
   });
 
-  it('has a remedy for what the daemon tells', () => {
+  it('has a remedy for each finding of the daemon', () => {
     const reason = { code: 'x', message: 'it is wrong' };
     const report = {
       status: 'Idle.',

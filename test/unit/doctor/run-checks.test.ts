@@ -7,7 +7,7 @@ const remedy = 'try again';
 const good = { subject: 'good', remedy, look: async () => [findingsOn('good').ok('fine')] };
 
 describe('runChecks', () => {
-  it('makes a fault of a look that fails or hangs, and tells the others all the same', async () => {
+  it('makes a fault of a check that fails or hangs, and still reports the others', async () => {
     const broken = { subject: 'broken', remedy, look: () => Promise.reject(new Error('no such thing')) };
     const hanging = { subject: 'hanging', remedy, look: () => new Promise<never>(() => undefined) };
     expect(await runChecks([broken, hanging, good], never, 20)).toEqual([
@@ -35,7 +35,7 @@ describe('runChecks', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('ends when it is told to', async () => {
+  it('ends when its signal aborts', async () => {
     const stop = new AbortController();
     const hanging = { subject: 'hanging', remedy, look: () => new Promise<never>(() => undefined) };
     const running = runChecks([hanging, good], stop.signal, 60_000);

@@ -68,7 +68,7 @@ async function prove(bundle: VerifiedBundle) {
 }
 
 describe('from ready to proven', () => {
-  it('tells when it will be proven, looks again at that time, and keeps what became of it in the history', async () => {
+  it('shows when a release will be proven, checks at that time, and records it in the history', async () => {
     await start();
     await preload(A);
     await run(1, 'etcd', 'api');
@@ -208,7 +208,7 @@ describe('started by other means', () => {
     expect(kinds().filter((kind) => kind === 'bundleSeenRunning')).toHaveLength(1);
   });
 
-  it('the minute goes on while the daemon is down, and what a person asked for comes first', async () => {
+  it('counts the minute while the daemon is down, and prefers the request of a person', async () => {
     await start();
     await ready();
     await run(2, 'etcd');
@@ -243,7 +243,7 @@ describe('retirement', () => {
     expect([has('etcd-2'), has('api-2')]).toEqual([false, true]);
   });
 
-  describe('early, when the next release lacks space', () => {
+  describe('retires early when the next release needs space', () => {
     const GIB = 1024 ** 3;
     const sized = (sequence: number) =>
       release(sequence, { layers: { [`e${sequence}`]: { diskBytes: 400 * GIB, sizeBytes: 100 * GIB } } });
@@ -281,7 +281,7 @@ describe('retirement', () => {
       expect([has('etcd-1'), has('etcd-2'), has('etcd-3')]).toEqual([false, true, true]);
     });
 
-    it('gives up nothing where that does not help: another filesystem lacks room for what is staged', async () => {
+    it('retires nothing when that does not help: space is missing on another filesystem, for staging', async () => {
       let freeBytes = 200 * GIB;
       const staging = {
         path: '/var/tmp',
@@ -300,7 +300,7 @@ describe('retirement', () => {
   });
 });
 
-describe('the way back', () => {
+describe('rollback', () => {
   const RUNS = (version: string) =>
     `containers run from images that only ocp@${version} has; it is unpinned by force only`;
   const RAN = (version: string) => RUNS(version).replace('run from', 'ran from');
@@ -334,7 +334,7 @@ describe('the way back', () => {
     expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
   });
 
-  it('what runs again gets its tags back, without a stick, and proves itself anew; both are in the history', async () => {
+  it('gives the running release its tags again without a stick, starts its proof again, and records both', async () => {
     const tag = 'quay.example.com/ocp/etcd-1:4.13.1';
     await start();
     await prove(A);
@@ -401,7 +401,7 @@ describe('the way back', () => {
     expect(phases()).toMatchObject({ '4.13.2': 'retired' });
   });
 
-  it('unpin looks at the containers itself: a fallback that was started by hand a moment ago runs, and one that has ended just now does not', async () => {
+  it('unpin observes the containers: a fallback that was just started by hand runs, and one that has just ended does not', async () => {
     await start();
     await prove(A);
     await prove(B);
@@ -418,7 +418,7 @@ describe('the way back', () => {
     expect(unpinned()).toEqual(['ocp 4.13.1 was unpinned by hand']);
   });
 
-  it('unpin goes by what was seen last where the runtime does not answer, and says so; by force it does not look', async () => {
+  it('unpin uses the last observation when the runtime does not answer, and says so; with force it does not observe', async () => {
     await start();
     await prove(A);
     await prove(B);

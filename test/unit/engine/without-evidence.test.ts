@@ -137,7 +137,7 @@ describe('prove', () => {
     expect(() => node.engine.prove({ bundle: 'ocp@4.13.2' })).toThrow(/is proven already/);
   });
 
-  it('lets older releases go, and tells before why they are kept', async () => {
+  it('retires older releases, and states before why they are kept', async () => {
     await start({ keep: 1 });
     await activate(A);
     node.engine.prove({ bundle: 'ocp@4.13.1' });

@@ -149,7 +149,7 @@ describe('media', () => {
         ...over,
       });
 
-    it('that somebody unmounts are no source of blobs, and are mounted again by a rescan alone', async () => {
+    it('that somebody unmounts are no source of blobs, and are mounted again only by a rescan', async () => {
       let counter = 0;
       const open = async () => {
         counter += 1;
@@ -241,7 +241,7 @@ describe('media', () => {
       expect(states()).toEqual(['1-sdb1 read']);
     });
 
-    it('are not looked at for media that have none', async () => {
+    it('are not checked for media without mounts', async () => {
       sink.arrived(mediumOf('1-sdb1'));
       await readAll('1-sdb1');
       await media.refresh(never);
@@ -270,7 +270,7 @@ describe('media', () => {
     expect(states()).toEqual(['1-sdb1 read']);
   });
 
-  it('mounts what comes back under the same id when the last one is put away, not before', async () => {
+  it('mounts a medium that returns under the same id only after the last mount is removed', async () => {
     let putAway: () => void = () => undefined;
     const story: string[] = [];
     const release = () =>
@@ -296,7 +296,7 @@ describe('media', () => {
     expect(story).toEqual(['put away', 'mounted']);
   });
 
-  it('tries a mount that may work next time a few times more, by itself', async () => {
+  it('retries a failed mount automatically a few times', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     let mounts = 0;
@@ -517,14 +517,14 @@ describe('media', () => {
         expect(await labels()).toEqual(['sdb1', 'sdc1']);
       });
 
-      it('are taken from it when nothing else has them, but never to go on with what another one began', async () => {
+      it('are read from it when there is no other copy, but never to continue a stream of another medium', async () => {
         (await media.blobs.copiesOf(A, never))[0]?.distrust('damaged');
         sink.left('2-sdc1');
         expect(await textOf(media.blobs.read(A, 0, never))).toBe('alp??');
         await expect(textOf(media.blobs.read(A, 2, never))).rejects.toMatchObject({ code: 'media/gone' });
       });
 
-      it('go on from another one after a read that failed, which is told once', async () => {
+      it('continue from another medium after a read error, which is logged once', async () => {
         const failing: BlobSource = {
           sizeOf: async () => 5,
           async *read() {
@@ -545,7 +545,7 @@ describe('media', () => {
       });
     });
 
-    it('tell when what is offered may have changed', async () => {
+    it('signal when the offered blobs may have changed', async () => {
       let told = 0;
       media.blobs.onChange(() => {
         told += 1;

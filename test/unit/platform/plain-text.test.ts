@@ -27,7 +27,7 @@ const anyText = fc
   .map((parts) => parts.join(''));
 
 describe('text from outside', () => {
-  it('has no control, format or separator characters and no lone surrogates in it, whatever came', () => {
+  it('has no control, format or separator characters and no lone surrogates, for any text', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         for (const plain of [plainText(text), oneLine(text), clip(oneLine(text), 20)]) {

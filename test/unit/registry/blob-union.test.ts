@@ -48,12 +48,12 @@ describe('blob union', () => {
     expect([await read('a'), await read('b', 2), await read('both')]).toEqual(['local', 'dia!', 'local']);
   });
 
-  it('has no size of what nobody has, and says what to do when it is read', async () => {
+  it('has no size for an unknown blob, and says what to do when it is read', async () => {
     expect(await union.sizeOf(digestOf('c'), signal)).toBeUndefined();
     await expect(read('c')).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
   });
 
-  it('goes on with no other source when one breaks off: its bytes would come twice', async () => {
+  it('does not continue with another source after an interruption, because bytes would come twice', async () => {
     const chunks: string[] = [];
     const reading = async () => {
       for await (const chunk of union.read(digestOf('off'), 0, signal)) chunks.push(chunk.toString());
@@ -62,7 +62,7 @@ describe('blob union', () => {
     expect(chunks).toEqual([BROKEN]);
   });
 
-  it('tells each copy and where it lies, in the order in which they are taken', async () => {
+  it('lists each copy with its location, in the order of use', async () => {
     const labels = async (name: string) => (await union.copiesOf(digestOf(name), signal)).map(({ label }) => label);
     expect(await labels('both')).toEqual(["this node's own disk", 'sdb1']);
     expect(await labels('b')).toEqual(['sdb1']);

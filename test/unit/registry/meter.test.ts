@@ -5,7 +5,7 @@ import { digestOf } from '../../support/daemon/scenario.ts';
 const [a, b, c] = [digestOf('a'), digestOf('b'), digestOf('c')];
 
 describe('meter', () => {
-  it('tells how the transfers of some blobs stand, and of all together', () => {
+  it('sums up the transfers of some blobs and of all', () => {
     const meter = createMeter();
     const first = meter.open(a);
     const second = meter.open(b);
@@ -56,7 +56,7 @@ describe('meter', () => {
     expect(meter.totalBytes()).toBe(3);
   });
 
-  it('counts what was asked for in vain by repository', () => {
+  it('counts requests for unknown blobs by repository', () => {
     const meter = createMeter();
     meter.unknownRequested('quay.example.com/ocp/etcd', a);
     meter.unknownRequested('quay.example.com/ocp/etcd', b);

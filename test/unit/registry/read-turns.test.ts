@@ -84,7 +84,7 @@ describe('read turns', () => {
     expect(second.asked).toHaveLength(1);
   });
 
-  it('has whoever begins to wait just before the timer goes off wait till it goes off again', async () => {
+  it('makes a wait that begins just before a tick last until the next tick', async () => {
     const { turns, pass } = makeTurns();
     const [first, second, third] = [reader(turns.begin()), reader(turns.begin()), reader(turns.begin())];
     void first.chunks.next();
@@ -102,7 +102,7 @@ describe('read turns', () => {
     expect(third.asked).toHaveLength(1);
   });
 
-  it('sets one timer for all waits, which outlives whoever was the first to wait', async () => {
+  it('uses one timer for all waits, which continues after the first wait has ended', async () => {
     const { turns, pass, timers } = makeTurns();
     const stop = new AbortController();
     const [first, second, third] = [reader(turns.begin()), reader(turns.begin(), stop.signal), reader(turns.begin())];
@@ -158,7 +158,7 @@ describe('read turns', () => {
     expect(second.asked.map(({ sizeBytes }) => sizeBytes)).toEqual([MIB]);
   });
 
-  it('goes on after a read of an older one that failed, and hands the failure to that one', async () => {
+  it('continues after a failed read of an older transfer, which alone gets the error', async () => {
     const { turns } = makeTurns();
     const [first, second] = [reader(turns.begin()), reader(turns.begin())];
     const failed = expect(first.chunks.next()).rejects.toThrow('EIO');

@@ -51,7 +51,7 @@ describe('transfer', () => {
     expect([bytes, timeMs()]).toEqual([[0, 1], GRACE_MS]);
   });
 
-  it('gives up soon what can not be read while the medium stays, so that the blob is named', async () => {
+  it('fails soon when a plugged medium can not be read, so that the blob is named', async () => {
     const { done, bytes, timeMs } = readFrom((_time, byte) => (byte === 2 ? unreadable() : undefined));
     await expect(done).rejects.toMatchObject({ code: 'media/read' });
     expect([bytes, timeMs()]).toEqual([[0, 1], 5_000]);
@@ -68,7 +68,7 @@ describe('transfer', () => {
     expect(away.timeMs()).toBe(GRACE_MS);
   });
 
-  it('counts anew what comes back and can not be read at first', async () => {
+  it('counts again for a medium that returns and can not be read at first', async () => {
     const { done, bytes } = readFrom((time, byte) =>
       byte < 2 || time > 43_000 ? undefined : time < 40_000 ? gone() : unreadable(),
     );
@@ -76,7 +76,7 @@ describe('transfer', () => {
     expect(bytes).toEqual([0, 1, 2, 3]);
   });
 
-  it('counts anew after each byte', async () => {
+  it('counts again after each byte', async () => {
     let last = -1;
     let since = 0;
     const { done, timeMs } = readFrom((time, byte) => {

@@ -23,7 +23,7 @@ describe('detectRuntime', () => {
     expect(await detect([K3S, PLAIN, '/var/lib/rancher/k3s', '/etc/containerd'], [K3S, PLAIN])).toBe('k3s');
   });
 
-  it('tells k3s and RKE2 apart, which share a socket', async () => {
+  it('distinguishes k3s and RKE2, which share a socket', async () => {
     expect(await detect([K3S, '/var/lib/rancher/rke2'], [K3S])).toBe('RKE2');
     expect(await detect([K3S, '/var/lib/rancher/k3s'], [K3S])).toBe('k3s');
   });
@@ -34,7 +34,7 @@ describe('detectRuntime', () => {
     expect(await detect(['/etc/containerd'])).toBe('containerd');
   });
 
-  it('says so when there is none', async () => {
+  it('finds nothing on a node without a runtime', async () => {
     expect(await detect([])).toBeUndefined();
   });
 });

@@ -58,7 +58,7 @@ describe('the cache of what tests build', () => {
     expect(builds).toBe(2);
   });
 
-  it('builds anew when something else has the place', async () => {
+  it('builds again when another file is at its path', async () => {
     const path = cachedPath('thing', recipe);
     await mkdir(join(directory, 'cache'));
     await writeFile(path, 'a file');
@@ -79,7 +79,7 @@ describe('the cache of what tests build', () => {
     expect((await readdir(join(directory, 'cache'))).filter((name) => name.includes('partial'))).toEqual([]);
   });
 
-  it('builds anew on demand', async () => {
+  it('builds again on demand', async () => {
     const path = await get();
     expect(await buildOnce('thing', recipe, build, { anew: true })).toBe(path);
     expect(builds).toBe(2);

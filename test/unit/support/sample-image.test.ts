@@ -11,7 +11,7 @@ describe('sample images', () => {
     expect(sampleImage({ seed: 'a' }).top.digest).not.toBe(sampleImage({ seed: 'b' }).top.digest);
   });
 
-  it('have layers whose descriptors tell the truth', () => {
+  it('have layers that match their descriptors', () => {
     const layer = sampleLayer({ seed: 'a', sizeBytes: 100_000, files: 7 });
     expect(digestOf(layer.bytes)).toBe(layer.digest);
     expect(layer.bytes).toHaveLength(layer.sizeBytes);

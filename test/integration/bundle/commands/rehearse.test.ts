@@ -182,7 +182,7 @@ describe('bundle rehearse', () => {
     expect(run.stderr).toMatch(/does not load: .*expired/);
   });
 
-  it('takes up a bundle that carries no image', async () => {
+  it('adopts a bundle without images', async () => {
     const advisory = join(root, 'advisory.json');
     writeFileSync(advisory, JSON.stringify({ version: '4.13.5', deadend: true, reason: 'may lose writes' }));
     const named = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'arm64', '--sequence', '38'];
@@ -195,7 +195,7 @@ describe('bundle rehearse', () => {
     expect(JSON.parse((await rehearse(path, '--json')).stdout)).toMatchObject({ loads: true, images: [] });
   });
 
-  it('tells of a delta that it waits for its base, and blames no blob', async () => {
+  it('reports that a delta waits for its base, and no bad blob', async () => {
     const layout = join(root, 'layout');
     writeOciLayout(layout, [{ image: images[1]?.image ?? sampleImage({ seed: 'it' }) }]);
     const named = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'arm64', '--sequence', '38'];

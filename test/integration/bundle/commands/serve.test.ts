@@ -373,7 +373,7 @@ describe('bundle serve: what is damaged', () => {
     expect(served.stderr()).toMatch(/a request failed: .*damaged/);
   });
 
-  it('or cut short, or away, is said at the start', async () => {
+  it('or cut short, or missing, is reported at the start', async () => {
     truncateSync(blobFile(copy, bigLayer.digest), 100);
     rmSync(blobFile(copy, smallLayer.digest));
     served = await startServing(copy);
@@ -422,7 +422,7 @@ describe('bundle serve: from start to end', () => {
     await expect(get('/v2/')).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  it('says without keys that nobody judged the signature, and with keys refuses what is not signed by them', async () => {
+  it('states without keys that the signature was not judged, and with keys refuses bundles that they did not sign', async () => {
     expect(served.report).toMatchObject({ verified: false, signedBy: [], bundleId: bundle.bundleId });
     await served.stop();
     served = await startServing(bundle.path, '--keys', join(root, 'keys.d'));
@@ -457,7 +457,7 @@ describe('bundle serve: from start to end', () => {
     );
   });
 
-  it('tells in its help where it listens', async () => {
+  it('has its address in its help', async () => {
     expect((await runCommand(['bundle', 'serve', '--help'])).stdout).toMatch(/\(default:\s+127\.0\.0\.1:5000\)/);
   });
 

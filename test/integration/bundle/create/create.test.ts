@@ -339,7 +339,7 @@ describe('a bundle is not made', () => {
     expect(readdirSync(join(root, 'out'))).toEqual(['b.stickpin.tar']);
   });
 
-  it('where a link leads to, and says so before anything is copied', async () => {
+  it('the target of a link, with an error before anything is copied', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     const onProgress = () => expect.unreachable();
     for (const [name, to] of Object.entries({ empty: 'there', nowhere: 'gone' })) {
@@ -407,7 +407,7 @@ describe.runIf(have('root', mounting))('a full filesystem', () => {
     execFileSync('umount', [small]);
   });
 
-  it('is no target itself, which is said before anything is copied', async () => {
+  it('is no target, with an error before anything is copied', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     await expect(createBundle(options([source('a')], { out: small }), signal)).rejects.toThrow('is a mount point');
     expect(readdirSync(small)).toEqual([]);

@@ -72,7 +72,7 @@ describe('bundle serve', () => {
 });
 
 describe('bundle create --base', () => {
-  it('leaves out the layers of the base, and describes them all the same', async () => {
+  it('leaves out the layers of the base, but describes them', async () => {
     expect(await create('delta', 'second', 7, '--base', at('base'))).toMatchObject({ exitCode: 0 });
     expect(existsSync(blob('delta', below.digest))).toBe(false);
     expect(existsSync(blob('delta', tops[1]?.digest ?? ''))).toBe(true);
@@ -154,7 +154,7 @@ describe('bundle verify of a delta', () => {
     });
   });
 
-  it('looks at the base that is named', async () => {
+  it('checks the given base', async () => {
     const whole = await verify('delta', '--base', at('base'), '--full');
     expect(whole).toMatchObject({ exitCode: 0 });
     expect(whole.stdout).toMatch(/ok, 4 of 4 blobs read and right\n {2}1 blob left to base ocp@4\.13\.6 \(.*\)\n$/);

@@ -32,7 +32,7 @@ async function create(lines: readonly string[], ...more: string[]) {
 const source = (name: string) => `=oci:${layout}:${name.toLowerCase()}`;
 
 describe('--images-file', () => {
-  it('adds its images behind those of --image, and tells what tags were resolved to', async () => {
+  it('adds its images after those of --image, and prints the digests of resolved tags', async () => {
     const more = ['--image', `quay.io/x/one:1${source('A')}`];
     const { stderr, exitCode } = await create(['# list', 'quay.io/x/two:1=B pin=false'], ...more);
     expect(exitCode, stderr).toBe(0);
@@ -69,13 +69,13 @@ describe('--images-file', () => {
     expect(readdirSync(root).sort()).toEqual(['images.txt', 'layout']);
   });
 
-  it('names the line of an image that the source lacks', async () => {
+  it('names the line of an image that is missing in the source', async () => {
     const { exitCode, stderr, file } = await create(['quay.io/x/one:1=A', `quay.io/x/two:1=oci:${layout}:c`]);
     expect(exitCode).toBe(1);
     expect(stderr).toContain(`${file}:2: oci:${layout} (c)`);
   });
 
-  it('is UTF-8, and says so of another encoding', async () => {
+  it('is UTF-8, and another encoding is an error', async () => {
     const utf16 = join(root, 'utf16.txt');
     writeFileSync(utf16, Buffer.from('\ufeffquay.io/x/one:1', 'utf16le'));
     const made = await create(['quay.io/x/one:1=A'], '--images-file', utf16);

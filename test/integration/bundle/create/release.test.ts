@@ -48,7 +48,7 @@ function blobs(of: readonly SampleImage[]): string[] {
 }
 
 describe('--release from an OCI layout', () => {
-  it('brings the release image and its payload, each by its component', async () => {
+  it('adds the release image and its payload, each with its component', async () => {
     const release = releaseIn('quay.example.com');
     writeOciLayout(layout, [{ image: release, names: ['4.13.7'] }, { image: etcd }, { image: proxy }]);
     const made = await create('--release', `quay.example.com/ocp/release:4.13.7=oci:${layout}:4.13.7`, '--json');

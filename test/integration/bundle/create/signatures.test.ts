@@ -188,7 +188,7 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
     expect(registry.requests.some(({ path }) => path.endsWith('.sig'))).toBe(false);
   });
 
-  it('are an error when the registry fails to tell', async () => {
+  it('are an error when the registry fails', async () => {
     registry.breakDown(ofIndex.manifest.digest, { kind: 'status', status: 403 });
     await expect(create([source()])).rejects.toMatchObject({
       code: 'bundle/skopeo',

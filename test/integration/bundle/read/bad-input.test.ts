@@ -121,7 +121,7 @@ describe('an envelope', () => {
     });
   });
 
-  it('with a member that nobody knows is refused by name', async () => {
+  it('with an unknown member is refused by name', async () => {
     forge({ payload: { restriction: 'none' } });
     expect(await rejection()).toMatchObject({
       code: 'bundle/payload',

@@ -72,7 +72,7 @@ it('what is of an earlier boot, or of a process whose id was given away again, i
   expect(readdirSync(root)).toEqual(['bundle']);
 });
 
-it('a link of such a name is left alone, and where it leads to as well', async () => {
+it('a link with such a name and its target are not touched', async () => {
   const elsewhere = join(root, 'elsewhere');
   mkdirSync(elsewhere);
   writeFileSync(join(elsewhere, 'x'), 'x');

@@ -104,7 +104,7 @@ describe('a bundle in a tar file', () => {
     expect(await judged()).toMatchObject({ reason: { code: 'bundle/tar', message: expect.stringContaining(file) } });
   });
 
-  it('that is cut off lacks what is behind the cut', async () => {
+  it('that is cut off lacks the members after the cut', async () => {
     tar([
       'bundle.dsse.json',
       'oci-layout',
@@ -128,7 +128,7 @@ describe('a bundle in a tar file', () => {
     expect(await judged()).toMatchObject({ path: 'stickpin/anything.stickpin.tar' });
   });
 
-  it('is scanned again when the one who began gives up', async () => {
+  it('is scanned again when the first reader aborts', async () => {
     tar();
     const reader = openBundle(file);
     const first = new AbortController();

@@ -59,7 +59,7 @@ describe('large documents', () => {
     expect(beside.longestMs).toBeLessThan(here.longestMs);
   });
 
-  it('come back as they are, whatever kind they are, and one after the other', async () => {
+  it('are returned unchanged, for every kind, and one after another', async () => {
     const parse = create({ inlineBytes: 0 });
     const blob = { mediaType: 'a', digest: digestOf('a'), size: 1 };
     const bytesOf = (value: object) => Buffer.from(JSON.stringify(value));

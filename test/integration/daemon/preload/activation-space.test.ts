@@ -33,7 +33,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))(
       rmSync(factory, { recursive: true, force: true });
     });
 
-    it('says so, names the filesystem, and goes on soon after there is room, however long that took', async () => {
+    it('reports it, names the filesystem, and continues soon after there is space', async () => {
       const { harness } = node;
       const bundle = await makeSampleBundle({ dir: factory, keys: [harness.key], schedule: 'manual' });
       await harness.start();

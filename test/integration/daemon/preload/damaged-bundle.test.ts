@@ -142,7 +142,7 @@ describe('a damaged bundle whose stick was taken out', () => {
     expect(Object.keys(told[0]?.fields ?? {})).toEqual(expect.arrayContaining(named));
   });
 
-  it('goes on with an undamaged copy after a restart, and forgets the damage', async () => {
+  it('continues with an undamaged copy after a restart, and forgets the damage', async () => {
     await showDamaged((file) => truncateSync(file, 1000));
     await harness.stop();
     await harness.start();

@@ -10,7 +10,7 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 
 /* systemd takes a while to tell of the sticks that are plugged in when the daemon starts. */
-describe('a daemon that is started anew with the stick in', () => {
+describe('a daemon that is restarted with the stick plugged in', () => {
   let harness: DaemonHarness;
   let factory: string;
   let bundle: SampleBundle;
@@ -68,7 +68,7 @@ describe('a daemon that is started anew with the stick in', () => {
   const now = () => harness.daemon().engine.report();
   const started = () => expect.poll(now, { timeout: 15_000 }).toBeDefined();
 
-  it('does not say that it was removed before it was looked for, and goes on when it is found', async () => {
+  it('does not report a removal before the media were read, and continues when the stick is found', async () => {
     const from = harness.statuses.length - 1;
     expect(now()?.status).toMatch(/^stickpin has just started and looks whether ocp 4\.13\.7 is plugged in \(/);
     expect(now()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'media/looking' } });
@@ -78,7 +78,7 @@ describe('a daemon that is started anew with the stick in', () => {
     expect(harness.log.lines.map(({ message }) => message).join('\n')).not.toContain('removed while');
   });
 
-  it('says so once all was looked at and it is not there', async () => {
+  it('reports it once all media were read and the stick is missing', async () => {
     isStickIn = false;
     finishLook();
     const report = await harness.until(({ status }) => status.startsWith('Stick removed while preloading ocp 4.13.7'));

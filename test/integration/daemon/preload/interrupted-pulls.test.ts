@@ -130,7 +130,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     renameSync(prepared, join(node.harness.base, 'other'));
   };
 
-  it('a stick that is pulled out in mid-blob and back in time: goes on from the byte, and the runtime notices nothing', async () => {
+  it('a stick that is unplugged within a blob and returns in time: continues from the byte, and the runtime sees only a pause', async () => {
     await setUp();
     await inMidBlob();
     node.harness.unplug();
@@ -144,7 +144,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     expect(node.harness.log.lines.filter(({ message }) => message.includes('broke off'))).toEqual([]);
   });
 
-  it('later than that: held for its medium; another stick with the bundle goes on, and what is there is not read again', async () => {
+  it('later than that: held for its medium; another stick with the bundle continues, and present images are not read again', async () => {
     await setUp(200);
     await inMidBlob();
     node.harness.unplug();
@@ -191,7 +191,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     expect(failure?.message).toContain('retried automatically');
   });
 
-  it('a file that changes while it is read: the blob is named, and the stick goes on once it is right again', async () => {
+  it('a file that changes while it is read: the blob is named, and the stick continues once the file is right again', async () => {
     await setUp();
     await inMidBlob();
     const file = join(node.harness.base, 'stick/stickpin', basename(bundle.path), 'blobs/sha256', hexOf(large));
@@ -211,7 +211,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await whole();
   });
 
-  it('a filesystem that vanishes while its stick stays: held for its medium, and goes on when it is back', async () => {
+  it('a filesystem that disappears while its stick stays: held for its medium, and continues when it is back', async () => {
     await setUp(200);
     gate.hold(large, 0);
     const stick = join(node.harness.base, 'stick');

@@ -37,7 +37,7 @@ describe('interruptions', () => {
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('a daemon that is stopped in mid-preload goes on where it stood when it is started again', async () => {
+  it('a daemon that is stopped during a preload continues at the same point after its restart', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.operation === 'preloading');
@@ -104,7 +104,7 @@ describe.runIf(have('root'))('a disk that is too small', () => {
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('is told with the numbers, nothing is pulled, and it continues automatically when there is room', async () => {
+  it('is reported with the numbers, nothing is pulled, and it continues automatically when there is space', async () => {
     const small = join(factory, 'small');
     execFileSync('mkdir', [small]);
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=20m', 'tmpfs', small]);

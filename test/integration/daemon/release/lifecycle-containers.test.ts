@@ -90,7 +90,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
   };
   const imagesEnv = () => readFileSync(join(harness.base, 'run/images.env'), 'utf8');
 
-  it('proves a release, keeps the one before, takes away the one before that, and goes back', async () => {
+  it('proves a release, keeps the previous one, removes the one before that, and rolls back', async () => {
     await prepare({ soak: SOAK_MS });
     const [a, b, c] = [await release(1), await release(2), await release(3)];
     await bring(a);
@@ -125,7 +125,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     await expect.poll(imagesEnv, { timeout: PATIENCE_MS }).toContain(`STICKPIN_API=${b.pods.api}\n`);
   });
 
-  it('keeps the soak of each component over a restart of its own, and starts it again with the container', async () => {
+  it('keeps the soak of each component over a restart of the daemon, and starts it again with the container', async () => {
     await prepare({ soak: FOREVER_MS });
     const a = await release(1);
     await bring(a);
@@ -148,7 +148,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     await become({ '1.1.0': 'active' });
   });
 
-  it('calls a release rolled back when the one before runs again, and does not activate it again by itself', async () => {
+  it('marks a release as rolled back when the previous one runs again, and does not activate it again automatically', async () => {
     await prepare({ soak: SOAK_MS, require: ['etcd', 'operator'] });
     const [a, b] = [await release(1), await release(2)];
     await bring(a);

@@ -95,7 +95,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     harness.unplug();
   };
 
-  it('lays down what is the last known good release, and the status, for units that start without the control plane', async () => {
+  it('writes the last known good release and the status for units that start without the control plane', async () => {
     const A = await make(1);
     await harness.start();
     await preload(A);

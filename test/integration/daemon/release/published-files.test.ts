@@ -85,7 +85,7 @@ describe('files for other programs', () => {
     expect(read('state')).toMatchObject({ operation: 'activating', progress: { doneBytes: 3 } });
   });
 
-  it('tries again with the next report what could not be written, and tells it once', async () => {
+  it('writes a failed file again with the next report, and logs the failure once', async () => {
     mkdirSync(at('state/status.json'), { recursive: true });
     await publish(report(1));
     await publish(report(2));

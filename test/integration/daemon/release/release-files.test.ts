@@ -38,7 +38,7 @@ async function bundleWithNotes() {
 }
 const folder = () => join(node.base, 'state/releases/ocp/4.13.7');
 
-it('lays attached files when the release is ready, and again when they are lost, without the stick', async () => {
+it('installs attached files when the release is ready, and again when they are lost, without the stick', async () => {
   node.plug((await bundleWithNotes()).path);
   await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
@@ -84,7 +84,7 @@ it('keeps the files of two streams apart whose names and versions join to the sa
   await eventually(() => expect([notes('ocp-4/1'), notes('ocp/4-1')]).toEqual(['of ocp-4', 'of ocp']), 60_000);
 });
 
-it('tells of a damaged one by name, and the release is ready all the same', async () => {
+it('names a damaged file, and the release still becomes ready', async () => {
   const { path, payload } = await bundleWithNotes();
   const [notes] = payload.attachments ?? [];
   if (notes === undefined) throw new Error('no attachment');
@@ -115,7 +115,7 @@ it('takes them away from among the kept blobs too when the release is retired, a
   await eventually(() => expect([existsSync(folder()), blob(notes), blob(manifest)]).toEqual([false, false, true]));
 });
 
-it('lays a large file without a second copy, and again without the stick', async () => {
+it('installs a large file without a second copy, and again without the stick', async () => {
   const path = join(dir, 'k3s');
   writeFileSync(path, 'ELF');
   truncateSync(path, 20 * 1024 * 1024);

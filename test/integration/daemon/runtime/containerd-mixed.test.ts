@@ -90,7 +90,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
     expect(harness.report().bundles[0]).not.toHaveProperty('sources');
   });
 
-  it('goes on with the layer of the stick once that is plugged in', async () => {
+  it('continues with the layer of the stick once that is plugged in', async () => {
     await setUp('later');
     await harness.start();
     const failed = await harness.until(({ status }) => /could not be pulled from quay/.test(status), 30_000);

@@ -82,7 +82,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
       .toBe(true);
   });
 
-  it('gives a removed tag to its image again, pins what a second pull unpinned, and looks at once after a restart', async () => {
+  it('restores a removed tag, pins an image that a second pull unpinned, and observes at once after a restart', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');

@@ -104,7 +104,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
   });
 
-  it('the disk fills up in mid-pull: said so, nothing half-written is kept, and it goes on once there is room', async () => {
+  it('the disk fills up during a pull: reported, no half-written file is kept, and it continues once there is space', async () => {
     const { staging } = double.dirs;
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', staging]);
     try {
@@ -130,7 +130,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     }
   });
 
-  it('holds while CRI-O does not run, and goes on when it does', async () => {
+  it('holds while CRI-O does not run, and continues when it does', async () => {
     await double.kill();
     await harness.start();
     harness.plug(bundle.path);

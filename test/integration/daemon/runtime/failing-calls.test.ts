@@ -38,7 +38,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs',
         .matchAll(/ImageFsInfo: lstat \S+: no such file/g),
     ].length;
 
-  it('ImageFsInfo, for a file that a commit took away: the runtime is alive all the same, and nothing is told', async () => {
+  it('ImageFsInfo, for a file that a commit removed: the runtime counts as reachable, and nothing is reported', async () => {
     node = await createCrioNode({}, {}, { watchBundle: gate.watchBundle });
     const { harness } = node;
     const image = sampleImage({ seed: 'large', layers: [sampleLayer({ seed: 'large', sizeBytes: 6 * MIB })] });

@@ -122,7 +122,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await source.close();
     });
 
-    it('leaves a tag that is taken away again and again to whoever takes it, also when the daemon is started anew in between', async () => {
+    it('stops restoring a tag that is repeatedly removed, also when the daemon is restarted in between', async () => {
       const lose = async () => {
         await harness.stop();
         await client.removeImage(tagOf(0));
@@ -139,7 +139,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expect((await harness.images()).flatMap(({ repoTags }) => repoTags)).not.toContain(tagOf(0));
     }, 150_000);
 
-    it('looks at once when CRI-O was restarted, and renders pins again that it does not report', async () => {
+    it('observes at once when CRI-O was restarted, and renders missing pins again', async () => {
       const pins = join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf');
       await restartCrio(() => writeFileSync(pins, ''));
       await eventually(isWhole, AT_ONCE_MS);

@@ -80,7 +80,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('in mid-pull does not wait for the pull, which goes on afterwards and has not failed', async () => {
+  it('during a pull does not wait for the pull, which continues afterwards and has not failed', async () => {
     node = await startNode({ watchBundle: gate.watchBundle });
     const { harness } = node;
     const image = sampleImage({ seed: 'large', layers: [sampleLayer({ seed: 'large', sizeBytes: 6 * MIB })] });

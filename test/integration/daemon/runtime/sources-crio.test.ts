@@ -135,7 +135,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     expect(remote.requests.filter(({ path }) => path.endsWith('/manifests/4.13.7'))).toEqual([]);
   });
 
-  it('without manifests a tag that moved is taken away again and told, and given once it is right', async () => {
+  it('without manifests a moved tag is removed again and reported, and set once it is right', async () => {
     await setUp();
     publish();
     moveTags();
@@ -153,7 +153,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     expect((await tagsNow()).sort()).toEqual(bundle.contents.images.flatMap(({ tags }) => tags).sort());
   });
 
-  it('an envelope waits for its registry: retried automatically, and told', async () => {
+  it('an envelope waits for its registry: retried automatically, and reported', async () => {
     await setUp();
     drop(await envelopeOf('envelope'));
     const failed = await node.harness.until(({ status }) => /could not be pulled from quay/.test(status), 30_000);
@@ -192,7 +192,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     expect(remote.requests).toEqual([]);
   });
 
-  it('takes images whose blobs are all at hand from the medium and the others from their registry', async () => {
+  it('loads images from the medium if it has all their blobs, and the others from their registry', async () => {
     await setUp();
     publish();
     const half = join(factory, 'half');

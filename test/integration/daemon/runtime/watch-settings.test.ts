@@ -42,7 +42,7 @@ describe('settings that change while the daemon runs', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('takes up other settings by ending, so that systemd starts the daemon with them', async () => {
+  it('stops for other settings, so that systemd starts the daemon with them', async () => {
     writeFileSync(file(), '[preload]\nparallel = 3\n');
     await expect.poll(() => count('changed'), { timeout: 5_000 }).toBe(1);
   });
@@ -55,7 +55,7 @@ describe('settings that change while the daemon runs', () => {
     expect(count('changed')).toBe(0);
   });
 
-  it('looks at everything again at SIGHUP and tells systemd so, RELOADING before READY', async () => {
+  it('checks everything again at SIGHUP and notifies systemd: RELOADING before READY', async () => {
     process.emit('SIGHUP');
     await expect.poll(() => count('READY'), { timeout: 5_000 }).toBe(1);
     expect(told).toEqual(['reload', 'RELOADING', 'reload', 'READY']);

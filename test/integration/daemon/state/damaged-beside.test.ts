@@ -42,7 +42,7 @@ describe('floors.json that is damaged', () => {
     damageFile(statePath('floors.json'));
   });
 
-  it('has the floors of the database count: nothing below them is taken up', async () => {
+  it('uses the floors of the database: nothing below them is adopted', async () => {
     await node.start();
     node.plug((await release(2, node.key)).path);
     const report = await node.until(({ rejected }) => rejected.length > 0);

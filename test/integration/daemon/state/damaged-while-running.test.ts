@@ -35,7 +35,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
   const statePath = (name: string) => join(harness.settings.paths.state_dir, name);
   const pinned = async () => (await harness.images()).filter((image) => image.pinned).length;
 
-  it('is told by a command, by STATUS, by status and by the journal; what is known stays in force', async () => {
+  it('is reported by a command, STATUS, status and the journal; the values in memory stay in use', async () => {
     expect(() => harness.daemon().engine.reject({ bundle: bundle.bundleId })).toThrow(
       expect.objectContaining({ code: 'store/damaged', message: expect.stringMatching(DAMAGED) }),
     );

@@ -184,7 +184,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     await expectWhole();
   });
 
-  it('while a preload is stopped, and taken up again', { timeout: 240_000 }, async () => {
+  it('while a preload is stopped, and resumed', { timeout: 240_000 }, async () => {
     await setUp();
     const { settings, keysFolder } = node.harness;
     const other = join(node.harness.base, 'other');
@@ -217,7 +217,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
     await expectWhole();
   });
 
-  it('over the life of releases', { timeout: 240_000 }, async () => {
+  it('over all phases of releases', { timeout: 240_000 }, async () => {
     await setUp({ lifecycle: { soak: 300, keep: 1 } });
     const containers = fixtureContainers(node.double());
     const run = async (bundle: SampleBundle) => {

@@ -141,7 +141,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     await expect.poll(expectPinsKept, { timeout: 10_000 }).toBeUndefined();
   });
 
-  it('gives them up on demand, by force only, for good', async () => {
+  it('gives them up on demand, only with force, permanently', async () => {
     rmSync(statePath('state.db'));
     await startUnclaimed();
     const { engine } = node.harness.daemon();

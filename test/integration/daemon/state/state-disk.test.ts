@@ -68,7 +68,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
       expect([...logged, ...harness.statuses].filter((line) => RAW.test(line))).toEqual([]);
     }
 
-    it('full while the daemon runs: says so everywhere, and goes on once there is room', async () => {
+    it('full while the daemon runs: reported everywhere, and it continues once there is space', async () => {
       await setUp('tmpfs', 2 * MIB);
       await harness.start();
       await harness.until(() => true);
@@ -81,7 +81,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
       expect(harness.report().status).not.toMatch(FULL);
     });
 
-    it('read-only under the running daemon, as a disk with errors becomes: says so, and what is known stays', async () => {
+    it('read-only under the running daemon, as after disk errors: reported, and the values in memory stay in use', async () => {
       await setUp('ext4', 16 * MIB);
       await harness.start();
       await plugAndActivate();

@@ -133,7 +133,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     );
   });
 
-  it('blob missing: held, names the blob, and goes on with a stick that has it', async () => {
+  it('blob missing: held, names the blob, and continues with a stick that has it', async () => {
     const layer = bundle.contents.layers[0];
     harness.plug(spoilt((copy) => rmSync(blobPath(copy, layer?.digest ?? ''))));
     const report = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
@@ -152,7 +152,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     expect(report.status).toMatch(/truncated/);
   });
 
-  it('blob corrupt: no wrong image, the blob is named, the others go on', async () => {
+  it('blob corrupt: no wrong image, the blob is named, the other images continue', async () => {
     const layer = bundle.contents.layers[0];
     harness.plug(
       spoilt((copy) => {

@@ -58,7 +58,7 @@ describe('trust.require = "both"', () => {
     ).toContain('bundleApproved');
   });
 
-  it('takes an approval ahead of the stick, and refuses a stranger all the same', async () => {
+  it('accepts an approval before the stick, and still refuses an unknown bundle', async () => {
     await start({ settings: { trust: { require: 'both' } } });
     const bundle = await makeSampleBundle({ dir, keys: [sampleKey('stranger')] });
     engine().approve({ bundle: bundle.bundleId });
@@ -73,7 +73,7 @@ describe('trust.require = "both"', () => {
 });
 
 describe('trust.require = "approval"', () => {
-  it('takes a bundle that nobody trusted signed, once its digest is approved', async () => {
+  it('adopts a bundle without a trusted signature once its digest is approved', async () => {
     await start({ settings: { trust: { require: 'approval' } }, keys: [] });
     const bundle = await makeSampleBundle({ dir, keys: [] });
     node.plug(bundle.path);
@@ -115,7 +115,7 @@ describe('a revoked key', () => {
     expect(bundleIn(mended)?.signedBy).toEqual(['factory-2026', 'factory-2027']);
   });
 
-  it('is not what a key is that was taken away: the bundle stays a source of blobs', async () => {
+  it('does not apply to a removed key: the bundle stays a source of blobs', async () => {
     await start();
     const bundle = await makeSampleBundle({ dir, keys: [node.key] });
     node.plug(bundle.path);
@@ -153,7 +153,7 @@ describe('key rotation', () => {
     await node.until((one) => bundleIn(one, '4.13.8')?.phase === 'activated');
   });
 
-  it('revokes for good: neither a later bundle nor the .pub brings the key back', async () => {
+  it('revokes permanently: neither a later bundle nor the .pub restores the key', async () => {
     const [old, next] = [sampleKey('factory-2025'), sampleKey('factory-2027')];
     node = await createDaemonHarness({ keys: [old, next] });
     await node.start();

@@ -37,7 +37,7 @@ describe('announcements on D-Bus', () => {
     expect(sent.at(-1)?.body[1]).toMatchObject({ Status: { value: '100 %' } });
   });
 
-  it('stay small while a release of a thousand images is pulled, whatever else there is', async () => {
+  it('stay small while a release of a thousand images is pulled', async () => {
     const [bundle = expect.unreachable()] = sampleReport().bundles;
     const references = Array.from(
       { length: 1_000 },
@@ -65,7 +65,7 @@ describe('announcements on D-Bus', () => {
     expect(sent.at(-1)?.body[2]).toEqual(['Rejected', 'Unclaimed']);
   });
 
-  it('tell the end of an operation behind the properties, with what became of it', async () => {
+  it('announce the end of an operation after the properties, with its result', async () => {
     publish(idleReport({ operation: 'preloading' }));
     await clock.advance(250);
     publish(idleReport({ operation: 'activating' }));
@@ -80,7 +80,7 @@ describe('announcements on D-Bus', () => {
     expect(sent.at(-1)?.body).toEqual([1]);
   });
 
-  it('tell nothing when nothing changed, and nothing after the end', async () => {
+  it('announce nothing without a change, and nothing after the end', async () => {
     publish(idleReport());
     await clock.advance(250);
     expect(sent).toEqual([]);

@@ -32,7 +32,7 @@ describe('the objects of the API', () => {
     expect(reportOfObjects({ manager: { ...manager, bundles: [] }, bundles })).toBeUndefined();
   });
 
-  it('tell of a daemon that starts', () => {
+  it('represent a starting daemon', () => {
     const { manager, bundles } = objectsOf(undefined);
     expect(manager).toMatchObject({
       started: false,
@@ -44,13 +44,13 @@ describe('the objects of the API', () => {
     expect(bundles.size).toBe(0);
   });
 
-  it('tell the percentage of what is transferred', () => {
+  it('have the percentage of the transfer', () => {
     const percentage = (doneBytes: number, totalBytes: number) =>
       objectsOf(idleReport({ progress: { doneBytes, totalBytes } })).manager.progress.percentage;
     expect([percentage(0, 0), percentage(0, 3), percentage(2, 3), percentage(3, 3)]).toEqual([100, 0, 66, 100]);
   });
 
-  it('tell the error of what was rejected last, then that of the newest bundle', () => {
+  it('have the error of the last rejection, then that of the newest bundle', () => {
     const lastError = (over: Parameters<typeof idleReport>[0]) => objectsOf(idleReport(over)).manager.lastError;
     const [ready, held] = sampleReport().bundles.map((bundle) => ({ ...bundle, activationHolds: [] }));
     if (ready === undefined || held === undefined) throw new Error('two bundles');

@@ -92,7 +92,7 @@ describe('a runtime that is looked for', () => {
     expect(fakes.b.mirrored).toEqual([]);
   });
 
-  it('hands on what its adapter tells, and nothing of one that it left', async () => {
+  it('passes on changes of the current adapter, and none of an earlier one', async () => {
     let isUp = true;
     let found = candidate('a');
     const fakes = { a: fakeAdapter('a', () => isUp), b: fakeAdapter('b', () => true) };

@@ -79,7 +79,7 @@ describe('parseEnvelope', () => {
     );
   });
 
-  it('throws nothing but AppError, whatever the bytes', () => {
+  it('throws only AppError, for any bytes', () => {
     const wild = fc.oneof(
       fc.uint8Array().map((bytes) => Buffer.from(bytes)),
       fc.json().map((text) => Buffer.from(text)),

@@ -43,7 +43,7 @@ describe('jsonExcess', () => {
     );
   });
 
-  it('ends with the text, whatever it is', () => {
+  it('ends at the end of the text, for any text', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         jsonExcess(bytes, { items: 5, depth: 5 });

@@ -39,7 +39,7 @@ describe('loadTrustedKeys', () => {
     for (const problem of problems) expect(problem.message).toContain(join(folder, problem.file));
   });
 
-  it('does not trust a revoked key, whatever its file is called', async () => {
+  it('does not trust a revoked key under any file name', async () => {
     const [kept, lost] = [sampleKey('kept'), sampleKey('lost')];
     installKeys(folder, [kept, lost]);
     writeFileSync(join(folder, 'stolen-in-may.revoked'), lost.publicPem);
@@ -107,7 +107,7 @@ describe('withRotation', () => {
     expect(names(withRotation(loaded, rotating([next], [own])))).toEqual([next.privateKey.keyId.slice(0, 12)]);
   });
 
-  it('does not bring back what the administrator or an earlier bundle revoked', async () => {
+  it('does not restore a key that the administrator or an earlier bundle revoked', async () => {
     installKeys(folder, [own]);
     writeFileSync(join(folder, 'next.revoked'), next.privateKey.keyId);
     expect(names(withRotation(await load(), rotating([next])))).toEqual(['own']);

@@ -154,7 +154,7 @@ describe('links and special files', () => {
     await expect(openBundleDirectory(path).sizeOf(digest, signal)).rejects.toMatchObject({ code: 'bundle/link' });
   });
 
-  it('are not opened, so that a pipe blocks nobody', async () => {
+  it('are not opened, so that a pipe does not block', async () => {
     execFileSync('mkfifo', [blob]);
     const reader = openBundleDirectory(path);
     expect(await reader.sizeOf(digest, signal)).toBeUndefined();

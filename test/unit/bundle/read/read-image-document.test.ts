@@ -24,7 +24,7 @@ function sourceOf(chunks: readonly Buffer[], sizeBytes: number | undefined): Doc
 }
 
 describe('readImageDocument', () => {
-  it('gives the bytes and what they say, whatever the chunks', async () => {
+  it('gives the same bytes and content for any chunks', async () => {
     const chunks = [manifest.subarray(0, 5), manifest.subarray(5)];
     const read = await readImageDocument(sourceOf(chunks, manifest.length), digestOf(manifest), signal);
     expect(read?.bytes).toEqual(manifest);

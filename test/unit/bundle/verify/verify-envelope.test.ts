@@ -88,7 +88,7 @@ describe('verifyEnvelope', () => {
     expect(message).toContain(`unknown key ${stranger.privateKey.keyId.slice(0, 12)}…`);
   });
 
-  it('tells a changed payload from an unknown key', () => {
+  it('distinguishes a changed payload from an unknown key', () => {
     const tampered = { ...signed(factory), payload: Buffer.from('{"any":"Bytes"}') };
     expect(reasonFor(tampered, trust([factory, audit]))).toMatchObject({
       code: 'bundle/bad-signature',

@@ -107,7 +107,7 @@ describe('createFrameReader', () => {
     expect(() => read(bytes)).toThrow(BusProtocolError);
   });
 
-  it('throws nothing else, whatever the bytes of the header are', () => {
+  it('throws no other error, for any bytes of the header', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.nat(255), fc.uint8Array(), (at, value, noise) => {
         const bytes = Buffer.concat([

@@ -27,7 +27,7 @@ const code = (spec: BundleSpec, over: Partial<AdoptionContext> = {}) =>
   refuseAdoption(verified(spec), context(over))?.code;
 
 describe('refuseAdoption, after the bundle format', () => {
-  it('payload: a bundle that nothing speaks against is taken', () => {
+  it('payload: adopts a bundle without a reason against it', () => {
     expect(code({})).toBeUndefined();
   });
 

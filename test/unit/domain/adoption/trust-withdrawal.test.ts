@@ -93,7 +93,7 @@ describe('a bundle whose key was revoked', () => {
     expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
   });
 
-  it('is told of, and again when a signature of a trusted key was added', () => {
+  it('is reported, and again when a signature of a trusted key was added', () => {
     const snapshot = (over: Partial<Scene>, signedBy = ['factory-2026']) => {
       const observed = observation({ ...plugged, ...over });
       return {

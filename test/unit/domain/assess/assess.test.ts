@@ -79,7 +79,7 @@ describe('assess: what media offer', () => {
     ]);
   });
 
-  it('keeps an adopted bundle as a source whatever its sequence or age', () => {
+  it('keeps an adopted bundle as a source at any sequence and age', () => {
     const old = stored(verified({ sequence: 1, expires: '2020-01-01T00:00:00Z' }));
     const newer = stored(verified({ sequence: 9, version: '4.13.9' }), { activatedAt: NOON });
     const { assessment } = judge(observation({ media: [medium('sdb1', [found(old)])] }), [old, newer]);
@@ -174,7 +174,7 @@ describe('assess: a delta', () => {
     expect(judged({ runtime: reachable({ images: present }) }, stored(delta))).toMatchObject({ phase: 'ready' });
   });
 
-  it('names what the stick itself lacks, not what it leaves to the base', () => {
+  it('names the blobs that the stick lacks, not those of the base', () => {
     const media = [medium('sdb1', [found(delta, [...leftOut, ...absent('etcd', 'api')])])];
     const entry = judged({ media, runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
     expect(entry).toMatchObject({ phase: 'held', hold: 'media' });
@@ -189,7 +189,7 @@ describe('assess: images that a complete release has lost', () => {
   const entry = (over: Partial<StoredBundle>) => stored(large, { readyAt: NOON, ...over });
   const judged = (over: Partial<Scene>, bundle: StoredBundle) => judge(observation(over), [bundle]).first;
 
-  it('is degraded with the names of the first and the count of the rest, whatever its phase', () => {
+  it('is degraded with the names of the first and the count of the others, in any phase', () => {
     const first5 = [0, 1, 2, 3, 4].map((index) => referenceOf(`image-${index}`)).join(', ');
     const degraded = {
       code: 'engine/image-missing',

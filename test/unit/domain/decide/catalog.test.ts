@@ -85,7 +85,7 @@ describe('catalogOf', () => {
     expect(tags).toEqual(['quay.example.com/ocp/api:4.13.8', 'quay.example.com/ocp/etcd:4.13.8']);
   });
 
-  it('stays with the bundle whose activation runs, whatever else gets ready meanwhile', () => {
+  it('stays with the bundle whose activation runs, even if others become ready', () => {
     const running = [{ kind: 'activate', bundleId: newer.bundleId } as const];
     expect(offered({ runtime: both, running }, [stored(older), stored(newer)]).target).toBe('4.13.8');
   });

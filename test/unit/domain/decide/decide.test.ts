@@ -177,8 +177,8 @@ describe('decide: the way from a medium to ready', () => {
   });
 });
 
-describe('decide: what is there is left alone', () => {
-  it('pulls nothing that is present, whatever is plugged in', () => {
+describe('decide: present images', () => {
+  it('pulls no present image, with any media plugged in', () => {
     const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
     expect(
       effects(
@@ -321,7 +321,7 @@ describe('decide: mirrors', () => {
     expect(effects({ ...observed, media: [], running: [] }, [adopted, stored(other)])).toEqual(['apply-mirrors']);
   });
 
-  it('takes away what an earlier run left behind', () => {
+  it('removes mirrors that an earlier run left', () => {
     const runtime = reachable({ renderedMirrors: ['quay.example.com/old'] });
     expect(effects(observation({ runtime, pinsRequested: pinned({ references: [] }) }), [])).toEqual(['apply-mirrors']);
   });
@@ -411,7 +411,7 @@ describe('decide: several bundles', () => {
     expect(assessment.rejections).toMatchObject([{ name: 'ocp@4.13.7-again', reason: { code: 'bundle/sequence' } }]);
   });
 
-  it('does not activate an older sequence by itself, but on request that confirms the downgrade', () => {
+  it('activates an older sequence only on request that confirms the downgrade, not automatically', () => {
     const newer = stored(bundle, { readyAt: NOON, activatedAt: NOON });
     expect(effects(complete(), [newer, stored(older, { readyAt: NOON })])).toEqual(['apply-mirrors']);
     const unconfirmed = stored(older, { readyAt: NOON, activationRequestedAt: NOON + 1 });
@@ -441,7 +441,7 @@ describe('decide: several bundles', () => {
     expect(judge(complete(), [stale, newer]).first?.activationDue).toBe(false);
   });
 
-  it('tells no failure of an image that is there by now', () => {
+  it('reports no failure of an image that is present now', () => {
     const { first } = judge(complete({ failures: [failure('etcd')] }), [adopted]);
     expect(first?.degraded).toBeUndefined();
   });

@@ -51,13 +51,13 @@ describe('files of releases whose records may be lost', () => {
 });
 
 describe('releaseFilesPlan', () => {
-  it('lays the files of a bundle when it is ready, once', () => {
+  it('installs the files of a bundle once when it is ready', () => {
     expect(plan([stored(release)])).toEqual({ lay: [], remove: [] });
     expect(plan([ready])).toEqual({ lay: [['ocp/4.13.7', release.bundleId]], remove: [] });
     expect(plan([ready], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: [] });
   });
 
-  it('lays those of a bundle without images when it is adopted', () => {
+  it('installs the files of a bundle without images when it is adopted', () => {
     const notice = verified({ attachments, images: {}, version: '1.0.0' });
     expect(plan([stored(notice)]).lay).toEqual([['ocp/1.0.0', notice.bundleId]]);
   });
@@ -155,7 +155,7 @@ describe('releaseFilesPlan', () => {
     }
   });
 
-  it('leaves files of a bundle whose key was revoked, and lays none', () => {
+  it('keeps files of a bundle whose key was revoked, and installs no new ones', () => {
     const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false } };
     expect(plan([ready], {}, revoked)).toEqual({ lay: [], remove: [] });
     expect(plan([ready], { 'ocp/4.13.7': release.bundleId }, revoked)).toEqual({ lay: [], remove: [] });
@@ -175,7 +175,7 @@ describe('spareAttachments', () => {
     expect(spare([stored(release)])).toEqual([]);
   });
 
-  it('are not what another bundle has attached, be it a notice or one that is being taken up', () => {
+  it('are not attachments of another bundle, also of a notice or of one that is being adopted', () => {
     const next = verified({ attachments, version: '4.13.8', sequence: 8 });
     const notice = verified({ attachments, images: {}, version: '1.0.0', sequence: 9 });
     expect(spare([retired, stored(next)])).toEqual([]);

@@ -18,7 +18,7 @@ const pullQueueOf = (pulls: readonly PlannedPull[], parallel: number): PullQueue
 const named = (tasks: readonly { reference: string }[]) => tasks.map(({ reference }) => reference);
 
 describe('the line-up', () => {
-  it('lets an image follow at once on the one that brought their shared layer', () => {
+  it('starts an image right after the one that pulled their shared layer', () => {
     const first = fill(pullQueueOf([planned('a', ['base', 'a']), planned('b', ['base']), planned('c', ['c'])], 2));
     expect(named(first.starts)).toEqual(['a', 'c']);
     const second = afterPull(first.pullQueue, 'c');

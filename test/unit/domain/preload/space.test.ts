@@ -88,7 +88,7 @@ describe('held (space)', () => {
     expect(seen({ filesystem: disk(75) }, { layersBesideImages: true }).first?.phase).toBe('preloading');
   });
 
-  it('speaks of inodes', () => {
+  it('names inodes', () => {
     const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
     expect(textOf(seen({ filesystem }).first?.reason)).toBe(
       'Not enough inodes for ocp 4.13.7: needs about 347 on /var/lib/containers, 496 free of which 150 are reserved',
@@ -98,7 +98,7 @@ describe('held (space)', () => {
     );
   });
 
-  it('speaks of the filesystem on which blobs are staged', () => {
+  it('names the filesystem on which blobs are staged', () => {
     const staging = { path: '/var/tmp', totalBytes: 100 * MIB, freeBytes: 44 * MIB };
     expect(textOf(seen({ staging }).first?.reason)).toBe(
       'Not enough space for ocp 4.13.7: the runtime stages about 30 MiB on /var/tmp while it pulls, 44 MiB free of which 15 MiB are reserved',

@@ -39,7 +39,7 @@ describe('supply', () => {
     ]);
   });
 
-  it('pulls the images of an envelope online, without a mirror, and those that are at hand from us', () => {
+  it('pulls the images of an envelope online, without a mirror, and available ones from our registry', () => {
     const alone = judge(observation({ media: [medium('drop', [envelope])], runtime, pinsRequested }), [stored(bundle)]);
     expect(spoken(alone.decision.effects)).toEqual(['pull etcd']);
     expect(alone.decision.effects).toMatchObject([{ task: { online: true } }]);
@@ -54,7 +54,7 @@ describe('supply', () => {
     expect(both.first && sourcesOf(both.first)).toEqual(['sdb1', 'quay.example.com']);
   });
 
-  it('asks no registry when that is forbidden, or when the bundle only lacks blobs', () => {
+  it('uses no registry when that is forbidden, or when the bundle only lacks blobs', () => {
     const policy = { ...POLICY, preload: { ...POLICY.preload, online: false } };
     const forbidden = judge(observation({ media: [medium('drop', [envelope])] }), [stored(bundle)], policy);
     expect(forbidden.first).toMatchObject({ hold: 'media', reason: { code: 'engine/offline' } });

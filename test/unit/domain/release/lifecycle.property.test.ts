@@ -314,7 +314,7 @@ const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneo
   },
 );
 
-describe('the life of releases, over any story', () => {
+describe('the phases of releases, for any sequence of events', () => {
   it('keeps what runs and what was proven pinned, keeps no more, and touches nothing foreign', () => {
     let [proven, retired, seenRunning, wentBack, wentBackProven] = [0, 0, 0, 0, 0];
     fc.assert(

@@ -70,14 +70,14 @@ describe('manifestWarnings', () => {
     ]);
   });
 
-  it('tells each thing once, with the first place', () => {
+  it('warns once about each item, with its first place', () => {
     const places = ['a', 'b', 'c'].map((name) => used('quay.io/x/other:1', undefined, `Pod ${name}`));
     expect(manifestWarnings(places, images).map(manifestWarningText)).toEqual([
       'web.yaml: Pod a and 2 more: image quay.io/x/other:1 is not in the bundle',
     ]);
   });
 
-  it('writes one line, whatever stands in the manifest', () => {
+  it('writes one line for any manifest', () => {
     const [line] = manifestWarnings([used('a\nb', undefined, 'Pod \u001b[31mx')], images).map(manifestWarningText);
     expect(line).not.toMatch(/\p{Cc}/u);
   });

@@ -40,7 +40,7 @@ describe('the base of a delta', () => {
     expect(surplus(release(4, {}, good))).toEqual([old]);
   });
 
-  it('is not given up to make room, not even for the delta itself', () => {
+  it('is not retired to free space, not even for the delta itself', () => {
     const brought = new Set([old, middle].flatMap(({ contents }) => contents.images.map((image) => image.reference)));
     const room = (next: StoredBundle) =>
       roomFor(next, { bytes: MIB, inodes: 0 }, storedState([old, good, next], { pulledByUs: brought }), lifecycle);

@@ -92,7 +92,7 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
     ]);
   });
 
-  it('starts its minute anew after a boot', () => {
+  it('starts its minute again after a boot', () => {
     const later = look(proven({ soak: { ...soak, backSinceMs: 5 } }), BACK, { bootId: 'boot-2', uptimeMs: 9_000_000 });
     expect(later).toMatchObject({ soak: { bootId: 'boot-2', backSinceMs: 9_000_000 }, dueInMs: MINUTE_MS });
   });
@@ -126,7 +126,7 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
   });
 });
 
-describe('the way back beside a release that runs without activation', () => {
+describe('evidence of a rollback beside a release that runs without activation', () => {
   it('comes first: only one of the two is activated in one stroke', async () => {
     const stage = createModelStage({ name: '', traits: { C: { schedule: 'manual' } }, rows: [] });
     stage.begin();

@@ -122,7 +122,7 @@ describe('assessPins: a pin goes only when its release was retired or a person g
     expect(pins.record.releases).toEqual([release]);
   });
 
-  it('forgets what was given up as soon as the runtime does not show it, not while it is away', () => {
+  it('forgets given up pins as soon as the runtime no longer lists them, but not while it is unreachable', () => {
     const given = ledger({ releases: [], givenUp: OWN });
     expect(judged({ ledger: given, found: [API] }).record.givenUp).toEqual([API]);
     expect(judged({ ledger: given, isAway: true }).record.givenUp).toEqual(OWN);
@@ -175,7 +175,7 @@ describe('decide: unclaimed pins', () => {
     expect(removed(['twin'])).toBe(false);
   });
 
-  it('is told in STATUS', () => {
+  it('is shown in STATUS', () => {
     const { assessment } = judge(lost);
     expect(assessment.pins.unclaimed).toEqual(OWN);
   });

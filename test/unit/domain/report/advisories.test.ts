@@ -18,7 +18,7 @@ const warning = (sequence: number, reason: string, over = {}) =>
   );
 
 describe('advisories (bundle format: "the newest sequence wins")', () => {
-  it('are of the bundle with the highest sequence that speaks of the version, whenever it was adopted', () => {
+  it('are from the bundle with the highest sequence that names the version, in any order of adoption', () => {
     const [newer, older] = [warning(9, 'loses data'), warning(8, 'is slow')];
     const other = warning(10, 'x', { advisories: [{ version: '4.13.6', barrier: true, reason: 'etcd' }] });
     const known = effectiveAdvisories([newer, older, other], 'ocp');

@@ -120,7 +120,7 @@ describe('judgeConditions (docs/architecture.md, "Conditions")', () => {
     expect(message('Preloaded')).toMatch(/^1 of 2 images present\. .*Plug it in again/);
   });
 
-  it('Pinned: tells pins that come late from pins that are ignored; the latter degrade the release', () => {
+  it('Pinned: distinguishes late pins from ignored pins; the latter degrade the release', () => {
     const runtime = reachable({ images: [listed(referenceOf('etcd'), false), listed(referenceOf('api'))] });
     const asked = (attempts: number) => ({ references: [], unpinned: referenceOf('etcd'), attempts, at: NOON });
     const late = look({ runtime, pinsRequested: asked(1) }, [ready]);
@@ -244,7 +244,7 @@ describe('marksAfter', () => {
   const verdict = (status: 'True' | 'False', message: string) =>
     ({ type: 'Preloaded', status, reason: 'Some', message }) as const;
 
-  it('keeps the time while the status stays, whatever the message says, and is the same object then', () => {
+  it('keeps the time while the status stays, with any message, and returns the same object', () => {
     const first = marksAfter({}, [verdict('False', '1 of 2')], 1_000);
     expect(first).toEqual({ Preloaded: { status: 'False', since: 1_000 } });
     expect(marksAfter(first, [verdict('False', '2 of 2')], 2_000)).toBe(first);

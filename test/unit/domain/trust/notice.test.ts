@@ -70,7 +70,7 @@ describe('STATUS of a stick that carries only a notice', () => {
     );
   });
 
-  it('is silent while there is a release to tell of, or something was rejected', () => {
+  it('is not shown while there is a release to report, or something was rejected', () => {
     const release = verified();
     expect(told(on(release, notice), [stored(release), stored(notice)])).not.toContain('notice');
     const media = [medium('sdb1', [refused('bad signature'), found(notice)])];

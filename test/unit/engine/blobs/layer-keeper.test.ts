@@ -112,7 +112,7 @@ describe('the layer keeper', () => {
     expect(readings).toEqual(['sdb1', 'sdb1', 'sdc1']);
   });
 
-  it('reads the only copy not again and again when that is damaged, and tells it once', async () => {
+  it('reads a damaged only copy just once, and logs it once', async () => {
     media.set('sdb1', [wrong]);
     await follow();
     for (let minute = 0; minute < 10; minute += 1) await follow(60_000);
@@ -123,7 +123,7 @@ describe('the layer keeper', () => {
     expect(kept.get(digest)).toEqual(right);
   });
 
-  it('copies again what came wrong and is right when it is looked at', async () => {
+  it('copies a layer again when it was read with wrong bytes but its copy is good', async () => {
     media.set('sdb1', [wrong, right]);
     await follow();
     expect(lines()[0]).toContain('was read with wrong bytes, but its copies have the right ones');

@@ -117,7 +117,7 @@ describe('activateBundle', () => {
     expect(node.log.every((name) => name.includes('@'))).toBe(true);
   });
 
-  it('takes a failed pull for proof when our registry was asked, and goes on to the tags', async () => {
+  it('accepts a failed pull as proof when our registry was asked, and continues with the tags', async () => {
     const failPull = new AppError({ code: 'runtime/not-found', message: 'manifest unknown', disposition: 'retry' });
     node.failPull = failPull;
     await expect(node.activate()).rejects.toBe(failPull);

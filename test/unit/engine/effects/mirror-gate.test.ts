@@ -113,7 +113,7 @@ describe('the mirror gate', () => {
     expect(next.end).toBe('open');
   });
 
-  it('probes again for what was taken away meanwhile', async () => {
+  it('probes again for a mirror that was removed meanwhile', async () => {
     inForce.add('a');
     pass('a', late('a'));
     await clock.advance(100);
@@ -124,7 +124,7 @@ describe('the mirror gate', () => {
     expect(again.end).toBe('waits');
   });
 
-  it('breaks a probe off once our registry was asked, and one that nobody answers after 2 s', async () => {
+  it('aborts a probe once our registry was asked, and an unanswered one after 2 s', async () => {
     ending = hangs;
     const waiting = pass('a', late('a'));
     await clock.advance(1_900);
@@ -136,7 +136,7 @@ describe('the mirror gate', () => {
     expect([waiting.end, running]).toEqual(['open', 0]);
   });
 
-  it('says once that it waited in vain, and lets everything pass from then on', async () => {
+  it('reports a time-out once, and lets everything pass from then on', async () => {
     const first = pass('a', late('a', 'b'));
     const second = pass('b', late('a', 'b'));
     await clock.advance(9_000);
@@ -159,7 +159,7 @@ describe('the mirror gate', () => {
     expect(back.end).toBe('waits');
   });
 
-  it('goes on with the next one when the pull that probes is cancelled', async () => {
+  it('continues with the next pull when the pull that probes is cancelled', async () => {
     ending = hangs;
     const stop = new AbortController();
     const first = pass('a', late('a', 'b'), stop.signal);

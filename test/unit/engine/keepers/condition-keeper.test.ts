@@ -65,7 +65,7 @@ describe('lastTransitionTime', () => {
     expect(disk.writes).toBe(2);
   });
 
-  it('stays while it can not be written, which is told once, and is written when it can be', () => {
+  it('keeps times in memory while they can not be written, logs that once, and writes them later', () => {
     const { round, disk, log } = setUp();
     disk.isFull = true;
     round(0);

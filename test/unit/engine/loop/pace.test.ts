@@ -11,13 +11,13 @@ const end = { failed: false, wasRunning: false, latestMs: 30_000, now: 1_000 };
 const nothing = { effects: [], wakeAt: undefined };
 
 describe('pace', () => {
-  it('goes on at once after effects that worked', () => {
+  it('continues at once after successful effects', () => {
     const pace = createPace();
     expect(pace({ effects: [record], wakeAt: undefined }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
     expect(pace({ effects: [resume], wakeAt: undefined }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
   });
 
-  it('waits until something is due, at most as long as it is told', () => {
+  it('waits until the next due time, at most the given time', () => {
     const pace = createPace();
     expect(pace(nothing, end)).toEqual({ atLeastMs: 0, atMostMs: 30_000 });
     expect(pace({ ...nothing, wakeAt: 1_250 }, end)).toEqual({ atLeastMs: 0, atMostMs: 250 });
@@ -48,7 +48,7 @@ describe('pace', () => {
     });
   });
 
-  it('pauses longer and longer after what failed, at least a second each time, and starts anew after a good round', () => {
+  it('pauses longer after each failure, at least a second, and starts again after a good round', () => {
     const pace = createPace();
     const fail = () => pace({ effects: [record], wakeAt: undefined }, { ...end, failed: true });
     const totals = Array.from({ length: 7 }, () => {

@@ -8,7 +8,7 @@ const warned = (warnings: readonly string[]) => {
 };
 
 describe('warnings that were signed with a bundle', () => {
-  it('are told a line each', () => {
+  it('have one event each', () => {
     expect(warned([])).toEqual([]);
     expect(warned(['nginx:1 is not in the bundle'])).toEqual([
       'ocp 4.13.7: its maker was warned: nginx:1 is not in the bundle',

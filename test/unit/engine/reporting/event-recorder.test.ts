@@ -71,7 +71,7 @@ describe('recorder', () => {
     ]);
   });
 
-  it('tells the journal all the same when the history is full, and that it is, once', () => {
+  it('logs an event when the history is full, and logs once that it is full', () => {
     const { recorder, log, rows, disk } = make();
     disk.isFull = true;
     recorder.tell(event);
@@ -86,7 +86,7 @@ describe('recorder', () => {
     expect(rows).toHaveLength(1);
   });
 
-  it('tells the same failure once a minute, another one at once, and gives the reason each time', async () => {
+  it('logs the same failure once a minute and another one at once, and returns the reason each time', async () => {
     const { recorder, log, clock } = make();
     const fail = (message: string) =>
       recorder.tellFailure(

@@ -4,7 +4,7 @@ import { createRateGauge } from '../../../../src/engine/reporting/rate.ts';
 const MIB = 1024 * 1024;
 
 describe('rate gauge', () => {
-  it('tells nothing before three seconds of transfer', () => {
+  it('gives no rate before three seconds of transfer', () => {
     const gauge = createRateGauge();
     for (const second of [0, 1, 2]) gauge.sample(second * 2 * MIB, second * 1_000, true);
     expect(gauge.bytesPerSecond()).toBeUndefined();
@@ -12,7 +12,7 @@ describe('rate gauge', () => {
     expect(gauge.bytesPerSecond()).toBeCloseTo(2 * MIB);
   });
 
-  it('tells nothing before a MiB: 289 bytes in the first second say nothing about the 20 GiB that follow', () => {
+  it('gives no rate before one MiB: 289 bytes in the first second predict nothing about the 20 GiB that follow', () => {
     const gauge = createRateGauge();
     for (const second of [0, 1, 2, 3, 4, 5]) gauge.sample(second * 289, second * 1_000, true);
     expect(gauge.bytesPerSecond()).toBeUndefined();

@@ -48,7 +48,7 @@ describe('failure ledger', () => {
     expect(waits('person', 3)).toEqual([300_000, 300_000, 300_000]);
   });
 
-  it('counts anew once a runtime has settled', () => {
+  it('counts from one again after a runtime has settled', () => {
     const ledger = createFailureLedger(() => 0);
     for (let tries = 0; tries < 7; tries += 1) ledger.note(task, reason, 'settling', 0);
     expect(ledger.note(task, reason, 'backoff', 0)).toMatchObject({ attempts: 1, retryAt: 1_000 });
@@ -69,7 +69,7 @@ describe('failure ledger', () => {
     expect(waits('media', 2)).toEqual([undefined, undefined]);
   });
 
-  it('counts each task by itself, and forgets what succeeded and, with new media, all', () => {
+  it('counts each task separately, forgets a task that succeeded, and with new media all', () => {
     const ledger = createFailureLedger(() => 0);
     const other = { ...task, bundleId: digestOf('other') };
     const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;

@@ -5,7 +5,7 @@ import { createVirtualClock } from '../../../support/fake-ports.ts';
 const reasonOf = (error: unknown) => ({ code: 'media/read', message: String(error) });
 
 describe('media jobs', () => {
-  it('runs one job a medium, several media at once, and tells each end', async () => {
+  it('runs one job for each medium, several media in parallel, and reports each end', async () => {
     const clock = createVirtualClock();
     const ends: number[] = [];
     const jobs = createMediaJobs(clock, () => ends.push(jobs.busy().size));

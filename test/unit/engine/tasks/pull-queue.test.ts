@@ -15,7 +15,7 @@ const aRound = { starts: [], needsRound: true };
 const nothingYet = { starts: [], needsRound: false };
 
 describe('the runningQueue of pulls', () => {
-  it('follows what a round decided, one after the other, until a round must tell', () => {
+  it('starts the decided pulls one after another until a round must decide', () => {
     const runningQueue = createRunningQueue();
     runningQueue.begin();
     expect(runningQueue.decided(pullQueue)).toEqual(nothingYet);
@@ -33,7 +33,7 @@ describe('the runningQueue of pulls', () => {
     expect(runningQueue.after('a')).toEqual(aRound);
   });
 
-  it('waits for the decision of a round that looks, and then goes on after what ended meanwhile', () => {
+  it('waits for the decision of a round that observes, then continues after the pulls that ended meanwhile', () => {
     const runningQueue = createRunningQueue();
     runningQueue.begin();
     expect(runningQueue.after('a')).toEqual(nothingYet);

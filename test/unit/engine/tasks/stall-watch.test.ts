@@ -91,7 +91,7 @@ describe('stall watch', () => {
     expect(pull.result).toBe('done');
   });
 
-  it('starts anew with each byte and each new request', async () => {
+  it('resets with each byte and each new request', async () => {
     const pull = start('etcd', { open: 1, opened: 1 });
     for (let step = 1; step < 10; step += 1) {
       await clock.advance(80_000);
@@ -102,7 +102,7 @@ describe('stall watch', () => {
     expect(pull.result).toBe(stalled('etcd', 'the medium gives nothing'));
   });
 
-  it('goes on counting where it was when the medium is back and still gives nothing', async () => {
+  it('continues counting when the medium is back but still delivers nothing', async () => {
     const pull = start('etcd', { open: 1, opened: 1 });
     await clock.advance(60_000);
     pull.flow = { ...pull.flow, awaitingMedium: 1 };

@@ -10,7 +10,7 @@ const untilAborted = (signal: AbortSignal) =>
   });
 
 describe('tasks', () => {
-  it('runs a task once at a time, and tells its end after it is off the list', async () => {
+  it('runs a task once at a time, and reports its end after it is removed from the list', async () => {
     const seen: [string, TaskEnd, number][] = [];
     const tasks = createTasks((task, end) => seen.push([task.kind, end, tasks.running().length]));
     const work = vi.fn(async (): Promise<TaskEnd> => 'pulled');
@@ -24,7 +24,7 @@ describe('tasks', () => {
     expect(work).toHaveBeenCalledTimes(2);
   });
 
-  it('tells the end of a task that fails too, and leaves nothing unhandled', async () => {
+  it('reports the end of a failed task too, without an unhandled rejection', async () => {
     const onEnd = vi.fn();
     const tasks = createTasks(onEnd);
     tasks.start(pull, async () => Promise.reject(new Error('no')));

@@ -91,7 +91,7 @@ describe('wake', () => {
     expect(isOver).toBe(true);
   });
 
-  it('ends without a throw when it is told to stop', async () => {
+  it('ends without an error when its signal aborts', async () => {
     const stop = new AbortController();
     const { clock, state } = waiting(1_000, stop.signal);
     stop.abort();

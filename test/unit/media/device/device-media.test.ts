@@ -83,7 +83,7 @@ describe('device media', () => {
     };
   };
 
-  it('tells of a stick that comes and goes', async () => {
+  it('reports a stick that is plugged in and removed', async () => {
     const medium = await stick();
     expect(medium).toMatchObject({ label: 'sdb1', isDropFolder: false });
     machine.removeDevice('sdb1');
@@ -91,7 +91,7 @@ describe('device media', () => {
     expect(story).toEqual(['+1-sdb1', '-1-sdb1']);
   });
 
-  it('has looked at all that was there once each unit was asked about, and not before', async () => {
+  it('counts the first check as complete only after each unit has answered', async () => {
     expect(provider.isLookedAt?.()).toBe(false);
     units.putQuietly(UNIT, addStick());
     units.send({ kind: 'resync' });
@@ -102,7 +102,7 @@ describe('device media', () => {
     expect(looks).toBe(1);
   });
 
-  it('has not looked at all while a unit gives no answer, and goes without it after three tries', async () => {
+  it('waits for a unit without an answer, and continues without it after three tries', async () => {
     const path = addStick();
     let tries = 0;
     const ask = units.unitProperty;
@@ -142,7 +142,7 @@ describe('device media', () => {
     expect(medium.mountPoints?.(mounts)).toEqual(['/mnt/a', '/mnt/b']);
   });
 
-  it('loads a device that nothing marks when somebody names it, and forgets it when it is gone', async () => {
+  it('loads an unmarked device that somebody names, and forgets it when it is removed', async () => {
     const drive = () => machine.addDevice('sdb', '8:16', { STICKPIN_MEDIUM: '0' });
     units.plug('dev-sdb.device', drive());
     expect(await provider.load?.('/dev/sdb', never)).toBe('sdb');
@@ -187,7 +187,7 @@ describe('device media', () => {
     await eventually(() => expect(story).toEqual(['+1-sdb1']));
   });
 
-  it('looks again by itself at what could not be looked at', async () => {
+  it('checks a device again automatically after a failure', async () => {
     const ask = units.unitProperty;
     let isDown = true;
     units.unitProperty = async (...question) => {
@@ -218,7 +218,7 @@ describe('device media', () => {
     await eventually(() => expect(story).toEqual(['+1-sdb1', '-1-sdb1', '+2-sdb1']));
   });
 
-  it('tells a new stick behind a unit that stayed, whatever the event', async () => {
+  it('recognises a new stick behind an unchanged unit after any event', async () => {
     await stick();
     machine.removeDevice('sdb1');
     machine.removeDevice('sdb');
@@ -275,7 +275,7 @@ describe('device media', () => {
     expect(log.lines.map(({ message }) => message)).toEqual(['sda1 is left alone: the system itself is on sda']);
   });
 
-  it('goes on when a device can not be asked for', async () => {
+  it('continues when a device can not be queried', async () => {
     units.plug(UNIT, addStick());
     const failing = units.unitProperty;
     units.unitProperty = async () => {
@@ -289,7 +289,7 @@ describe('device media', () => {
   });
 
   describe('mounting', () => {
-    it('mounts read-only at a place of its own', async () => {
+    it('mounts read-only at a separate path', async () => {
       mountsWell();
       const medium = await stick();
       const where = join(mountDirectory, '1-sdb1');
@@ -316,7 +316,7 @@ describe('device media', () => {
       expect(units.mounts).toHaveLength(1);
     });
 
-    it('reads a stick where somebody else mounted it, and leaves that mount alone', async () => {
+    it('reads a stick where somebody else mounted it, and does not change that mount', async () => {
       const elsewhere = join(mountDirectory, 'elsewhere');
       mkdirSync(elsewhere);
       const medium = await stick();
@@ -345,7 +345,7 @@ describe('device media', () => {
       await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/mount' });
     });
 
-    it('lets nobody but root into the folder of the mounts, also one that was made otherwise', async () => {
+    it('gives only root access to the folder of the mounts, also to an existing one with another mode', async () => {
       const mode = () => (statSync(mountDirectory).mode & 0o777).toString(8);
       expect(mode()).toBe('700');
       chmodSync(mountDirectory, 0o755);
@@ -367,7 +367,7 @@ describe('device media', () => {
         };
       };
 
-      it('is not read where somebody else mounted it so, since its superblock asks for it', async () => {
+      it('is not read where somebody else mounted it with this option from its superblock', async () => {
         machine.setExt4Options('sdb', ['rw', 'errors=panic']);
         const medium = await addExt4();
         // It is not even looked at, as the place shows, which can't be.
@@ -380,7 +380,7 @@ describe('device media', () => {
         expect(units.stopped).toEqual([]);
       });
 
-      it('is not read where nobody knows the options of an ext2', async () => {
+      it('is not read when the options of an ext2 are not known', async () => {
         units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'ext2' }));
         const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
         machine.mount('8:16', mountDirectory, '/dev/sdb');
@@ -389,7 +389,7 @@ describe('device media', () => {
         expect((await medium.open(never)).place).toBe(mountDirectory);
       });
 
-      it('is not read where mountinfo tells of the option', async () => {
+      it('is not read when mountinfo has the option', async () => {
         const medium = await stick();
         const elsewhere = join(mountDirectory, 'elsewhere');
         mkdirSync(elsewhere);
@@ -397,7 +397,7 @@ describe('device media', () => {
         await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/in-use' });
       });
 
-      it('is mounted anew where an earlier version of stickpin mounted it', async () => {
+      it('is mounted again when an earlier version of stickpin mounted it', async () => {
         const medium = await addExt4();
         mkdirSync(where());
         machine.mount('8:16', where(), '/dev/sdb');
@@ -424,7 +424,7 @@ describe('device media', () => {
       });
     });
 
-    it('takes a mount of its own away when the settings no longer allow its filesystem', async () => {
+    it('removes its own mount when the settings no longer allow its filesystem', async () => {
       units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'xfs' }));
       const medium = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
       const where = join(mountDirectory, '1-sdb');

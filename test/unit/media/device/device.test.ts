@@ -37,7 +37,7 @@ describe('judging a device', () => {
     expect(await judge(machine.addDevice('sdb', '8:16'))).toMatchObject({ kind: 'medium', device: { name: 'sdb' } });
   });
 
-  it('leaves alone what no rule of ours marked', async () => {
+  it('ignores devices that our rule has not marked', async () => {
     expect(await judge(machine.addDevice('sdb', '8:16', { STICKPIN_MEDIUM: '' }))).toEqual({ kind: 'other' });
   });
 
@@ -64,7 +64,7 @@ describe('judging a device', () => {
     expect(verdict).toMatchObject({ kind: 'refused', reason: 'the system itself is on sdc' });
   });
 
-  it('finds the disk of a root with a device number of its own by its source', async () => {
+  it('finds the disk of a root filesystem with its own device number by its source', async () => {
     machine.addDevice('sdd', '8:48', { STICKPIN_MEDIUM: '' });
     machine.addDevice('sdd1', '8:49');
     machine.mount('0:33', '/usr', '/dev/sdd1');

@@ -38,7 +38,7 @@ describe('withDeadline', () => {
     await expect(withDeadline('it', 10_000, parent.signal, async () => 7)).rejects.toThrow('stop');
   });
 
-  it('leaves nothing behind on a signal that lives as long as the daemon', async () => {
+  it('leaves no listener on a signal that exists as long as the daemon', async () => {
     const parent = new AbortController().signal;
     await withDeadline('it', 1_000, parent, async () => 7);
     expect(getEventListeners(parent, 'abort')).toHaveLength(0);
@@ -85,7 +85,7 @@ describe('withEither', () => {
   });
 });
 
-it('no file of src uses AbortSignal.any(), which leaves entries on signals that live long', () => {
+it('no file of src uses AbortSignal.any(), which leaves entries on long-lived signals', () => {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   const users = files.filter((name) => /AbortSignal\s*\.any\(\[/.test(readFileSync(join('src', name), 'utf8')));
   expect(files.length).toBeGreaterThan(100);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createDisposalStack } from '../../../../src/platform/async/disposal.ts';
 
 describe('createDisposalStack', () => {
-  it('undoes in reverse, each once, and goes on after a failure', async () => {
+  it('releases in reverse order, each once, and continues after a failure', async () => {
     const stack = createDisposalStack();
     const told: string[] = [];
     stack.defer('first', () => void told.push('first'));

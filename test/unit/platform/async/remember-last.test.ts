@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { rememberLast } from '../../../../src/platform/async/remember-last.ts';
 
-it('works once for a text that stays, and anew for each that differs from the one before', () => {
+it('calls the function once for the same text, and again for each other text', () => {
   const worked: string[] = [];
   const length = rememberLast((text) => worked.push(text) && text.length);
   expect(['', 'a', 'a', 'bb', 'a'].map(length)).toEqual([0, 1, 1, 2, 1]);

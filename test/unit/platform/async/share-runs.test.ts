@@ -44,7 +44,7 @@ describe('shared runs', () => {
     expect(ended).toEqual(['first', 'second', 'third', 'fourth']);
   });
 
-  it('tells an error to those who share its run, and to nobody else', async () => {
+  it('gives an error to the callers that share its run, and to no others', async () => {
     const { runs, ask } = recorded();
     const first = ask();
     await turn();

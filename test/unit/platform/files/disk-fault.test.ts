@@ -45,7 +45,7 @@ describe('disk faults', () => {
     }
   });
 
-  it('has no word on a directory that is not there', () => {
+  it('finds no fault in a missing directory', () => {
     expect([probeDisk('/nowhere/at/all'), visibleDiskFault('/nowhere/at/all')]).toEqual([undefined, undefined]);
   });
 });

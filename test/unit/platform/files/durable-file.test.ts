@@ -40,7 +40,7 @@ describe('files that outlive a power cut', () => {
     });
   });
 
-  it('are replaced at one stroke, and left alone when they are as wanted', async () => {
+  it('are replaced in one step, and not touched when they already have the content', async () => {
     expect(await replaceFile({ path: at('deep/er/file') }, 'one')).toBe(true);
     expect(await replaceFile({ path: at('deep/er/file') }, 'one')).toBe(false);
     expect(await replaceFile({ path: at('deep/er/file') }, 'two')).toBe(true);

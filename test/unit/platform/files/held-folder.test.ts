@@ -138,7 +138,7 @@ describe('the way to a medium', () => {
 });
 
 describe('a folder that is shared', () => {
-  it('is opened once for all at a time, closed after the last, and opened anew', async () => {
+  it('is opened once for concurrent uses, closed after the last, and opened again for the next', async () => {
     let opened = 0;
     put('a/file');
     const use = shareFolder(() => {

@@ -121,7 +121,7 @@ describe('createPeerScan', () => {
     expect(pauses).toEqual([]);
   });
 
-  it('admits nobody when the tables can not be read', async () => {
+  it('admits no connection when the tables can not be read', async () => {
     const read = () => {
       throw new Error('ENOENT');
     };

@@ -23,7 +23,7 @@ beforeEach(() => {
 afterEach(() => rmSync(base, { recursive: true }));
 
 describe('writeDurably', () => {
-  it('makes a world-readable file, whatever the umask', async () => {
+  it('makes a world-readable file with any umask', async () => {
     const umask = process.umask(0o077);
     try {
       expect(await writeDurably({ path: join(base, 'deep/er/file') }, 'text')).toBe(true);

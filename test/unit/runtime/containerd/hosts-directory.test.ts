@@ -94,7 +94,7 @@ describe('the hosts directory', () => {
     expect(lstatSync(join(certs, 'quay.io/hosts.toml')).isSymbolicLink()).toBe(true);
   });
 
-  it('goes on after a crash between the second name and the first', async () => {
+  it('continues after a crash between the second name and the first', async () => {
     const file = put('quay.io/hosts.toml', USERS);
     linkSync(file, join(certs, 'quay.io/hosts.toml.stickpin-saved'));
     await hosts.apply([], signal);
@@ -136,7 +136,7 @@ describe('the hosts directory', () => {
     expect(readdirSync(join(certs, 'quay.io'))).toEqual(['ca.crt', 'client.cert', 'client.key']);
   });
 
-  it('writes into the directory that containerd looks at first', async () => {
+  it('writes into the directory that containerd reads first', async () => {
     put('localhost_5000_/hosts.toml', '');
     await hosts.apply(['localhost:5000/a'], signal);
     expect(readdirSync(certs)).toEqual(['localhost_5000_']);

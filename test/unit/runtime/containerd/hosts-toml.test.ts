@@ -66,7 +66,7 @@ x-root = "r"
 `);
   });
 
-  it('is TOML that says the same, whatever the user wrote', () => {
+  it('is TOML with the same meaning, for any user table', () => {
     const text = fc.string({ unit: 'binary' });
     const scalar = fc.oneof(text, fc.boolean(), fc.integer(), fc.array(text));
     const host = fc.dictionary(text, scalar).filter((table) => !('' in table));

@@ -68,7 +68,7 @@ describe('an observation over CRI', () => {
     },
   );
 
-  it('takes the runtime for dead when Status goes on failing, whatever else answers', async () => {
+  it('reports the runtime as unreachable when Status keeps failing, even if other calls succeed', async () => {
     fails('status');
     expect(await observed()).toMatchObject({ kind: 'unreachable', reason: expect.stringContaining('lstat') });
     expect(counted('status')).toBe(4);

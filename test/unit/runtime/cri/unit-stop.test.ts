@@ -41,7 +41,7 @@ describe('a stop of the unit', () => {
     expect(changes).toBe(2);
   });
 
-  it('explains a call that failed a moment before it was told', async () => {
+  it('explains a call that failed a moment before the signal of the stop', async () => {
     const call = stop.guard(() => Promise.reject(pullError('runtime/unreachable', 'Pull failed')), signal);
     call.catch(() => undefined);
     await clock.advance(100);

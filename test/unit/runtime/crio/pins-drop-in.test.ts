@@ -52,7 +52,7 @@ describe('parsePinsDropIn', () => {
   });
 
   const anyText = fc.string({ unit: 'binary', minLength: 1 });
-  it('reads back what was rendered, whatever the names are, and TOML reads the same list', () => {
+  it('reads back what was rendered for any names, and TOML reads the same list', () => {
     const ours = fc.uniqueArray(anyText, { minLength: 1 }).map((list) => list.sort());
     const foreign = fc.uniqueArray(fc.record({ pin: anyText, file: anyText }), { selector: ({ pin }) => pin });
     fc.assert(

@@ -142,7 +142,7 @@ describe('parseRegistriesDropIn', () => {
     expect(parseRegistriesDropIn('[[registry]\n', ADDRESS)).toBeUndefined();
   });
 
-  it('quotes whatever the user configured', () => {
+  it('quotes every value of the configuration of the user', () => {
     const text = fc.string({ unit: 'binary', minLength: 1 });
     fc.assert(
       fc.property(text, text, (location, name) => {

@@ -23,7 +23,7 @@ async function* chunks(from: number, to: number, each = 70): AsyncIterable<Buffe
 }
 
 describe('a partial blob', () => {
-  it('goes on over a reopening, also with a registry that begins anew each time', async () => {
+  it('continues after it is opened again, also with a registry that starts at the first byte each time', async () => {
     const first = await openPartialBlob(path, blob);
     await first.append(0, chunks(0, 333));
     await first.close();

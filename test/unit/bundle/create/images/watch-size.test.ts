@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 describe('watchSize', () => {
-  it('tells the sum of all files as they grow, 0 before the folder is there', async () => {
+  it('reports the sum of all files as they grow, 0 before the folder exists', async () => {
     const told: number[] = [];
     const folder = join(root, 'incoming');
     const result = await watchSize(

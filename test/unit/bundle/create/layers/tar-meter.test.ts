@@ -55,7 +55,7 @@ describe('createTarMeter', () => {
     expect(() => measure(archive.subarray(0, length))).toThrow(expect.objectContaining({ code: 'bundle/tar' }));
   });
 
-  it('throws nothing but AppError, whatever the bytes', () => {
+  it('throws only AppError, for any bytes', () => {
     const damaged = fc.tuple(fc.nat(archive.length - 1), fc.nat(255)).map(([at, byte]) => {
       const copy = Buffer.from(archive);
       copy[at] = byte;

@@ -9,7 +9,7 @@ describe('payloadWarnings', () => {
     expect(payloadWarnings([])).toEqual([]);
   });
 
-  it('tells how many are left out', () => {
+  it('states how many warnings are left out', () => {
     const lines = Array.from({ length: 300 }, (_, at) => `warning ${at}`);
     expect(payloadWarnings(lines)).toEqual([...lines.slice(0, 255), '… and 45 more warnings']);
     const long = Array.from({ length: 100 }, () => 'ä'.repeat(1000));

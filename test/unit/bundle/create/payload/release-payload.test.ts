@@ -34,7 +34,7 @@ describe('parseImageReferences', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('keeps the first of two names of one image, and says so', () => {
+  it('keeps the first of two names of one image, with a warning', () => {
     const { images, warnings } = parse(
       ['rhel-coreos', `quay.io/ocp/art@${digest}`],
       ['machine-os', `quay.io/ocp/art@${digest}`],
