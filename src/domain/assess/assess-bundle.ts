@@ -15,6 +15,7 @@ import { missingLayersOf } from '../preload/missing-layers.ts';
 import { diskVerdict, type LackingRelease } from '../preload/space.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
 import { isRetired } from '../release/recorded-phase.ts';
+import { foreignTag } from '../release/tag-claims.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { BadBlob } from '../state/bad-blob.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
@@ -78,6 +79,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     withdrawn: withdrawal?.reason.code,
     absentImages: images.absentImages.length,
     bundles: stored.bundles,
+    foreignTag: foreignTag(bundle, stored.bundles),
     ...memory,
   });
   const failures = isRetired(bundle) ? [] : openFailures(bundle, images.absentImages, activation.activationDue, memory);

@@ -1,6 +1,7 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { Digest } from '../model/digest.ts';
-import { parseReference } from '../model/reference.ts';
+import { parseReference, repositoryOf } from '../model/reference.ts';
+import { attachedOwners } from '../release/tag-claims.ts';
 import type { Memory } from '../state/memory.ts';
 import { tagsInWork } from './activation.ts';
 
@@ -45,10 +46,12 @@ export function withheldImages({ running }: Pick<Memory, 'running'>, { bundles }
  * The catalog of all adopted bundles. Tags are offered only while they are given to their images,
  * since a tag names one image and an earlier move would be an upgrade that nobody asked for.
  * Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a
- * digest, so they are always offered.
+ * digest, so they are always offered; where streams differ, that of the stream that came first.
  */
 export function catalogOf(memory: Memory, assessment: Assessment): Catalog {
   const catalog = new Map<string, GrowingEntry>();
+  const trusted = assessment.bundles.filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
+  const owners = attachedOwners(trusted);
   for (const { bundle, onlineImages, withdrawn } of assessment.bundles) {
     if (withdrawn !== undefined) continue;
     const elsewhere = new Set(onlineImages.filter((image) => !isBegunHere(image.reference, memory)));
@@ -57,7 +60,7 @@ export function catalogOf(memory: Memory, assessment: Assessment): Catalog {
       entry.manifests.add(image.digest);
       for (const { tag, digest } of image.attached ?? []) {
         entry.manifests.add(digest);
-        entry.tags.set(tag, digest);
+        if (owners.get(`${repositoryOf(image.reference)}:${tag}`) === bundle.bundleId) entry.tags.set(tag, digest);
       }
       // Nothing is promised that may never come: containerd asks the image's own registry for what
       // is answered 404 here.

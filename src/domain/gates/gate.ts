@@ -1,4 +1,5 @@
 import type { PlannedPath } from '../path/read-paths.ts';
+import type { TagConflict } from '../release/tag-claims.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { HookMemory } from '../state/hook.ts';
@@ -24,6 +25,8 @@ export interface GateContext {
   readonly absentImages: number;
   readonly floors: Floors;
   readonly hooks: HookMemory;
+  /** A tag of it that a release of another stream holds; undefined when none does. */
+  readonly foreignTag: TagConflict | undefined;
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
 }

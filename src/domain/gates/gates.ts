@@ -9,6 +9,7 @@ import { denied } from './denied.ts';
 import { downgrade } from './downgrade.ts';
 import { endOfLife } from './end-of-life.ts';
 import { floor } from './floor.ts';
+import { foreignTags } from './foreign-tags.ts';
 import { from } from './from.ts';
 import type { Gate, GateContext, GateVerdict, Hold } from './gate.ts';
 import { hook } from './hook.ts';
@@ -37,6 +38,7 @@ const GATES = {
   ...RULES,
   floor,
   schedule,
+  foreignTags,
   tagsInMotion,
   retry,
   hook,

@@ -78,7 +78,8 @@ export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readon
 
 /**
  * The release to which each tag belongs: of each stream the one that was activated last, and of
- * several streams that share a tag the one that was activated last of all. One that was rolled back
+ * several streams that name a tag the one that was activated first, since no other may take a tag
+ * that is held (`foreignTag`). One that was rolled back
  * or unpinned holds no tags, and none that was activated before it does: to move them there would
  * be an activation that nobody asked for.
  */
@@ -91,7 +92,7 @@ export function tagOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string,
   }
   const holders = [...newest.values()]
     .filter((bundle) => !isRetired(bundle) && !isRolledBack(bundle))
-    .sort((a, b) => (a.activatedAt ?? 0) - (b.activatedAt ?? 0));
+    .sort((a, b) => (b.activatedAt ?? 0) - (a.activatedAt ?? 0));
   return new Map(holders.flatMap((bundle) => tagGoalsOf(bundle).map(({ tag }) => [tag, bundle] as const)));
 }
 

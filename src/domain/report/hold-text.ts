@@ -42,6 +42,8 @@ export function holdClause(hold: ActivationHold): string {
     }
     case 'engine/manual':
       return 'its schedule is "manual": a person activates it';
+    case 'engine/tag-of-other-stream':
+      return foreignTagText(hold.data);
     case 'engine/tags-in-motion':
       return 'another release is being activated, and it comes after that one';
     case 'engine/activation-failed':
@@ -112,6 +114,13 @@ export function whyHeld(holds: readonly RuleHold[]): string {
   return holds.map(holdClause).join('; ');
 }
 
+/** Why a release may not take a tag of another stream, and what to do. */
+export function foreignTagText({ tag, stream, other, holder }: HeldData<'engine/tag-of-other-stream'>): string {
+  return `stream ${stream} may not take tag ${tag} from stream ${other}: ${holder} holds it for another image. Give that release up first ('stickpin unpin ${holder}'), or use other tags`;
+}
+
+type HeldData<Code extends ActivationHold['code']> = Extract<ActivationHold, { readonly code: Code }>['data'];
+
 /** Why a person has to confirm the activation. */
 export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): string {
   return `the activation of ${bundleTitle(payload)} is held: ${whyHeld(holds)}; it is activated after a confirmation only`;
@@ -152,6 +161,9 @@ export function heldReason({
   const hold = holds.find(({ code }) => !QUIET.has(code));
   if (hold === undefined) return undefined;
   if (hold.code === 'hook') return { code: hold.code, message: `Its activation waits: ${holdClause(hold)}` };
+  if (hold.code === 'engine/tag-of-other-stream') {
+    return { code: hold.code, message: `It is not activated: ${holdClause(hold)}` };
+  }
   const ask = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
   return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${ask}` };
 }

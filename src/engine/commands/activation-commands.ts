@@ -4,7 +4,8 @@ import { askRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { pathOf } from '../../domain/path/read-paths.ts';
 import { currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
-import { confirmationMessage, whyHeld } from '../../domain/report/hold-text.ts';
+import { foreignTag } from '../../domain/release/tag-claims.ts';
+import { confirmationMessage, foreignTagText, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
@@ -55,6 +56,7 @@ function rollback({ clock, store, assessment }: ActivationContext, { stream }: {
   const to = fallbackOf(bundles, name, from);
   const at = stampAfter(bundles, clock.now());
   requireReady(to, assessment());
+  requireOwnTags(to, bundles);
   const request = requestEvent(to, 'Rollback to', at + 1);
   if (from === undefined) {
     store.requestActivation(to.bundleId, [], request);
@@ -70,6 +72,7 @@ function requestActivation({ clock, store, assessment }: ActivationContext, name
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   const path = pathOf(requireReady(bundle, assessment()).paths, bundle.payload.name);
+  requireOwnTags(bundle, bundles);
   // A confirmation of an earlier request does not count for this one.
   const { activationOverrides: _, ...unconfirmed } = bundle;
   const { holds } = askRules(unconfirmed, { bundles, path, now: clock.now() });
@@ -78,6 +81,15 @@ function requestActivation({ clock, store, assessment }: ActivationContext, name
   const codes = holds.map(({ code }) => code);
   const at = stampAfter(bundles, clock.now());
   store.requestActivation(bundle.bundleId, codes, requestEvent(bundle, 'Activation of', at, although));
+}
+
+/** @throws AppError `engine/tag-of-other-stream` (`reject`), which nobody can override */
+function requireOwnTags(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+  const conflict = foreignTag(bundle, bundles);
+  if (conflict === undefined) return;
+  const { tag, holder } = conflict;
+  const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: bundleName(holder.payload) };
+  throw refuse('engine/tag-of-other-stream', foreignTagText(data));
 }
 
 function requestEvent({ bundleId, payload }: StoredBundle, what: string, at: number, although = ''): EventRow {

@@ -168,7 +168,7 @@ describe('a release whose activation its rules hold', () => {
     await start();
     await plug('sdb1', release(8, FROM), release(7));
     expect(phases()).toEqual({ '4.13.7': 'activated', '4.13.8': 'ready' });
-    await plug('sdc1', release(1, { name: 'tools' }));
+    await plug('sdc1', release(1, { name: 'tools', images: { shell: ['shell'] }, imageOver: {} }));
     expect(entry('4.13.1')?.phase).toBe('activated');
     await plug('sdd1', release(9));
     expect(phases()).toMatchObject({ '4.13.9': 'activated', '4.13.8': 'ready' });

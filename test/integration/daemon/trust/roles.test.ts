@@ -204,6 +204,40 @@ describe('a role that changed after its bundle was adopted', () => {
   });
 });
 
+describe('a tag of the platform', () => {
+  const TAG = 'registry.example.com/cust/shared:1';
+
+  it('is not taken by the customer, also where both may name its repository', async () => {
+    await start();
+    const shared = (seed: string) => [{ reference: TAG, image: sampleImage({ seed }) }];
+    node.plug((await platformBundle({ images: shared('platform') })).path);
+    await node.until(isActivated('ocp'));
+    const before = (await node.images()).find(({ repoTags }) => repoTags.includes(TAG));
+    node.unplug();
+    const taker = await makeSampleBundle({ dir, name: 'customer-app', keys: [customer], images: shared('customer') });
+    node.plug(taker.path);
+    const report = await node.until((now) =>
+      now.bundles.some(({ reason }) => reason?.code === 'engine/tag-of-other-stream'),
+    );
+    const held = report.bundles.find(({ name }) => name === 'customer-app');
+    expect(held?.phase).toBe('ready');
+    expect(held?.reason?.message).toMatch(/stream customer-app may not take tag \S+ from stream ocp/);
+    expect(() => node.daemon().engine.activate({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take tag/);
+    expect(() => node.daemon().engine.activateOverride({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take tag/);
+    const after = (await node.images()).find(({ repoTags }) => repoTags.includes(TAG));
+    expect(after?.imageId).toBe(before?.imageId);
+  });
+
+  it('is shared by an image with the same digest, as a pause image', async () => {
+    await start();
+    const shared = [{ reference: TAG, image: sampleImage({ seed: 'pause' }) }];
+    const other = await makeSampleBundle({ dir, name: 'customer-app', keys: [customer], images: shared });
+    node.plug((await platformBundle({ images: shared })).path, other.path);
+    await node.until(isActivated('ocp'));
+    await node.until(isActivated('customer-app'));
+  });
+});
+
 describe('rotation by role', () => {
   const notice = (name: string, trust: object, key = customer, version = '2026.1.1') => {
     made += 1;

@@ -27,6 +27,7 @@ const context = (over: Partial<GateContext> = {}): GateContext => ({
   absentImages: 0,
   floors: NO_FLOORS,
   hooks: NO_HOOKS,
+  foreignTag: undefined,
   running: [],
   failures: [],
   ...over,

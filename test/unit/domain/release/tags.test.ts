@@ -174,21 +174,21 @@ describe('tags: which are given to their images again', () => {
     expect(dueOf(images, [active(newer), active(tools)])).toEqual([tag('etcd2')]);
   });
 
-  it('lets of two streams with one tag the one have it that was activated last', () => {
+  it('lets of two streams with one tag the one have it that was activated first', () => {
     const tools = verified({ name: 'tools', images: { etcd: ['etcd'] }, ...sharing('etcd', '1.0.0') });
     for (const [first, second] of [
       [is, tools],
       [tools, is],
     ] as const) {
-      expect(tagOwners([active(second, NOON), active(first, NOON - 1)]).get(floating)?.bundleId).toBe(second.bundleId);
+      expect(tagOwners([active(second, NOON), active(first, NOON - 1)]).get(floating)?.bundleId).toBe(first.bundleId);
     }
   });
 
   it('takes no tag from the other stream that has it', () => {
     const tools = verified({ name: 'tools', images: { etcd: ['etcd'] }, ...sharing('etcd', '1.0.0') });
     const images = [listed(referenceOf('etcd'), true, [tag('etcd', '1.0.0')]), ...allListed(is)];
-    expect(dueOf(images, [active(tools, NOON - 1), active(is)])).toEqual([]);
-    expect(dueOf(images, [active(tools, NOON + 1), active(is)])).toEqual([floating]);
+    expect(dueOf(images, [active(tools, NOON + 1), active(is)])).toEqual([]);
+    expect(dueOf(images, [active(tools, NOON - 1), active(is)])).toEqual([floating]);
   });
 });
 

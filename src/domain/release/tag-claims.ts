@@ -1,0 +1,61 @@
+import type { BundleId, Digest } from '../model/digest.ts';
+import { repositoryOf } from '../model/reference.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { isRetired } from './recorded-phase.ts';
+
+/** A tag that a release wants and a release of another stream holds for another image. */
+export interface TagConflict {
+  /** `registry/repo:tag` */
+  readonly tag: string;
+  readonly holder: StoredBundle;
+}
+
+/**
+ * The first tag of a release that a release of another stream holds, unless both name the same
+ * digest. Held are the tags of all releases that were activated and not retired since, also of
+ * those that were rolled back or superseded: the way back to them must stay open.
+ *
+ * @returns undefined when all of its tags are free
+ */
+export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[]): TagConflict | undefined {
+  const holders = bundles.filter(
+    (other) => other.payload.name !== bundle.payload.name && other.activatedAt !== undefined && !isRetired(other),
+  );
+  if (holders.length === 0) return undefined;
+  const wanted = tagsOf(bundle);
+  for (const holder of holders) {
+    for (const [tag, digest] of tagsOf(holder)) {
+      const own = wanted.get(tag);
+      if (own !== undefined && own !== digest) return { tag, holder };
+    }
+  }
+  return undefined;
+}
+
+/** All tags of a release, those that are attached to its images too, with what they name. */
+function tagsOf({ contents }: StoredBundle): ReadonlyMap<string, Digest> {
+  const tags = new Map<string, Digest>();
+  for (const { reference, digest, tags: own, attached = [] } of contents.images) {
+    for (const { tag, digest: document } of attached) tags.set(`${repositoryOf(reference)}:${tag}`, document);
+    for (const tag of own) tags.set(tag, digest);
+  }
+  return tags;
+}
+
+/**
+ * Attached tags that several streams name with different digests, by tag: the stream whose release
+ * was adopted first has it. Bundles are in the order of adoption.
+ */
+export function attachedOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string, BundleId> {
+  const owners = new Map<string, { readonly stream: string; readonly bundleId: BundleId }>();
+  for (const { bundleId, payload, contents } of bundles) {
+    for (const { reference, attached = [] } of contents.images) {
+      for (const { tag } of attached) {
+        const name = `${repositoryOf(reference)}:${tag}`;
+        const owner = owners.get(name);
+        if (owner === undefined || owner.stream === payload.name) owners.set(name, { stream: payload.name, bundleId });
+      }
+    }
+  }
+  return new Map([...owners].map(([name, { bundleId }]) => [name, bundleId]));
+}

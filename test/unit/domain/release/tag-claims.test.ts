@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
+import type { AttachedTag } from '../../../../src/domain/model/bundle.ts';
+import { foreignTag } from '../../../../src/domain/release/tag-claims.ts';
+import { heldReason } from '../../../../src/domain/report/hold-text.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
+import { allListed, judge, NOON, observation, reachable, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const TAG = 'quay.example.com/ocp/etcd:4.13.7';
+const platform = stored(verified(), { readyAt: NOON, activatedAt: NOON });
+const customer = (digest = digestOf('evil'), tag = TAG) =>
+  stored(
+    verified({
+      name: 'customer-app',
+      images: { etcd: ['evil'] },
+      imageOver: { etcd: { digest, reference: `quay.example.com/ocp/etcd@${digest}`, tags: [tag] } },
+    }),
+    { readyAt: NOON },
+  );
+
+describe('a tag that a release of another stream holds', () => {
+  it('is not for another image, and is for the same one', () => {
+    expect(foreignTag(customer(), [platform])).toMatchObject({ tag: TAG, holder: { payload: { name: 'ocp' } } });
+    expect(foreignTag(customer(digestOf('image etcd')), [platform])).toBeUndefined();
+    expect(foreignTag(customer(undefined, 'quay.example.com/ocp/etcd:evil'), [platform])).toBeUndefined();
+  });
+
+  const adopted = stored(verified(), { readyAt: NOON });
+  it.each([
+    ['superseded', { ...platform, provenAt: NOON }, true],
+    ['rolled back', { ...platform, rolledBackAt: NOON + 1 }, true],
+    ['never activated', adopted, false],
+    ['retired', { ...platform, retiredAt: NOON + 1 }, false],
+  ])('is held by one that is %s or not', (_name, holder, isHeld) => {
+    expect(foreignTag(customer(), [holder]) !== undefined).toBe(isHeld);
+  });
+
+  it('belongs to the stream that has it: another release of that stream may move it', () => {
+    const next = stored(verified({ version: '4.13.8', sequence: 8, images: { etcd: ['new'] } }), { readyAt: NOON });
+    expect(foreignTag(next, [platform])).toBeUndefined();
+  });
+
+  it('holds the activation of the other, with both streams named, and nobody confirms it away', () => {
+    const asked = { ...customer(), activationRequestedAt: NOON + 1, activationOverrides: ['rule/from'] as const };
+    const runtime = reachable({ images: [...allListed(platform), ...allListed(asked)] });
+    const { assessment, decision } = judge(observation({ runtime, now: NOON + 2 }), [platform, asked]);
+    const entry = assessment.bundles.find(({ bundle }) => bundle.payload.name === 'customer-app');
+    expect(entry?.activationDue).toBe(false);
+    expect(entry && heldReason(entry)?.message).toBe(
+      `It is not activated: stream customer-app may not take tag ${TAG} from stream ocp: ocp@4.13.7 holds it for another image. Give that release up first ('stickpin unpin ocp@4.13.7'), or use other tags`,
+    );
+    expect(decision.effects.some((effect) => effect.kind === 'start')).toBe(false);
+  });
+
+  it('attached to an image is offered as the stream says that came first', () => {
+    const attached = (text: string): AttachedTag => ({
+      tag: `sha256-${'ab'.repeat(32)}.sig`,
+      digest: digestOf(text),
+      size: 1,
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      blobs: [],
+    });
+    const one = stored(verified({ imageOver: { etcd: { attached: [attached('true')] } } }));
+    const other = stored(
+      verified({
+        name: 'customer-app',
+        images: { etcd: ['x'] },
+        imageOver: { etcd: { attached: [attached('evil')] } },
+      }),
+    );
+    const observed = observation({});
+    const { assessment } = judge(observed, [one, other]);
+    const tags = catalogOf(observed, assessment).get('quay.example.com/ocp/etcd')?.tags;
+    expect(tags?.get(`sha256-${'ab'.repeat(32)}.sig`)).toBe(digestOf('true'));
+  });
+});
