@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import { LongestFirst } from './longest-first.ts';
 import { harnessHasPassed } from './machine/harness-mark.ts';
 import { machinesAtATime } from './machine/side-by-side.ts';
 
@@ -21,6 +22,6 @@ export default defineConfig({
     hookTimeout: 600_000,
     fileParallelism: machinesAtATime > 1,
     maxWorkers: machinesAtATime,
-    sequence: { concurrent: false },
+    sequence: { concurrent: false, sequencer: LongestFirst },
   },
 });
