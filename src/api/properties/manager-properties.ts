@@ -102,6 +102,30 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
       references: list(text),
     }),
   ),
+  streams: list(
+    dictionary<StatusReport['streams'][number]>({
+      name: text,
+      scheme: optional(oneOf('semver', 'three-tag')),
+      current: optional(
+        dictionary<NonNullable<StatusReport['streams'][number]['current']>>({
+          version: text,
+          source: oneOf('activated', 'running', 'setting'),
+        }),
+      ),
+      next: optional(text),
+      notes: list(text),
+      releases: list(
+        dictionary<StatusReport['streams'][number]['releases'][number]>({
+          version: text,
+          sequence: optional(large),
+          phase: text,
+          from: list(text),
+          barrier: optional(text),
+          deadend: optional(text),
+        }),
+      ),
+    }),
+  ),
   stateProblems: list(reason),
   hooks: list(
     dictionary<StatusReport['hooks'][number]>({
@@ -156,6 +180,7 @@ export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const'
   notices: 'invalidates',
   rejected: 'invalidates',
   unclaimed: 'invalidates',
+  streams: 'invalidates',
   stateProblems: 'invalidates',
   hooks: 'invalidates',
   trust: 'invalidates',

@@ -40,7 +40,8 @@ export function objectsOf(report: StatusReport | undefined): ApiObjects {
 export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport | undefined {
   const listed = manager.bundles.flatMap((path) => bundles.get(path) ?? []);
   if (listed.length !== manager.bundles.length || bundles.size !== listed.length) return undefined;
-  const { status, operation, runtime, media, notices, rejected, unclaimed, stateProblems, hooks, trust } = manager;
+  const { status, operation, runtime, media, notices, rejected } = manager;
+  const { unclaimed, streams, stateProblems, hooks, trust } = manager;
   return {
     status,
     operation,
@@ -50,6 +51,7 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
     notices,
     rejected,
     unclaimed,
+    streams,
     stateProblems,
     hooks,
     trust,
@@ -85,6 +87,7 @@ const STARTING: ApiObjects = {
     notices: [],
     rejected: [],
     unclaimed: [],
+    streams: [],
     stateProblems: [],
     hooks: [],
     trust: { require: '', threshold: 0, keys: [], revoked: [], problems: [], revocationsUnreadable: false },

@@ -56,7 +56,7 @@ export function renderList(report: StatusReport): string {
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => {
       const message = reason?.message ?? firstHold(bundle);
-      return message === undefined ? [] : [`${shownName(bundle)}: ${message}`];
+      return message === undefined ? [] : [`${shownName(bundle)}: ${message}${endOf(bundle)}`];
     }),
     ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${shownName(bundle)}: ${kept}`])),
     ...report.bundles.flatMap(({ warnings = [], ...bundle }) => {
@@ -71,6 +71,7 @@ export function renderList(report: StatusReport): string {
     ...report.bundles.flatMap(({ advisory, ...bundle }) =>
       advisory ? [`${shownName(bundle)}: ${adviceOf(advisory)}`] : [],
     ),
+    ...report.streams.flatMap(({ notes }) => notes),
     ...report.notices.map(
       ({ name, version, reason }) =>
         `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are in effect'}`,
@@ -117,6 +118,18 @@ function shownPhase(
   if (hold !== undefined) return `${phase} (${hold})`;
   if (phase === 'ready' && activationHolds !== undefined) return `${phase} (activation held)`;
   return current ? `${phase} (current)` : phase;
+}
+
+/** What ends the holds of a release that is ready: ` (a person ends it)`. */
+function endOf({ phase, activationHolds = [] }: Pick<BundleReport, 'phase' | 'activationHolds'>): string {
+  // Its words say already who ends it.
+  if (phase !== 'ready' || activationHolds.every(({ code }) => code === 'engine/manual')) return '';
+  if (activationHolds.some(({ releasedBy }) => releasedBy === 'person')) return ' (a person ends it)';
+  const until = activationHolds
+    .flatMap((hold) => hold.until ?? [])
+    .sort()
+    .at(-1);
+  return ` (it ends automatically${until === undefined ? '' : `, not before ${until}`})`;
 }
 
 /** The first hold of a ready release, unless a more serious reason is shown. */

@@ -13,6 +13,7 @@ import { reasonText, type ShownReason, shownReason } from './reasons/reason-text
 import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/progress-text.ts';
 import { statusLine } from './status/status-line.ts';
+import { type StreamReport, streamReports } from './stream-report.ts';
 
 /**
  * The whole state for programs: `stickpin status --json`; the properties of the D-Bus API are made
@@ -64,6 +65,8 @@ export interface StatusReport {
     readonly version?: string;
     readonly references: readonly string[];
   }[];
+  /** The update graphs of all streams of which a release is known, by name. */
+  readonly streams: readonly StreamReport[];
   /** Files of our own state that were found lost or damaged when the daemon started. */
   readonly stateProblems: readonly ShownReason[];
   /** Hooks that run, that are tried again, or that failed last. */
@@ -121,6 +124,7 @@ export function reportOf(
       ...(bundleId !== undefined && { bundleId }),
     })),
     unclaimed: assessment.pins.unclaimedReleases,
+    streams: streamReports(assessment),
     stateProblems: memory.stateProblems,
     hooks: hookReports(memory.hooks, assessment.bundles),
     trust: trustReport(

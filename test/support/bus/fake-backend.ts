@@ -12,6 +12,7 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
     notices: [],
     rejected: [],
     unclaimed: [],
+    streams: [],
     stateProblems: [],
     hooks: [],
     trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
@@ -102,6 +103,19 @@ export function sampleReport(): StatusReport {
     unclaimed: [
       { references: ['quay.io/a'] },
       { bundleId: digest('e'), name: 'e', version: '1', references: ['quay.io/e', 'quay.io/f'] },
+    ],
+    streams: [
+      {
+        name: 'ocp',
+        scheme: 'semver',
+        current: { version: '4.13.6', source: 'activated' },
+        next: '4.13.7',
+        notes: ['ocp 4.13.6 is a dead end'],
+        releases: [
+          { version: '4.13.6', sequence: 6, phase: 'proven', from: [], deadend: 'x' },
+          { version: '4.13.7', sequence: 7, phase: 'ready', from: ['4.13.6'], barrier: 'y' },
+        ],
+      },
     ],
     stateProblems: [{ code: 'store/damaged', message: 'state.db was damaged' }],
     hooks: [

@@ -14,6 +14,7 @@ const REPORT: StatusReport = {
   notices: [],
   rejected: [],
   unclaimed: [],
+  streams: [],
   stateProblems: [],
   hooks: [],
   trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },

@@ -1,4 +1,6 @@
 import type { Command } from 'commander';
+import type { StatusReport } from '../../../domain/report/report.ts';
+import { graphText } from '../../../domain/report/texts/graph-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
@@ -8,7 +10,7 @@ import { renderShow } from '../../output/render-show.ts';
 export function registerShow(program: Command, context: CommandContext): void {
   program
     .command('show')
-    .description('show everything about one bundle: phase, conditions, signers, and the keys in use')
+    .description('show everything about one bundle, or draw the update graph of a stream')
     .argument(
       '<bundle>',
       'NAME@VERSION, NAME, the digest of the bundle or its first digits, or a name or path of a rejected one in list',
@@ -18,8 +20,25 @@ export function registerShow(program: Command, context: CommandContext): void {
       withDaemon(context, async (client) => {
         const report = await client.report(context.signal);
         const { trust } = report;
-        const found = findShown(report, name);
-        context.stdout(options.json ? `${JSON.stringify({ ...found, trust })}\n` : renderShow(found, trust));
+        const stream = report.streams.find((one) => one.name === name);
+        const found = stream === undefined || countOf(report, name) === 1 ? findShown(report, name) : undefined;
+        if (options.json) {
+          context.stdout(`${JSON.stringify({ ...(found ?? { stream }), trust })}\n`);
+          return;
+        }
+        const graph = stream === undefined ? '' : graphText(stream);
+        const bundle = found === undefined ? '' : renderShow(found, trust);
+        context.stdout([graph, bundle].filter((text) => text !== '').join('\n'));
       }),
     );
+}
+
+/** How many bundles have the name of a stream. */
+function countOf({ bundles, notices, rejected }: StatusReport, stream: string): number {
+  const names = [
+    ...bundles.map(({ name }) => name),
+    ...notices.map(({ name }) => name),
+    ...rejected.map(({ name }) => name?.split('@')[0]),
+  ];
+  return names.filter((name) => name === stream).length;
 }

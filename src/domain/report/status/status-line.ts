@@ -3,6 +3,7 @@ import type { Observed } from '../../state/state.ts';
 import { unclaimedNote } from '../events/pin-events.ts';
 import { hookNotes } from '../hook-report.ts';
 import type { Snapshot } from '../snapshot.ts';
+import { streamNotes } from '../stream-report.ts';
 import { blockedLine } from './blocked-line.ts';
 import { bundleTrouble } from './bundle-lines.ts';
 import { copyLine } from './copy-line.ts';
@@ -33,13 +34,14 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
   return clip(oneLine(withStateNotes(line, snapshot)), MAX_LENGTH);
 }
 
-/** Adds what is wrong with our own state, as far as there is room. */
+/** Adds what is wrong with our own state, and notes about streams, as far as there is room. */
 function withStateNotes(line: string, { observed, memory, assessment }: Snapshot): string {
   const { stateProblems, hooks } = memory;
   const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
   const unclaimed = unclaimedNote(assessment) ?? [];
   const ofHooks = hookNotes(hooks, assessment.bundles, observed.now);
-  return [...lost, unclaimed, ofHooks].flat().reduce((told, note) => {
+  const ofStreams = [...assessment.paths.values()].flatMap(streamNotes);
+  return [...lost, unclaimed, ...ofStreams, ofHooks].flat().reduce((told, note) => {
     const longer = `${sentence(told)} ${note}`;
     return longer.length <= MAX_LENGTH ? longer : told;
   }, line);

@@ -1,0 +1,29 @@
+import { blocksOn } from './edges.ts';
+import type { PathRelease, StreamPath } from './stream-path.ts';
+
+/** Most releases between which edges are looked for: the newest ones. */
+const MAX_DRAWN = 30;
+
+/** One release of the update graph, and where it may be reached from. */
+export interface GraphNode {
+  readonly release: PathRelease;
+  /** Versions of the releases from which a node may go to it, once they are proven. */
+  readonly from: readonly string[];
+}
+
+/**
+ * The update graph of a stream without the position of the node: the newest 30 releases by their
+ * sequence, each with its incoming edges from releases of a lower sequence.
+ */
+export function graphOf(path: StreamPath): readonly GraphNode[] {
+  const drawn = path.releases.slice(-MAX_DRAWN);
+  return drawn.map((release, index) => ({
+    release,
+    from: drawn.slice(0, index).flatMap((before) => (leadsTo(path, before, release) ? [before.version] : [])),
+  }));
+}
+
+function leadsTo(path: StreamPath, { id, version, sequence }: PathRelease, release: PathRelease): boolean {
+  const position = { id, version, sequence, isProven: true, source: 'activated' } as const;
+  return version !== release.version && blocksOn({ ...path, position, allowDowngrade: false }, release).length === 0;
+}

@@ -1,0 +1,109 @@
+import type { Assessment } from '../assess/assess.ts';
+import type { VersionScheme } from '../model/version-scheme.ts';
+import { graphOf } from '../path/draw.ts';
+import type { PlannedPath } from '../path/read-paths.ts';
+import type { Position, StreamPath } from '../path/stream-path.ts';
+
+/** The update graph of one stream, for people and programs. */
+export interface StreamReport {
+  readonly name: string;
+  /** Absent while the versions of all its releases fit both schemes. */
+  readonly scheme?: VersionScheme;
+  /** The present release; absent where nothing is known to be activated. `source`: what says so. */
+  readonly current?: { readonly version: string; readonly source: Position['source'] };
+  /** The version of the release that is activated next; absent where none is. */
+  readonly next?: string;
+  /** What a person should know of the stream: sentences. */
+  readonly notes: readonly string[];
+  /** The newest 30 releases, by sequence, and the barriers and dead ends that are not here. */
+  readonly releases: readonly StreamRelease[];
+}
+
+/** One release in a {@link StreamReport}. */
+export interface StreamRelease {
+  readonly version: string;
+  /** Absent of one that is not here. */
+  readonly sequence?: number;
+  /** Its phase; `arriving` while it is being adopted, `absent` of one that is not here. */
+  readonly phase: string;
+  /** Versions of the releases from which a node may go to it. */
+  readonly from: readonly string[];
+  /** Why it is a barrier. */
+  readonly barrier?: string;
+  /** Why it is a dead end. */
+  readonly deadend?: string;
+}
+
+/** Reports all streams of which a release is known, by name. */
+export function streamReports({ paths, next, bundles }: Assessment): readonly StreamReport[] {
+  const phases = new Map(bundles.map(({ bundle, phase }) => [bundle.bundleId, phase]));
+  return [...paths.values()]
+    .sort((a, b) => (a.stream < b.stream ? -1 : 1))
+    .map((path) => {
+      const { stream, scheme, position } = path;
+      const following = next.get(stream)?.version;
+      return {
+        name: stream,
+        ...(scheme !== undefined && { scheme }),
+        ...(position !== undefined && { current: { version: position.version, source: position.source } }),
+        ...(following !== undefined && { next: following }),
+        notes: streamNotes(path),
+        releases: [
+          ...graphOf(path).map(({ release: { id, version, sequence }, from }) => ({
+            version,
+            sequence,
+            phase: phases.get(id) ?? 'arriving',
+            from,
+            ...milestoneOf(path, version),
+          })),
+          ...absentMilestones(path),
+        ],
+      };
+    });
+}
+
+function milestoneOf({ milestones }: StreamPath, version: string): Pick<StreamRelease, 'barrier' | 'deadend'> {
+  const { isBarrier = false, isDeadEnd = false, reason = '' } = milestones.get(version) ?? {};
+  return { ...(isBarrier && { barrier: reason }), ...(isDeadEnd && { deadend: reason }) };
+}
+
+function absentMilestones(path: StreamPath): StreamRelease[] {
+  const here = new Set(path.releases.map(({ version }) => version));
+  return [...path.milestones.keys()]
+    .filter((version) => !here.has(version))
+    .map((version) => ({ version, phase: 'absent', from: [], ...milestoneOf(path, version) }));
+}
+
+/** How long before its end of life a release is warned of. */
+const END_WARNING_MS = 90 * 86_400_000;
+
+/**
+ * What a person should know of a stream: that its present release is unknown although rules depend
+ * on it, is a dead end, or comes to its end of life.
+ */
+export function streamNotes(path: PlannedPath): readonly string[] {
+  const { stream, position, milestones, releases } = path;
+  if (position === undefined) {
+    const hasRules = milestones.size > 0 || releases.some(({ from }) => from !== undefined);
+    if (!hasRules) return [];
+    return [
+      `Nobody knows which release of ${stream} runs here, so neither "from" nor barriers apply: set streams.${stream}.current.`,
+    ];
+  }
+  const milestone = milestones.get(position.version);
+  const end = releases.find(({ id }) => id === position.id)?.endOfLife;
+  return [
+    ...(milestone?.isDeadEnd
+      ? [`${stream} ${position.version} is a dead end (${milestone.reason}): no release follows it automatically.`]
+      : []),
+    ...(end === undefined ? [] : endNote(`${stream} ${position.version}`, end, path.time)),
+  ];
+}
+
+function endNote(title: string, end: number, now: number): string[] {
+  const date = new Date(end).toISOString().slice(0, 10);
+  if (end <= now) return [`${title} has been past its end of life since ${date}.`];
+  if (end - now > END_WARNING_MS) return [];
+  const days = Math.ceil((end - now) / 86_400_000);
+  return [`${title} reaches its end of life on ${date}, in ${days === 1 ? '1 day' : `${days} days`}.`];
+}
