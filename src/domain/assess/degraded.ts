@@ -8,7 +8,7 @@ import type { StoredBundle } from '../state/state.ts';
 export interface Troubles {
   /** What went wrong last, if anything; it may be mended by the next try. */
   readonly trouble: Reason | undefined;
-  /** What the quick tries did not mend. The rest of the bundle goes on all the same. */
+  /** Why the quick tries failed. The rest of the bundle continues. */
   readonly degraded: Reason | undefined;
 }
 
@@ -25,7 +25,7 @@ export function troublesOf(
   return { trouble: oneReason(bundle, failures) ?? pinFault, degraded: oneReason(bundle, lasting) ?? pinFault };
 }
 
-/** What is refused by a policy is refused many times over; it is one trouble. */
+/** A policy refuses many images for the same reason, so they count as one fault. */
 function oneReason(bundle: StoredBundle, failures: readonly TaskFailure[]): Reason | undefined {
   const worst = worstFailure(failures);
   if (worst?.code !== 'runtime/policy') return worst;

@@ -4,12 +4,12 @@ import type { RuntimeObservation } from '../model/runtime-image.ts';
 /** The runtime is too old. */
 export type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }>;
 
-/** What is known about a runtime's version. */
+/** Whether the version of a runtime is supported. */
 export type RuntimeSupport =
   | { readonly kind: 'supported' }
-  /** A runtime with which stickpin was not tried: it goes on, and `doctor` warns. */
+  /** A runtime with which stickpin was not tested: it continues, and `doctor` warns. */
   | { readonly kind: 'untried'; readonly runtime: string }
-  /** Its version can't be read: stickpin goes on, and `doctor` warns. `needed`: `CRI-O 1.28`. */
+  /** Its version can't be read: stickpin continues, and `doctor` warns. `needed`: `CRI-O 1.28`. */
   | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
   | { readonly kind: 'unsupported'; readonly reason: VersionReason };
 
@@ -45,7 +45,7 @@ export function runtimeSupport(name: string): RuntimeSupport {
   return { kind: 'unsupported', reason: { code: 'runtime/version', data: { runtime: name, needed } } };
 }
 
-/** Why nothing may be loaded into the runtime whatever its images are: it is too old. */
+/** Why nothing may be loaded into the runtime: it is too old. */
 export function unsupportedReason(runtime: RuntimeObservation): VersionReason | undefined {
   if (runtime.kind !== 'reachable') return undefined;
   const support = runtimeSupport(runtime.name);

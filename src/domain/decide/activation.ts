@@ -39,9 +39,9 @@ export function activationTarget(
 }
 
 /**
- * The tags that are being given to images, or are to be next: those of the bundle that is
- * activated, else those that a release has lost. The registry serves no others, so they have to be
- * the very same for the catalog and for the task.
+ * The tags that are being set or will be set next: those of the bundle to activate, otherwise the
+ * lost tags of a release. The registry serves only these, so catalog and task must use the same
+ * ones.
  */
 export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessment): readonly TagGoal[] {
   const target = activationTarget(memory, assessment);

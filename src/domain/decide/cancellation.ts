@@ -5,9 +5,9 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 
 /**
- * Preloads that were cancelled and go on: a medium with the bundle was plugged in that was not
- * there when it was cancelled. One that has nothing left to pull is not cancelled any more either,
- * so that a wipe of the runtime's storage is mended later.
+ * Cancelled preloads to resume: a medium with the bundle was plugged in that was not there at the
+ * cancellation. A complete preload is resumed too, so that it can be repaired after a wipe of the
+ * runtime's storage.
  */
 export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
   const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>

@@ -26,8 +26,8 @@ const PIN_BACKOFF_MAX_MS = 60_000;
 const RUNTIME_RETRY_MS = 3_000;
 
 /**
- * What to do about what was observed. Pure: the same input gives the same effects, in the order in
- * which they are to be done.
+ * The effects that follow from an observation, in the order of execution. Pure: the same input
+ * gives the same effects.
  *
  * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors
  * exist only while something is to be pulled; an image that is present is never pulled; nothing of

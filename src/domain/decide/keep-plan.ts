@@ -9,8 +9,8 @@ import type { Observed } from '../state/state.ts';
 /** Which layers lie on the node's own disk. */
 export interface KeepPlan {
   /**
-   * Those that are to be there: taken while they stream, and removed when they are in no plan any
-   * more.
+   * The layers to keep. They are stored during their transfer, and removed when they are in no plan
+   * any more.
    */
   readonly wanted: ReadonlySet<Digest>;
   /**
@@ -55,7 +55,7 @@ function awaited(
   { presentLayers }: Assessment,
   localBlobs: ReadonlySet<Digest>,
 ): Layer[] {
-  // What a delta lacks comes with its base, not with another volume.
+  // Layers in the base of a delta are not on another volume.
   if (hold === 'base') return [];
   const pullable = new Set(pullableImages);
   return absentImages.flatMap((image) =>

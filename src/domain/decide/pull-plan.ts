@@ -11,7 +11,7 @@ import type { Memory, RunningTask } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { failedPulls } from './activation.ts';
 
-/** What is to be pulled, by what was observed. */
+/** The pulls that follow from an observation. */
 export function planPulls(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): PullStarts {
   const running = runningPulls(memory, assessment);
   const waiting =
@@ -55,7 +55,7 @@ function candidates(observed: Observed, memory: Memory, assessment: Assessment):
     const online = new Set(entry.onlineImages);
     for (const image of entry.pullableImages) {
       if (unwanted.has(image.reference)) continue;
-      // What a registry far away would be asked for may lie on a stick that is being looked at.
+      // A stick that is being read may have the blobs, so no remote registry is used yet.
       if (online.has(image) && !isLookedAt) continue;
       planned.set(image.reference, plannedPull(image, entry, online.has(image), assessment));
     }
@@ -73,10 +73,7 @@ function plannedPull(image: Image, entry: BundleAssessment, isOnline: boolean, a
   };
 }
 
-/**
- * Looked up among all images: what runs may have lost its medium, and keeps its layers to itself
- * all the same.
- */
+/** Searches all images: a running pull may have lost its medium but still holds its layers. */
 function runningPulls({ running }: Memory, { bundles, presentLayers }: Assessment): PullCandidate[] {
   return running.flatMap((task): PullCandidate[] => {
     if (task.kind !== 'pull') return [];

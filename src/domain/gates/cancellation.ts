@@ -1,8 +1,8 @@
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
 /**
- * A release whose preload was cancelled is activated when its images have come all the same.
- * `absent`: how many are missing.
+ * A release with a cancelled preload is activated only when all its images are present. `absent`:
+ * number of missing images.
  */
 export function cancellation({
   bundle,

@@ -16,14 +16,15 @@ export type ConditionType = (typeof CONDITION_TYPES)[number];
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
 
 /**
- * What one round says of one condition (Kubernetes API conventions, "Typical status properties").
+ * The result of one round for one condition (Kubernetes API conventions, "Typical status
+ * properties").
  */
 export interface ConditionVerdict {
   readonly type: ConditionType;
   readonly status: ConditionStatus;
   /** One word in CamelCase, for programs. */
   readonly reason: string;
-  /** For people; may change while the status stays. */
+  /** Text for display. It may change while the status stays. */
   readonly message: string;
 }
 
@@ -42,8 +43,8 @@ export type ConditionMarks = Readonly<
 >;
 
 /**
- * The marks after a round. A status that stays keeps its time, whatever its reason and message say
- * now.
+ * The marks after a round. An unchanged status keeps its time, even if its reason or message
+ * changes.
  *
  * @returns `marks` itself when no status changed, so that nothing needs to be written.
  */

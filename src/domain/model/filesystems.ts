@@ -1,13 +1,13 @@
 /**
- * How one filesystem is mounted. `type` as the kernel names it; `options` beside those that every
- * medium gets.
+ * How one filesystem is mounted. `type` is the kernel's name; `options` are added to those of every
+ * medium.
  */
 interface FilesystemMount {
   readonly type: string;
   readonly options: readonly string[];
 }
 
-/** A medium is data: nothing on it is run, is a device, changes who one is, or leads elsewhere. */
+/** A medium is only data: no programs, devices, set-user-ID bits, or links. */
 const EVERY_MEDIUM = ['ro', 'nosuid', 'nodev', 'noexec', 'nosymfollow'];
 
 /** Files without owners belong to root, and no other user may read them. */
@@ -53,8 +53,7 @@ export const defaultFilesystems: readonly string[] = ['vfat', 'exfat', 'ext4', '
 export const knownFilesystems: readonly string[] = Object.keys(FILESYSTEMS);
 
 /**
- * How a medium with this `ID_FS_TYPE` is mounted, read-only; undefined when nobody knows how to do
- * so safely.
+ * How a medium with this `ID_FS_TYPE` is mounted read-only. Undefined when no safe way is known.
  */
 export function filesystemMount(idFsType: string): { readonly type: string; readonly options: string } | undefined {
   const known = Object.hasOwn(FILESYSTEMS, idFsType) ? FILESYSTEMS[idFsType] : undefined;
@@ -63,9 +62,9 @@ export function filesystemMount(idFsType: string): { readonly type: string; read
 
 /** Why a filesystem is not mounted. `allowed`: the setting `media.filesystems`. */
 export interface FilesystemRefusal {
-  /** `unknown`: nobody knows how to mount it safely. `off`: the setting does not name it. */
+  /** `unknown`: no safe way to mount it is known. `off`: the setting does not name it. */
   readonly kind: 'unknown' | 'off';
-  /** As `ID_FS_TYPE` says it. */
+  /** The value of `ID_FS_TYPE`. */
   readonly filesystem: string;
   readonly allowed: readonly string[];
 }

@@ -1,14 +1,14 @@
-/** What one look at the node found, on one line. */
+/** The result of one check of the node, in one line. */
 interface Found {
-  /** What was looked at, in a word or two: `crio link`. */
+  /** What was checked, in a word or two: `crio link`. */
   readonly subject: string;
-  /** What is so. */
+  /** The result of the check. */
   readonly message: string;
 }
 
 /**
- * A finding. `fault`: something does not work; `warning`: it works, and will not always. Each of
- * these says what to do.
+ * A finding. `fault`: something does not work. `warning`: it works now, but may fail later. Both
+ * say what to do.
  */
 export type Finding =
   | (Found & { readonly verdict: 'ok' })

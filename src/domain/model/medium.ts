@@ -18,12 +18,12 @@ export interface FaultyBlob {
 }
 
 /**
- * A blob that a bundle needs and its directory has not got: a faulty one, or one that a delta
- * leaves to its base on purpose.
+ * A blob of a bundle that its directory does not have: a missing or bad one, or one in the base of
+ * a delta.
  */
 export type MissingBlob = FaultyBlob | { readonly digest: Digest; readonly why: 'in-base' };
 
-/** Whether a blob lacks though it should be there. */
+/** Whether a blob is missing that the directory should have. */
 export function isFaulty(blob: MissingBlob): blob is FaultyBlob {
   return blob.why !== 'in-base';
 }
@@ -59,9 +59,7 @@ export type MediumState =
   | { readonly kind: 'mounted' }
   | { readonly kind: 'read'; readonly bundles: readonly FoundBundle[]; readonly trustRevision: string }
   | { readonly kind: 'failed'; readonly reason: Fault }
-  /**
-   * It is plugged in, and was unmounted by somebody else. Nobody mounts it again unless asked to.
-   */
+  /** It is plugged in, but somebody unmounted it. It is mounted again only on request. */
   | { readonly kind: 'unmounted' };
 
 /** A medium as observed. */
@@ -73,8 +71,8 @@ export interface Medium {
   readonly isDropFolder: boolean;
   readonly state: MediumState;
   /**
-   * It is being mounted or read now, or waits after that failed. What it was before holds until
-   * that is over.
+   * It is being mounted or read, or waits after a failure. Its state is the earlier one until that
+   * has ended.
    */
   readonly isBusy?: boolean;
 }

@@ -1,8 +1,7 @@
 /**
- * The path under which a repository is mirrored on our registry: `quay.io/coreos/etcd` stays as it
- * is, the port of `localhost:5000/app` turns into `localhost__5000/app`, since a colon can't stand
- * in a repository name. Two underscores can't stand in a host name, so two repositories never share
- * a path.
+ * The path of a repository on our registry. `quay.io/coreos/etcd` stays as it is.
+ * `localhost:5000/app` becomes `localhost__5000/app`, because a repository name can't contain a
+ * colon. A host name can't contain two underscores, so two repositories never share a path.
  */
 export function mirrorPathOf(repository: string): string {
   const slash = repository.indexOf('/');

@@ -1,13 +1,13 @@
 /** A container as the runtime's `ListContainers` and `ContainerStatus` report it (CRI v1). */
 export interface RuntimeContainer {
   readonly containerId: string;
-  /** What stays the same when a container is started anew in its pod: sandbox and name. */
+  /** Sandbox and name, which stay the same when a container is restarted in its pod. */
   readonly key: string;
-  /** How often it was started anew before, as kubelet counts. */
+  /** How often it was restarted, as counted by kubelet. */
   readonly attempt: number;
   /**
-   * What tells its image, surest first: an id, or a name by digest. Names by tag are left out,
-   * since they may have moved.
+   * Names of its image, the most reliable first: an id, or a name by digest. Names by tag are left
+   * out, because tags may have moved.
    */
   readonly imageNames: readonly string[];
   /** `other`: made and not started, or unknown. */
@@ -19,8 +19,8 @@ export interface RuntimeContainer {
 }
 
 /**
- * The machine's own time since it booted: it knows no jumps, and goes on while the daemon is down
- * or the machine sleeps.
+ * The time since the machine booted. It never jumps, and continues while the daemon is stopped or
+ * the machine sleeps.
  */
 export interface BootTime {
   /** Another one after each boot. */

@@ -20,8 +20,8 @@ export interface ImageFilesystem {
 }
 
 /**
- * Another filesystem than that of the images, on which the runtime lays down blobs while it pulls;
- * sizes by statfs.
+ * A filesystem other than that of the images, on which the runtime stages blobs during a pull.
+ * Sizes are from statfs.
  */
 export interface StagingFilesystem {
   readonly path: string;
@@ -30,8 +30,7 @@ export interface StagingFilesystem {
 }
 
 /**
- * Where a runtime lays down blobs while it pulls: on the filesystem of the images, or on another
- * one.
+ * Where a runtime stages blobs during a pull: on the filesystem of the images, or on another one.
  */
 export type StagingPlace = 'with-images' | StagingFilesystem;
 
@@ -77,8 +76,8 @@ export type RuntimeObservation =
        */
       readonly foundPins?: readonly string[];
       /**
-       * The files that show our pins can't be read, so that {@link foundPins} says nothing. Default
-       * false.
+       * Whether the files with our pins can't be read, so that {@link foundPins} is not known.
+       * Default false.
        */
       readonly arePinsUnread?: boolean;
       /**

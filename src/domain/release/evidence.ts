@@ -67,8 +67,8 @@ export function componentsById({ contents }: StoredBundle, ids: ImageIds): Reado
 }
 
 /**
- * Ids of the images that tell a bundle from every other one that was activated and is kept. Bundles
- * with the very same images are no others.
+ * Ids of the images that distinguish a bundle from all other activated and kept ones. Bundles with
+ * exactly the same images are not counted as others.
  */
 export function distinguishingIds(
   bundle: StoredBundle,

@@ -16,11 +16,11 @@ import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
 import { unseenAfter } from './without-evidence.ts';
 
 /**
- * How often to look whether pins that were taken away are gone: a reload takes its time and nothing
- * tells when it is over.
+ * How often to check whether removed pins are gone. A reload takes some time, and nothing signals
+ * its end.
  */
 const UNPIN_POLL_MS = 1_000;
-/** How long to look; what is still pinned then is pinned by somebody else. */
+/** How long to check. An image that is still pinned then is pinned by another program. */
 const UNPIN_PATIENCE_MS = 30_000;
 
 /** What one round concludes about what comes after activation. */
@@ -45,9 +45,9 @@ export interface ShortOfSpace {
   readonly lacking: Room;
 }
 
-/** What of the assessment of bundles the life of releases depends on. */
+/** The part of the assessment of bundles on which the phases of releases depend. */
 export interface LifeInput {
-  /** Bundles that lack space. */
+  /** Bundles that need more space. */
   readonly short: readonly ShortOfSpace[];
   /** Releases that are ready, were never activated, and may be. */
   readonly waiting: readonly StoredBundle[];

@@ -2,9 +2,7 @@
 export interface PodImage {
   /** Who asks for it, as `Deployment shop/web, container app`. */
   readonly usedBy: string;
-  /**
-   * As it stands there; empty where it is missing, which OpenShift's image triggers fill in later.
-   */
+  /** The text in the manifest. Empty when missing; OpenShift's image triggers fill it in later. */
   readonly image: string;
   /**
    * `imagePullPolicy` of a container, `pullPolicy` of an image volume. Absent where the cluster
@@ -37,7 +35,7 @@ export function podImagesIn(object: unknown): PodImage[] {
 }
 
 function walk(value: unknown, owner: string, above: readonly unknown[]): PodImage[] {
-  // YAML's anchors can make an object that holds itself.
+  // With YAML anchors an object may contain itself.
   if (typeof value !== 'object' || value === null || above.length > MAX_DEPTH || above.includes(value)) return [];
   const path = [...above, value];
   if (Array.isArray(value)) return value.flatMap((item) => walk(item, owner, path));
@@ -46,7 +44,7 @@ function walk(value: unknown, owner: string, above: readonly unknown[]): PodImag
   return [...imagesOfSpec(object, name), ...Object.values(object).flatMap((member) => walk(member, name, path))];
 }
 
-/** A pod template has metadata, but no kind: what people look for is the object around it. */
+/** A pod template has metadata but no kind, so the enclosing object is named. */
 function ownerOf({ kind, metadata }: Json): string | undefined {
   if (typeof kind !== 'string' || !isObject(metadata)) return undefined;
   const name = [metadata.name, metadata.generateName].find((text) => typeof text === 'string');

@@ -2,7 +2,7 @@ import type { BundleId } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/** The phases that a bundle reaches by what is recorded of it, whatever is observed. */
+/** The phases that follow from the records alone, without an observation. */
 export type ReachedPhase = Extract<Phase, 'ready' | 'activated' | 'active' | 'proven' | 'superseded' | 'retired'>;
 
 /** Unpinned, and not asked for again since. */
@@ -53,7 +53,7 @@ export function isTwin(one: StoredBundle, other: StoredBundle): boolean {
   );
 }
 
-/** How far a bundle has come by what is recorded; undefined before it was ready. */
+/** The phase of a bundle from its records. Undefined before it was ready. */
 export function reachedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[]): ReachedPhase | undefined {
   if (isRetired(bundle)) return 'retired';
   if (bundle.activatedAt === undefined) return bundle.readyAt === undefined ? undefined : 'ready';

@@ -9,7 +9,7 @@ import type { Stored, StoredBundle } from '../state/state.ts';
 import { componentsById, type ImageIds, imageIdOf } from './evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 
-/** Whether the settings keep a bundle pinned for good. */
+/** Whether the settings keep a bundle pinned permanently. */
 export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
   return protect.includes(bundleName(payload));
 }
@@ -102,7 +102,7 @@ export interface ProtectedRelease {
   readonly ownBytes: number;
 }
 
-/** The releases that the settings keep for good, as far as they are on this node. */
+/** The releases on this node that the settings keep permanently. */
 export function protectedReleases(
   { bundles, pulledByUs = new Set() }: Stored,
   policy: Pick<Policy['lifecycle'], 'protect'>,

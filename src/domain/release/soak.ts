@@ -9,7 +9,7 @@ export interface Witness {
   readonly container: RuntimeContainer;
 }
 
-/** How the soak stands. */
+/** The state of the soak. */
 export type SoakVerdict =
   /** Nothing that counts runs. */
   | { readonly kind: 'none' }

@@ -5,8 +5,8 @@ import type { StoredBundle } from '../state/state.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 
 /**
- * Unclaimed pins of one release; of a release that nobody remembers `bundleId`, `name` and
- * `version` are absent.
+ * Unclaimed pins of one release. `bundleId`, `name` and `version` are absent when the release is
+ * not known.
  */
 export type UnclaimedPins = Partial<Omit<PinnedRelease, 'references'>> & Pick<PinnedRelease, 'references'>;
 
@@ -87,10 +87,7 @@ export function isSameRecord(one: PinRecord, other: PinRecord): boolean {
   return textOf(one) === textOf(other);
 }
 
-/**
- * Whether the database is the one that the ledger was written beside, and not an earlier copy of
- * it.
- */
+/** Whether the database is the one to which the ledger belongs, and not an earlier copy of it. */
 export function isAsNew(age: StateAge, ledger: StateAge): boolean {
   return age.origin === ledger.origin && age.revision >= ledger.revision;
 }

@@ -15,7 +15,7 @@ import { runtimeAway } from './texts/runtime-away.ts';
 
 type Judgement = Omit<ConditionVerdict, 'type'>;
 
-/** One release, and what of the round its conditions hang on. */
+/** One release, and the parts of the round on which its conditions depend. */
 interface Look {
   readonly entry: BundleAssessment;
   readonly observed: Observed;
@@ -59,7 +59,7 @@ function judgement(status: ConditionStatus, reason: string, message: string): Ju
   return { status, reason, message };
 }
 
-/** What can't be said while the runtime's images are not known. */
+/** Conditions that are not known while the images of the runtime are not known. */
 function away({ observed: { runtime } }: Look): Judgement | undefined {
   if (runtime.kind === 'reachable') return undefined;
   const { word, what } = runtimeAway(runtime);
@@ -72,14 +72,14 @@ function retired({ entry: { bundle } }: Look, status: ConditionStatus): Judgemen
     : undefined;
 }
 
-/** Whether the trust in it stands. */
+/** Whether it is still trusted. */
 function judgeVerified({ entry: { bundle, withdrawn } }: Look): Judgement {
   if (withdrawn !== undefined) return judgement('False', reasonWord(withdrawn.code), reasonText(withdrawn));
   const reason = bundle.signedBy.length === 0 ? 'ApprovedByDigest' : 'SignedByTrustedKeys';
   return judgement('True', reason, trustedBy(bundle));
 }
 
-/** Whether what is neither present nor being pulled fits. */
+/** Whether the images that are neither present nor being pulled fit on the disk. */
 function judgeSpace(look: Look): Judgement {
   const { entry, observed, memory } = look;
   const early = retired(look, 'True') ?? away(look);
@@ -124,7 +124,7 @@ function judgePinned(look: Look): Judgement {
   return judgement('False', isIgnored ? 'PinsIgnored' : 'PinsPending', isIgnored ? withReason(pinned, reason) : pinned);
 }
 
-/** Why it is not the release that runs, as far as what is recorded tells. */
+/** Why it is not the running release, from the records. */
 function notRunning(look: Look): Judgement | undefined {
   const { entry, isCurrent } = look;
   const { bundle } = entry;
@@ -138,8 +138,7 @@ function notRunning(look: Look): Judgement | undefined {
 }
 
 /**
- * Whether containers run from it. Once it is proven they are looked at only for an older release
- * that runs in its place.
+ * Whether containers run from it. For a proven release only: whether an older release runs instead.
  */
 function judgeActive(look: Look): Judgement {
   const { bundle, phase } = look.entry;

@@ -2,9 +2,9 @@ import type { BundleReport } from './bundle-report.ts';
 import type { StatusReport } from './report.ts';
 
 /**
- * What of a report still means something after a boot, as a text to compare: phases, holds, codes
- * of reasons, conditions, what is plugged in and trusted. Not the STATUS line, the progress, counts
- * of images and the words of messages, which change by the second while something is loaded.
+ * The parts of a report that are still valid after a boot, as a text to compare: phases, holds,
+ * codes of reasons, conditions, media and trusted keys. It leaves out the STATUS line, the
+ * progress, counts of images and messages, which change every second during a preload.
  */
 export function lastingStatus(report: StatusReport): string {
   const { status: _status, progress: _progress, runtime, bundles, rejected, ...others } = report;

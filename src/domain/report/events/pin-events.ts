@@ -4,7 +4,7 @@ import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/event.ts';
 import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
 
-/** What unclaimed pins belong to: `ocp 4.13.7 and ocp 4.13.8`; undefined when nobody remembers. */
+/** The releases of unclaimed pins: `ocp 4.13.7 and ocp 4.13.8`. Undefined when not known. */
 export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined {
   const titles = releases.flatMap(({ name, version }) =>
     name === undefined || version === undefined ? [] : [bundleTitle({ name, version })],
@@ -25,7 +25,7 @@ function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefine
   return `${formatCount(unclaimed.length, 'pinned image')} ${isOne ? 'belongs' : 'belong'} to no release that is known here${of}. The pins stay: plug in ${stick} to claim them, or give them up with 'stickpin unpin --unclaimed'`;
 }
 
-/** As {@link unclaimedMessage}, short enough to stand behind a STATUS line. */
+/** As {@link unclaimedMessage}, short enough for the end of a STATUS line. */
 export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | undefined {
   const count = pins.unclaimed.length;
   if (count === 0) return undefined;

@@ -6,7 +6,7 @@ import { contestReason, type StrayTag } from '../../release/tags.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 
-/** Tags that are left to whoever takes them, but for those that were reported. */
+/** Contested tags that were not reported yet. */
 export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {
   return tags.contested.flatMap((lost): Event[] => {
     const holder = bundles.find(({ bundle }) => bundle.bundleId === lost.bundleId);

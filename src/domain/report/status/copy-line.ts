@@ -4,8 +4,8 @@ import { bundleTitle } from '../../model/bundle.ts';
 import type { Memory } from '../../state/memory.ts';
 
 /**
- * What STATUS says while layers are copied from a medium to the node's own disk; undefined while
- * none are.
+ * The STATUS line while layers are copied from a medium to the node's own disk. Undefined while
+ * none is copied.
  */
 export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): string | undefined {
   if (copyingBytes === undefined) return undefined;

@@ -10,7 +10,9 @@ import { reasonText } from '../reasons/reason-text.ts';
 import { isSteppedBack, readyLine, steppedBackNote, withoutOutdated } from './bundle-lines.ts';
 import { messageAmong, titleAmong } from './namesake.ts';
 
-/** What is so while nothing goes on: the release that is ready or runs, and what is wanted. */
+/**
+ * The line while no work is running: the ready or running release, and the next action of a person.
+ */
 export function restLine(observed: Observed, { bundles, life, pins }: Assessment): string {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const behind = bundles.findLast(isSteppedBack);
@@ -33,7 +35,7 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
   return `Idle. ${lifeLine(activated, titleAmong(activated.bundle, bundles), life)}${ask}${foreign}${note || ' Waiting for media.'}`;
 }
 
-/** What runs, and what it still needs to count as proven. */
+/** The running release, and what it still needs to be proven. */
 function lifeLine({ bundle, phase }: BundleAssessment, title: string, { soaks }: LifeAssessment): string {
   const images = formatCount(bundle.contents.images.length, 'image');
   if (phase === 'proven') return `${title} proven (${images} pinned).`;

@@ -14,7 +14,7 @@ import { sourcesOf } from '../texts/sources.ts';
 import { titleAmong } from './namesake.ts';
 import { type Progress, progressText } from './progress-text.ts';
 
-/** About the activation, preload or adoption that goes on now; undefined while none does. */
+/** The line about the current activation, preload or adoption. Undefined while there is none. */
 export function workLine(snapshot: Snapshot, progress: Progress): string | undefined {
   const { memory, assessment } = snapshot;
   const activating = memory.running.find((task) => task.kind === 'activate');
