@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { parseContents, parsePayload } from '../../bundle/format/schema.ts';
+import { parseContents } from '../../bundle/format/contents-schema.ts';
+import { parsePayload } from '../../bundle/format/schema.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
 import type { Settings } from '../../domain/settings/settings.ts';

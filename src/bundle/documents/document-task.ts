@@ -1,6 +1,7 @@
 import type { Contents, Payload } from '../../domain/model/bundle.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
 import { checkContents } from '../format/check-contents.ts';
+import { parseContents } from '../format/contents-schema.ts';
 import {
   type ImageConfig,
   type ImageIndex,
@@ -10,7 +11,6 @@ import {
   parseLayoutIndex,
   parseManifest,
 } from '../format/oci-schema.ts';
-import { parseContents } from '../format/schema.ts';
 
 /** What an error says of a document of the image-spec. */
 export interface DocumentName {

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { type Advisory, type Contents, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
+import { type Advisory, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { isTagRange } from '../../domain/model/tag-range.ts';
 import { isVersion, isVersionRange } from '../../domain/model/version.ts';
@@ -14,7 +14,7 @@ import { isRoleName } from '../../domain/trust/role.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
 import { limits } from '../limits.ts';
-import { decodeJson, parseJson, validateJson } from './json.ts';
+import { decodeJson, validateJson } from './json.ts';
 
 /** Architectures of bundles, as Go names them. */
 export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
@@ -24,8 +24,6 @@ const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const KEY_ID = /^[0-9a-f]{64}$/;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
-const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
-const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
 /**
  * Whether `text` may name an attachment: a file name that every filesystem takes, of at most 255
@@ -43,11 +41,13 @@ export function isTimestamp(text: string): boolean {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
-const digest = v.custom<Digest>(
+/** A digest in the form of the bundle format. */
+export const digest = v.custom<Digest>(
   (value) => typeof value === 'string' && isDigest(value),
   'must be sha256:<64 lower-case hex digits>',
 );
-const count = v.pipe(
+/** A whole number from 0 on. */
+export const count = v.pipe(
   v.number('must be a number'),
   v.safeInteger('must be an integer'),
   v.minValue(0, 'must not be negative'),
@@ -65,7 +65,8 @@ const text = v.pipe(
 );
 const reason = v.strictObject({ reason: text });
 
-function sizeUpTo(maxBytes: number) {
+/** A size in bytes, at most `maxBytes`. */
+export function sizeUpTo(maxBytes: number) {
   return v.pipe(count, v.maxValue(maxBytes, `must be at most ${maxBytes} bytes`));
 }
 
@@ -215,51 +216,6 @@ function isAnyRange(text: string): boolean {
   return isVersionRange(text) || isTagRange(text);
 }
 
-const layer = v.strictObject({
-  digest,
-  sizeBytes: count,
-  diffId: digest,
-  uncompressedBytes: count,
-  diskBytes: count,
-  inodes: count,
-  inBase: v.exactOptional(v.literal(true)),
-});
-
-const document = { digest, size: sizeUpTo(limits.manifestBytes) };
-
-const attachedTag = v.strictObject({
-  tag: v.pipe(v.string(), v.regex(ATTACHED_TAG, 'must be sha256-<64 hex digits>.sig, .att or .sbom')),
-  ...document,
-  mediaType: v.string(),
-  blobs: v.pipe(
-    v.array(v.strictObject(document)),
-    v.maxLength(limits.attachedBlobs, `must have at most ${limits.attachedBlobs} entries`),
-  ),
-});
-
-const image = v.strictObject({
-  reference: v.string(),
-  digest,
-  mediaType: v.string(),
-  tags: v.optional(v.array(v.string()), () => []),
-  component: v.exactOptional(
-    v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name as etcd'), v.maxBytes(limits.nameBytes)),
-  ),
-  pin: v.optional(v.boolean(), true),
-  layers: v.pipe(
-    v.array(count),
-    v.maxLength(limits.layersPerImage, `must have at most ${limits.layersPerImage} layers`),
-  ),
-  attached: v.exactOptional(
-    v.pipe(v.array(attachedTag), v.maxLength(limits.attachedTags, `must have at most ${limits.attachedTags} entries`)),
-  ),
-});
-
-const contents = v.strictObject({
-  layers: v.array(layer),
-  images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),
-});
-
 /**
  * Parses the decoded payload of an envelope (bundle format 1, "Payload"). A member that is not
  * known is an error: an older node must not overlook a restriction that it does not understand, and
@@ -294,15 +250,4 @@ export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advis
         v.transform((one) => [one]),
       );
   return validateJson(value, schema, path, 'bundle/option');
-}
-
-/**
- * Parses `contents.json`, its form only; {@link checkContents} looks at what it says.
- *
- * @param maxItems most members and elements that it may have; what was accepted and stored before
- *   needs no limit.
- * @throws AppError `bundle/contents`
- */
-export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {
-  return parseJson(bytes, contents, 'contents.json', 'bundle/contents', maxItems);
 }

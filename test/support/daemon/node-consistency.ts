@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { runInThisContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
-import { parseContents } from '../../../src/bundle/format/schema.ts';
+import { parseContents } from '../../../src/bundle/format/contents-schema.ts';
 import { connectCri } from '../crio-double/cri/cri-client.ts';
 import type { CrioDouble } from '../crio-double/start-crio-double.ts';
 

@@ -8,6 +8,7 @@ import { parseImageRequest } from '../../../../src/bundle/create/images/image-re
 import { parseImagesFile } from '../../../../src/bundle/create/images/images-file.ts';
 import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
 import { checkContents } from '../../../../src/bundle/format/check-contents.ts';
+import { parseContents } from '../../../../src/bundle/format/contents-schema.ts';
 import { formatEnvelope, parseEnvelope } from '../../../../src/bundle/format/dsse.ts';
 import {
   mediaTypes,
@@ -16,7 +17,7 @@ import {
   parseIndex,
   parseManifest,
 } from '../../../../src/bundle/format/oci-schema.ts';
-import { parseContents, parsePayload } from '../../../../src/bundle/format/schema.ts';
+import { parsePayload } from '../../../../src/bundle/format/schema.ts';
 import { parsePaxRecords, parseTarHeader } from '../../../../src/bundle/format/tar-header.ts';
 import { readTarMembers } from '../../../../src/bundle/format/tar-members.ts';
 import { parsePrivateKey, parsePublicKey } from '../../../../src/bundle/keys/keys.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isTimestamp, parseContents, parsePayload } from '../../../../src/bundle/format/schema.ts';
+import { parseContents } from '../../../../src/bundle/format/contents-schema.ts';
+import { isTimestamp, parsePayload } from '../../../../src/bundle/format/schema.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 
 import { sampleKey } from '../../../support/bundles/sample-bundle.ts';

@@ -1,0 +1,64 @@
+import * as v from 'valibot';
+import type { Contents } from '../../domain/model/bundle.ts';
+import { limits } from '../limits.ts';
+import { parseJson } from './json.ts';
+import { count, digest, sizeUpTo } from './schema.ts';
+
+const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
+const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
+
+const layer = v.strictObject({
+  digest,
+  sizeBytes: count,
+  diffId: digest,
+  uncompressedBytes: count,
+  diskBytes: count,
+  inodes: count,
+  inBase: v.exactOptional(v.literal(true)),
+});
+
+const document = { digest, size: sizeUpTo(limits.manifestBytes) };
+
+const attachedTag = v.strictObject({
+  tag: v.pipe(v.string(), v.regex(ATTACHED_TAG, 'must be sha256-<64 hex digits>.sig, .att or .sbom')),
+  ...document,
+  mediaType: v.string(),
+  blobs: v.pipe(
+    v.array(v.strictObject(document)),
+    v.maxLength(limits.attachedBlobs, `must have at most ${limits.attachedBlobs} entries`),
+  ),
+});
+
+const image = v.strictObject({
+  reference: v.string(),
+  digest,
+  mediaType: v.string(),
+  tags: v.optional(v.array(v.string()), () => []),
+  component: v.exactOptional(
+    v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name as etcd'), v.maxBytes(limits.nameBytes)),
+  ),
+  pin: v.optional(v.boolean(), true),
+  layers: v.pipe(
+    v.array(count),
+    v.maxLength(limits.layersPerImage, `must have at most ${limits.layersPerImage} layers`),
+  ),
+  attached: v.exactOptional(
+    v.pipe(v.array(attachedTag), v.maxLength(limits.attachedTags, `must have at most ${limits.attachedTags} entries`)),
+  ),
+});
+
+const contents = v.strictObject({
+  layers: v.array(layer),
+  images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),
+});
+
+/**
+ * Parses `contents.json`, its form only; {@link checkContents} looks at what it says.
+ *
+ * @param maxItems most members and elements that it may have; what was accepted and stored before
+ *   needs no limit.
+ * @throws AppError `bundle/contents`
+ */
+export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {
+  return parseJson(bytes, contents, 'contents.json', 'bundle/contents', maxItems);
+}
