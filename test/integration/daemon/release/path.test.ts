@@ -39,6 +39,7 @@ describe('the way of a daemon through the releases of a stream', () => {
   const start = async (settings: SettingsOverrides = {}) => {
     harness = await createDaemonHarness({ settings });
     await harness.start();
+    await harness.until(() => true);
   };
   const sticks = () => harness.report().media.filter(({ medium }) => medium.endsWith('/stick')).length;
   const unplug = async () => {
@@ -159,6 +160,7 @@ describe('the way of a daemon through the releases of a stream', () => {
     await untilPhases({ '1.3.0': 'activated*' });
     await anew({ streams: { ocp: { current: '1.1.0' } } });
     await plug((await release(4, rules)).path);
+    await harness.until(() => holds('1.4.0')?.includes('rule/from') === true);
     await untilPhases({ '1.4.0': 'ready' });
     expect(holds('1.4.0')).toEqual(['rule/from']);
   });

@@ -227,3 +227,28 @@ describe('a release whose activation its rules hold', () => {
     expect([stable('etcd'), stable('api')]).toEqual([ref('etcd', 6), ref('api', 6)]);
   });
 });
+
+describe('a release that a person rejects with a reason', () => {
+  it('is stopped; STATUS, list and the history say why, also after a restart, until it is approved', async () => {
+    await start();
+    await plug('sdb1', release(7, { schedule: 'manual' }));
+    expect(() => node.engine.rejectWithReason({ bundle: 'ocp@4.13.7', reason: ' ' })).toThrow(/1 to 200 characters/);
+    const said = node.engine.rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'etcd loses\nwrites' });
+    expect(said).toMatch(/is rejected \(etcd loses writes\)/);
+    await node.clock.advance(0);
+    await restart();
+    await node.clock.advance(0);
+    expect(entry('4.13.7')?.reason).toMatchObject({
+      code: 'trust/rejected',
+      message: expect.stringContaining('(etcd loses writes)'),
+    });
+    expect(node.statuses.at(-1)).toContain('etcd loses writes');
+    expect(node.store.rows.map(({ message }) => message)).toContainEqual(
+      expect.stringContaining('(etcd loses writes)'),
+    );
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(/etcd loses writes/);
+    node.engine.approve({ bundle: 'ocp@4.13.7' });
+    await node.clock.advance(0);
+    expect(entry('4.13.7')?.reason).toBeUndefined();
+  });
+});
