@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -77,6 +77,32 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(report.rejected).toEqual([]);
     await plugged.unplug();
     await node.until('the stick to be gone', ({ media }) => media.length === before);
+  });
+
+  test('a hook installs software of the node from the stick before the tags move', async () => {
+    const unit = 'k3s-install.service';
+    const example = await readFile(new URL(`../../docs/examples/${unit}`, import.meta.url), 'utf8');
+    await machine().putFile(`/etc/systemd/system/${unit}`, example);
+    await machine().output('systemctl daemon-reload');
+    await machine().putFile('/etc/stickpin/stickpin.toml', `[hooks]\nbefore-activate = "${unit}"\n`);
+    await machine().output('systemctl restart stickpin');
+    const k3s = join(directory, 'k3s');
+    await writeFile(k3s, '#!/bin/sh\necho k3s of 4.13.8\n');
+    await truncate(k3s, 20 * 1024 * 1024);
+    const dir = join(directory, 'next/stickpin');
+    const attachments = [{ path: k3s, name: 'k3s', mediaType: 'application/octet-stream' }];
+    await makeSampleBundle({ dir, keys: [key], version: '4.13.8', sequence: bundle.payload.sequence + 1, attachments });
+    const image = join(directory, 'next.img');
+    const stick = await makeStick({ image, folder: join(directory, 'next'), filesystem: 'ext4', table: 'none' });
+    const plugged = await machine().plug(stick);
+    await node.until('activation', ({ bundles }) =>
+      bundles.some(({ version, phase, current }) => version === '4.13.8' && phase === 'activated' && current === true),
+    );
+    await plugged.unplug();
+    expect(await machine().output('stat -c %a:%s /usr/local/bin/k3s')).toBe(`755:${20 * 1024 * 1024}`);
+    expect(await machine().output(`systemctl show -P Result ${unit}`)).toBe('success');
+    expect(await machine().output(`cat /run/stickpin/hooks/${unit}.env`)).toContain('STICKPIN_VERSION="4.13.8"');
+    await machine().output(`rm /etc/stickpin/stickpin.toml; systemctl restart stickpin`);
   });
 
   test('stopped, it leaves pins in place and no mirror; SIGKILL leaves none either', async () => {
