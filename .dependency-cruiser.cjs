@@ -5,6 +5,7 @@
  */
 const domain = [
   'model',
+  'time',
   'settings',
   'trust',
   'state',

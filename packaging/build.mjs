@@ -6,7 +6,7 @@
  */
 import { rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { argv } from 'node:process';
+import { argv, env } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -32,6 +32,7 @@ const { metafile } = await build({
   platform: 'node',
   target: 'node22.19',
   external,
+  define: buildTime(env.SOURCE_DATE_EPOCH),
   // Names stay, for stack traces; the rest is shortened, since Node keeps the text of what it runs
   // in memory.
   minifyWhitespace: true,
@@ -46,6 +47,13 @@ const { metafile } = await build({
 });
 await writeFile(join(outdir, 'package.json'), '{"type":"module"}\n');
 await writeFile(join(outdir, 'bundled-packages.json'), `${JSON.stringify(bundledPackages(metafile), null, 2)}\n`);
+
+/** The time of the build, when it is given: it makes the program no less reproducible. */
+function buildTime(epoch) {
+  if (epoch === undefined) return {};
+  if (!/^\d{1,11}$/.test(epoch)) throw new Error(`SOURCE_DATE_EPOCH is '${epoch}', and must be seconds since 1970`);
+  return { STICKPIN_BUILT_AT: String(Number(epoch) * 1000) };
+}
 
 /** Folders of the packages whose code went into the bundle: their licences have to go along. */
 function bundledPackages({ outputs }) {

@@ -60,6 +60,8 @@ export const limits = {
    * `manifestBytes`.
    */
   attachedBlobs: 128,
+  /** How long a rollout takes: a year. What is to take longer is no rollout but two releases. */
+  rolloutMinutes: 366 * 24 * 60,
   /** A repository, a component, an attachment. */
   nameBytes: 255,
   /** Attachments, advisories, warnings and annotations of a payload, each. */

@@ -2,6 +2,7 @@ import { access, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import * as v from 'valibot';
+import { jointFault } from '../domain/settings/joint-faults.ts';
 import { deepFreeze, type Settings, settingsSchema } from '../domain/settings/settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { SettingsFile } from './print-settings.ts';
@@ -55,8 +56,10 @@ export async function readSettings(sources: SettingsSources, signal: AbortSignal
     check(table, path);
     merged = merge(merged, table);
   }
-  // Each key was checked where it stands, and no rule is about two keys.
-  return { settings: deepFreeze(check(merged, 'the settings')), file: merged as SettingsFile };
+  const settings = check(merged, 'the settings');
+  const fault = jointFault(settings);
+  if (fault !== undefined) throw keyError(`the settings: ${fault.key} ${fault.message}`);
+  return { settings: deepFreeze(settings), file: merged as SettingsFile };
 }
 
 async function listFragments({ fragments }: SettingsSources, signal: AbortSignal): Promise<string[]> {
@@ -136,9 +139,13 @@ function check(table: Table, path: string): Settings {
   const why = isUnknown
     ? 'is not a setting of stickpin; check its spelling'
     : `${issue.message} (is ${issue.received})`;
-  throw new AppError({
+  throw keyError(`${path}: ${key} ${why}`);
+}
+
+function keyError(message: string): AppError {
+  return new AppError({
     code: 'config/key',
-    message: `${path}: ${key} ${why}; see 'stickpin config show' for all settings`,
+    message: `${message}; see 'stickpin config show' for all settings`,
     disposition: 'reject',
   });
 }

@@ -8,7 +8,12 @@ import { settingsTable } from '../domain/settings/settings-table.ts';
 export type WrittenSettings = Readonly<Record<string, Readonly<Record<string, WrittenValue>>>>;
 
 /** What a setting may be in a file. */
-export type WrittenValue = string | number | boolean | readonly (string | number)[];
+export type WrittenValue =
+  | string
+  | number
+  | boolean
+  | readonly WrittenValue[]
+  | { readonly [key: string]: WrittenValue };
 
 type Table = Readonly<Record<string, unknown>>;
 
@@ -46,7 +51,15 @@ export function printSettings(written: WrittenSettings): string {
 
 /** A value as TOML writes it. */
 export function tomlOf(value: WrittenValue): string {
-  if (typeof value === 'object') return `[${value.map(tomlOf).join(', ')}]`;
+  if (isList(value)) return `[${value.map(tomlOf).join(', ')}]`;
+  if (typeof value === 'object') {
+    const members = Object.entries(value).map(([key, member]) => `${key} = ${tomlOf(member)}`);
+    return `{ ${members.join(', ')} }`;
+  }
   // Every JSON string is a TOML basic string, except that TOML wants DEL escaped.
   return JSON.stringify(value).replaceAll('\u007f', '\\u007f');
+}
+
+function isList(value: WrittenValue): value is readonly WrittenValue[] {
+  return Array.isArray(value);
 }

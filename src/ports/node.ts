@@ -1,3 +1,4 @@
+import type { NodeFacts } from '../domain/model/node-facts.ts';
 import type { BootTime } from '../domain/model/runtime-container.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
@@ -21,6 +22,8 @@ export interface NodePort {
   readonly arch: string;
   /** Whether the clock is synchronised with an external source. False when that is not known. */
   clockSynchronised(signal: AbortSignal): Promise<boolean>;
+  /** What rules about time are judged by. */
+  facts(): NodeFacts;
   /** The time since the machine booted, including sleep. */
   boot(): BootTime;
 }

@@ -4,6 +4,7 @@ import type { BundleReader } from '../../src/bundle/read/bundle-reader.ts';
 import { loadSettings } from '../../src/config/load-settings.ts';
 import { createSystemBus } from '../../src/dbus/system-bus.ts';
 import { bootTime, goArch } from '../../src/host/machine.ts';
+import { nodeFacts } from '../../src/host/node-facts.ts';
 import { createSystemdManager } from '../../src/host/systemd/systemd-manager.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { createRecordingLog } from '../support/recording-log.ts';
@@ -57,7 +58,7 @@ export async function runDaemonChild(config: string, load: string): Promise<void
       },
       units: manager,
       providers: [],
-      node: { arch: goArch(), clockSynchronised: async () => false, boot: () => bootTime() },
+      node: { arch: goArch(), clockSynchronised: async () => false, facts: () => nodeFacts(), boot: () => bootTime() },
       watchBundle: ({ reader }) => {
         const both = counted(reader, (bytes) => {
           mediumBytes += bytes;

@@ -12,6 +12,7 @@ import { loadSettings } from '../../src/config/load-settings.ts';
 import type { StatusReport } from '../../src/domain/report/report.ts';
 import type { Settings } from '../../src/domain/settings/settings.ts';
 import { bootTime, goArch } from '../../src/host/machine.ts';
+import { nodeFacts } from '../../src/host/node-facts.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Log } from '../../src/platform/log.ts';
 import { formatBytes } from '../../src/platform/sizes.ts';
@@ -86,7 +87,7 @@ async function demo(root: string, controller: AbortController): Promise<void> {
       settings: await demoSettings(root, controller.signal),
       log: quietLog,
       clock: systemClock,
-      node: { arch: goArch(), clockSynchronised: async () => false, boot: () => bootTime() },
+      node: { arch: goArch(), clockSynchronised: async () => false, facts: () => nodeFacts(), boot: () => bootTime() },
       notifier: noService,
       units: noUnits,
       providers: [],

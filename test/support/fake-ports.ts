@@ -4,6 +4,7 @@ import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
 import type { ConditionMarks } from '../../src/domain/model/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/model/digest.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/model/medium.ts';
+import type { NodeFacts } from '../../src/domain/model/node-facts.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/model/runtime-container.ts';
 import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/model/runtime-image.ts';
 import { isDiskTrouble } from '../../src/domain/preload/disk-trouble.ts';
@@ -23,7 +24,7 @@ import type { MediaPort } from '../../src/ports/media.ts';
 import type { ContainersPort, RuntimePort } from '../../src/ports/runtime.ts';
 import type { EventRow, RevocationStore, StateStore } from '../../src/ports/state.ts';
 import type { BlobFlow } from '../../src/ports/transfers.ts';
-import { found, LEDGER, NOON, POLICY, storedState, TRUST } from './daemon/scenario.ts';
+import { FACTS, found, LEDGER, NOON, POLICY, storedState, TRUST } from './daemon/scenario.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -449,6 +450,8 @@ export interface FakeNode {
   onStatus: (report: StatusReport) => void;
   /** Whether the clock's synchronisation is answered. */
   clockSynchronised: () => Promise<boolean>;
+  /** What rules about time are judged by. */
+  facts: NodeFacts;
   /** Set anew for a reboot. */
   boot: () => BootTime;
   /** Starts the engine and lets it come to rest. */
@@ -529,6 +532,7 @@ export function createFakeNode(
     beforeRead: async () => undefined,
     onStatus: () => undefined,
     clockSynchronised: async () => true,
+    facts: FACTS,
     boot: () => ({ bootId: 'boot-1', uptimeMs: clock.monotonic() }),
     catalog: () => catalog,
     setTrustRevision: (revision) => {
@@ -622,7 +626,12 @@ export function createFakeNode(
         roles: () => [],
         inForce: () => TRUST,
       },
-      node: { arch: 'amd64', clockSynchronised: () => node.clockSynchronised(), boot: () => node.boot() },
+      node: {
+        arch: 'amd64',
+        clockSynchronised: () => node.clockSynchronised(),
+        facts: () => node.facts,
+        boot: () => node.boot(),
+      },
       notifier: {
         ready: () => undefined,
         reloading: () => undefined,

@@ -6,6 +6,7 @@ import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from '../../host/machine.ts';
+import { nodeFacts } from '../../host/node-facts.ts';
 import { createServiceNotifier } from '../../host/notify/notify.ts';
 import { takeActivatedSockets } from '../../host/systemd/activation.ts';
 import { createHookRunner } from '../../host/systemd/hook-runner.ts';
@@ -92,6 +93,7 @@ function nodeOptions(
     node: {
       arch: goArch(),
       clockSynchronised: rememberClockAnswer((signal) => isClockSynchronized(bus, signal), systemClock),
+      facts: () => nodeFacts(),
       boot: () => bootTime(),
     },
     documentWorker,

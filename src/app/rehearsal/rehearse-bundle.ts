@@ -11,6 +11,7 @@ import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/machine.ts';
+import { nodeFacts } from '../../host/node-facts.ts';
 import type { BundleAccess } from '../../media/provider/media-provider.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -52,7 +53,12 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
       settings: rehearsalSettings(directory, keysFolder, threshold),
       log: silent,
       clock: systemClock,
-      node: { arch: bundle.payload.arch, clockSynchronised: async () => true, boot: () => bootTime() },
+      node: {
+        arch: bundle.payload.arch,
+        clockSynchronised: async () => true,
+        facts: () => nodeFacts(),
+        boot: () => bootTime(),
+      },
       notifier: { ...noService, ready: verdict.started },
       units: noUnits,
       providers: [],

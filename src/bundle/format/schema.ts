@@ -74,10 +74,20 @@ function items<Item extends v.GenericSchema>(item: Item) {
   return v.pipe(v.array(item), v.maxLength(limits.payloadItems, `must have at most ${limits.payloadItems} entries`));
 }
 
+const FRACTION_FAULT = 'must be a fraction from 0 to 1, as 0.1 for 10 % of the nodes';
+
 const rollout = v.strictObject({
-  start: time,
-  durationMinutes: v.exactOptional(count),
-  startPercentage: v.exactOptional(v.pipe(v.number(), v.minValue(0), v.maxValue(100))),
+  start: v.exactOptional(time),
+  durationMinutes: v.exactOptional(
+    v.pipe(
+      count,
+      v.minValue(1, 'must be at least 1'),
+      v.maxValue(limits.rolloutMinutes, `must be at most ${limits.rolloutMinutes}`),
+    ),
+  ),
+  startPercentage: v.exactOptional(
+    v.pipe(v.number('must be a number'), v.minValue(0, FRACTION_FAULT), v.maxValue(1, FRACTION_FAULT)),
+  ),
 });
 
 const update = v.strictObject({

@@ -1,15 +1,5 @@
-import type { UpdateRules } from '../../domain/model/bundle.ts';
 import type { BundleReport } from '../../domain/report/bundle-report.ts';
 import type { ShownRule } from '../../domain/report/shown-rules.ts';
-
-/** What `rollout` does on a node today. */
-export const HOLD_NOTE =
-  "nodes can't spread a rollout yet: a release with a rollout that is not over becomes ready, and waits for its end, or for 'stickpin activate' with a confirmation";
-
-/** What whoever makes a bundle with such rules should know. */
-export function ruleWarnings({ rollout }: UpdateRules): readonly string[] {
-  return rollout === undefined ? [] : [HOLD_NOTE];
-}
 
 const NAMES: Readonly<Record<ShownRule['rule'], string>> = {
   from: 'from',

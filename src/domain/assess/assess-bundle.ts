@@ -1,7 +1,7 @@
 import { newSignersOf, type Signers } from '../adoption/signers.ts';
 import { type Withdrawal, withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
-import { ruleTime } from '../gates/rule.ts';
+import { faultOf } from '../gates/gates.ts';
 import type { Image } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { PhaseOf } from '../model/phase.ts';
@@ -74,7 +74,8 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     policy,
     path: pathOf(context.paths, bundle.payload.name),
     now: observed.now,
-    ruleTime: ruleTime(stored.bundles, observed.now),
+    facts: observed.facts,
+    clockFault: faultOf(bundle, { ...observed, bundles: stored.bundles }),
     clockSynchronised: observed.clockSynchronised,
     withdrawn: withdrawal?.reason.code,
     absentImages: images.absentImages.length,

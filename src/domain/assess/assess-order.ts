@@ -1,10 +1,11 @@
 import type { Adoption } from '../adoption/unknown-bundles.ts';
 import { askOrder } from '../gates/gates.ts';
-import { isImmediate } from '../gates/schedule.ts';
+import { isAutomatic } from '../gates/strategy.ts';
 import type { BundleId } from '../model/digest.ts';
 import { chooseNext } from '../path/choose.ts';
 import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
 import type { PathRelease } from '../path/stream-path.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { BundleAssessment } from './assess-bundle.ts';
 
@@ -24,12 +25,13 @@ export function assessOrder(
   entries: readonly BundleAssessment[],
   adoptions: readonly Adoption[],
   paths: StreamPaths,
+  policy: Policy,
 ): OrderAssessment {
   const streams = new Set(entries.map(({ bundle }) => bundle.payload.name));
   const next = new Map(
     [...streams].flatMap((stream) => {
       const own = entries.filter(({ bundle }) => bundle.payload.name === stream);
-      const found = nextOf(own, adoptions, pathOf(paths, stream));
+      const found = nextOf(own, adoptions, pathOf(paths, stream), policy);
       return found === undefined ? [] : [[stream, found] as const];
     }),
   );
@@ -40,6 +42,7 @@ function nextOf(
   entries: readonly BundleAssessment[],
   adoptions: readonly Adoption[],
   path: PlannedPath,
+  policy: Policy,
 ): PathRelease | undefined {
   const coming = entries.filter(isComing);
   const [asked] = coming
@@ -49,7 +52,7 @@ function nextOf(
   if (asked !== undefined) return placeIn(path, asked);
   const ids = new Set<BundleId>([
     ...coming.map(({ bundle }) => bundle.bundleId),
-    ...adoptions.flatMap(({ found }) => (isImmediate(found.bundle) ? [found.bundle.bundleId] : [])),
+    ...adoptions.flatMap(({ found }) => (isAutomatic(found.bundle, policy) ? [found.bundle.bundleId] : [])),
   ]);
   return chooseNext({ ...path, releases: path.releases.filter(({ id }) => ids.has(id)) });
 }

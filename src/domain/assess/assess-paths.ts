@@ -1,6 +1,5 @@
 import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import type { Adoption } from '../adoption/unknown-bundles.ts';
-import { ruleTime } from '../gates/rule.ts';
 import { readPaths, type StreamPaths } from '../path/read-paths.ts';
 import { runningReleases } from '../release/lifecycle.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -29,6 +28,6 @@ export function assessPaths(
     speakers: [...trusted, ...arriving],
     running: seen && runningReleases(bundles, seen),
     policy,
-    ruleTime: ruleTime(bundles, now),
+    now,
   });
 }

@@ -79,7 +79,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const paths = assessPaths(observed, stored, unknown.adoptions, policy);
   const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths };
   const assessed = stored.bundles.filter(isRelease).map((bundle) => assessBundle(bundle, context));
-  const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths);
+  const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
   const tags = assessTags(ordered, observed, memory);
   const bundles = ordered.map((entry) => withTrouble(entry, tags.troubles.get(entry.bundle.bundleId)));
   const approvals = { policy: policy.trust, verdicts: stored.verdicts };

@@ -10,13 +10,14 @@ type EndOfLifeHold = Hold<'rule/end-of-life', { readonly endOfLife: string; read
 export function endOfLife({
   bundle,
   path,
-  ruleTime,
+  now,
+  clockFault,
   clockSynchronised,
-}: Pick<GateContext, 'bundle' | 'path' | 'ruleTime' | 'clockSynchronised'>): GateVerdict<EndOfLifeHold> {
+}: Pick<GateContext, 'bundle' | 'path' | 'now' | 'clockFault' | 'clockSynchronised'>): GateVerdict<EndOfLifeHold> {
   const rule = ruleInForce(bundle, 'endOfLife', 'rule/end-of-life');
-  if (rule === undefined || path.allowEndOfLife) return PASS;
+  if (rule === undefined || path.allowEndOfLife || clockFault !== undefined) return PASS;
   const end = Date.parse(rule);
-  if (end > ruleTime) return { kind: 'pass', lookAgainAt: end };
+  if (end > now) return { kind: 'pass', lookAgainAt: end };
   const data = { endOfLife: rule, isClockUnsure: clockSynchronised === false };
   return { kind: 'hold', hold: { code: 'rule/end-of-life', data, releasedBy: 'person' } };
 }

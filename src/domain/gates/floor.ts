@@ -2,7 +2,7 @@ import { isAboveFloor } from '../adoption/floors.ts';
 import { placeIn } from '../path/read-paths.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
-import { isImmediate } from './schedule.ts';
+import { isAutomatic } from './strategy.ts';
 
 type FloorHold =
   | Hold<'engine/floor-unknown', { readonly stream: string }>
@@ -15,12 +15,13 @@ type FloorHold =
  */
 export function floor({
   bundle,
+  policy,
   floors,
   path,
-}: Pick<GateContext, 'bundle' | 'floors' | 'path'>): GateVerdict<FloorHold> {
+}: Pick<GateContext, 'bundle' | 'policy' | 'floors' | 'path'>): GateVerdict<FloorHold> {
   const { payload, activationRequestedAt, activatedAt } = bundle;
-  const isAutomatic = isImmediate(bundle) && activationRequestedAt === undefined && activatedAt === undefined;
-  if (!isAutomatic || isRetired(bundle) || isAboveFloor(bundle, floors)) return PASS;
+  const isUnasked = isAutomatic(bundle, policy) && activationRequestedAt === undefined && activatedAt === undefined;
+  if (!isUnasked || isRetired(bundle) || isAboveFloor(bundle, floors)) return PASS;
   const stream = payload.name;
   const least = floors.sequences.get(stream);
   if (least === undefined) {

@@ -1,3 +1,4 @@
+import type { NodeFacts } from '../model/node-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { TagConflict } from '../release/tag-claims.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -5,6 +6,7 @@ import type { Floors } from '../state/floor-set.ts';
 import type { HookMemory } from '../state/hook.ts';
 import type { RunningTask, TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
+import type { ClockFault } from '../time/clock-fault.ts';
 
 /** What gates look at: one release in one round, as plain data. */
 export interface GateContext {
@@ -15,10 +17,11 @@ export interface GateContext {
   readonly policy: Policy;
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
-  /** By what time rules of a payload are judged, milliseconds since the epoch: see `ruleTime`. */
-  readonly ruleTime: number;
+  /** Why the clock can't be right; undefined when nothing speaks against it. */
+  readonly clockFault: ClockFault | undefined;
   /** Undefined: nobody asked. */
   readonly clockSynchronised: boolean | undefined;
+  readonly facts: NodeFacts;
   /** Code of the reason why it is not trusted any more; undefined while it is. */
   readonly withdrawn: string | undefined;
   /** How many of its images the runtime lacks. */

@@ -2,8 +2,10 @@ import type { PlannedPath } from '../path/read-paths.ts';
 import type { PathRelease } from '../path/stream-path.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { type ClockFault, clockFault } from '../time/clock-fault.ts';
 import { barrier } from './barrier.ts';
 import { cancellation } from './cancellation.ts';
+import { clock } from './clock.ts';
 import { deadend } from './deadend.ts';
 import { denied } from './denied.ts';
 import { downgrade } from './downgrade.ts';
@@ -16,16 +18,17 @@ import { hook } from './hook.ts';
 import { order } from './order.ts';
 import { retry } from './retry.ts';
 import { rollout } from './rollout.ts';
-import { ruleTime } from './rule.ts';
+import { newestCreated } from './rule.ts';
 import { schedule } from './schedule.ts';
 import { tagsInMotion } from './tags-in-motion.ts';
 import { trust } from './trust.ts';
+import { window } from './window.ts';
 
 /**
- * Rules of a release and of its stream. A person may confirm the activation in spite of them
- * (`activationOverrides`).
+ * Rules of a release, of its stream and of the node. A person may confirm the activation in spite of
+ * them (`activationOverrides`).
  */
-const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife };
+const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife, window, clock };
 
 /**
  * All gates, in the order in which they are asked and shown. A new gate is one file and one line
@@ -44,7 +47,10 @@ const GATES = {
   hook,
 } satisfies Record<string, Gate>;
 
-type RuleContext = Pick<GateContext, 'bundle' | 'path' | 'ruleTime' | 'clockSynchronised'>;
+type RuleContext = Pick<
+  GateContext,
+  'bundle' | 'path' | 'policy' | 'now' | 'clockFault' | 'clockSynchronised' | 'facts' | 'failures'
+>;
 
 type HeldBy<Name extends keyof typeof GATES> = Extract<
   ReturnType<(typeof GATES)[Name]>,
@@ -56,7 +62,7 @@ export type ActivationHold = (HeldBy<keyof typeof GATES> | OrderHold) & { readon
 
 type OrderHold = Extract<ReturnType<typeof order>, { readonly kind: 'hold' }>['hold'];
 
-/** A hold by a rule. */
+/** A hold that a person may confirm. */
 export type RuleHold = HeldBy<keyof typeof RULES> & { readonly gate: string };
 
 /** What gates say about one activation. */
@@ -90,26 +96,30 @@ export function askOrder(bundle: StoredBundle, next: PathRelease | undefined): r
 }
 
 /** Asks the rules alone: what a person is to confirm. */
-export function askRules(
-  bundle: StoredBundle,
-  { bundles, path, now, clockSynchronised }: RuleQuestion,
-): GateVerdicts<RuleHold> {
+export function askRules(bundle: StoredBundle, question: RuleQuestion): GateVerdicts<RuleHold> {
   return ask<RuleContext, HeldBy<keyof typeof RULES>>(RULES, {
+    clockSynchronised: undefined,
+    ...question,
     bundle,
-    path,
-    ruleTime: ruleTime(bundles, now),
-    clockSynchronised,
+    clockFault: faultOf(bundle, question),
+    failures: [],
   });
 }
 
+/** Why the clock can't be right, as far as the stream of a release tells. */
+export function faultOf(
+  { payload }: StoredBundle,
+  { bundles, now, facts }: Pick<RuleQuestion, 'bundles' | 'now' | 'facts'>,
+): ClockFault | undefined {
+  return clockFault(now, facts.builtAt, newestCreated(bundles, payload.name));
+}
+
 /** What rules are judged by. */
-export interface RuleQuestion {
+export interface RuleQuestion extends Pick<GateContext, 'policy' | 'now' | 'facts'> {
   /** All adopted bundles. */
   readonly bundles: readonly StoredBundle[];
   /** The path of the stream of the release. */
   readonly path: PlannedPath;
-  /** Wall clock, milliseconds since the epoch. */
-  readonly now: number;
   /** Undefined: nobody asked. */
   readonly clockSynchronised?: boolean | undefined;
 }

@@ -1,34 +1,50 @@
-import type { UpdateRules } from '../model/bundle.ts';
+import { isThrottled, turnOf } from '../time/throttle.ts';
+import { type Wariness, warinessOf } from '../time/wariness.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 import { ruleInForce } from './rule.ts';
 
-/** `end`: milliseconds since the epoch; absent when only a part of the nodes ever may activate. */
+/**
+ * `turn`: when this node may activate it, in milliseconds since the epoch; absent when that never
+ * comes. `share`: of the nodes that may at once, 0 to 1.
+ */
 type RolloutHold = Hold<
   'rule/rollout',
-  { readonly start: string; readonly end?: number; readonly isClockUnsure: boolean }
+  {
+    readonly turn?: number;
+    readonly share: number;
+    readonly wariness: number;
+    readonly source: Wariness['source'];
+    readonly isClockUnsure: boolean;
+  }
 >;
 
 /**
- * Rule `rollout`: activations are spread over nodes and time. stickpin can't do that yet, so the
- * release waits until all nodes may activate.
+ * Rule `rollout`: activations are spread over nodes and time. The release is held while the
+ * wariness of this node is greater than the throttle (bundle format, "Rollout").
  */
 export function rollout({
   bundle,
-  ruleTime,
+  policy,
+  now,
+  facts,
+  clockFault,
   clockSynchronised,
-}: Pick<GateContext, 'bundle' | 'ruleTime' | 'clockSynchronised'>): GateVerdict<RolloutHold> {
+}: Pick<
+  GateContext,
+  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised'
+>): GateVerdict<RolloutHold> {
   const rule = ruleInForce(bundle, 'rollout', 'rule/rollout');
-  if (rule === undefined) return PASS;
-  const data = { start: rule.start, isClockUnsure: clockSynchronised === false };
-  const end = rolloutEnd(rule);
-  if (end === undefined) return { kind: 'hold', hold: { code: 'rule/rollout', data, releasedBy: 'person' } };
-  if (end <= ruleTime) return PASS;
-  const hold = { code: 'rule/rollout', data: { ...data, end }, releasedBy: 'time', lookAgainAt: end } as const;
+  if (rule === undefined || clockFault !== undefined) return PASS;
+  const wariness = warinessOf(bundle.payload.name, policy.update.rollout_wariness, facts.machineId);
+  if (!isThrottled(rule, wariness.value, now)) return PASS;
+  const data = {
+    share: rule.startPercentage ?? 0,
+    wariness: wariness.value,
+    source: wariness.source,
+    isClockUnsure: clockSynchronised === false,
+  };
+  const turn = turnOf(rule, wariness.value);
+  if (turn === undefined) return { kind: 'hold', hold: { code: 'rule/rollout', data, releasedBy: 'person' } };
+  const hold = { code: 'rule/rollout', data: { ...data, turn }, releasedBy: 'time', lookAgainAt: turn } as const;
   return { kind: 'hold', hold };
-}
-
-/** When all nodes may activate; undefined when only a part of them ever may. */
-function rolloutEnd({ start, durationMinutes, startPercentage }: NonNullable<UpdateRules['rollout']>) {
-  if (durationMinutes === undefined && (startPercentage ?? 100) < 100) return undefined;
-  return Date.parse(start) + (durationMinutes ?? 0) * 60_000;
 }

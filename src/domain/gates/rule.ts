@@ -17,13 +17,16 @@ export function ruleInForce<Name extends keyof UpdateRules>(
 
 /** Whether a rule, of the release itself or of its stream, can hold its activation. */
 export function isRuleInForce({ activatedAt, activationOverrides = [] }: StoredBundle, code: RuleCode): boolean {
-  return activatedAt === undefined && !activationOverrides.includes(code);
+  const isConfirmed =
+    activationOverrides.includes(code) || (TIME_RULES.includes(code) && activationOverrides.includes('clock'));
+  return activatedAt === undefined && !isConfirmed;
 }
 
-/**
- * The time by which rules are judged: as for `expires`, the clock of the node, synchronised or not,
- * but never behind the newest `created` of an adopted bundle. Milliseconds since the epoch.
- */
-export function ruleTime(bundles: readonly StoredBundle[], now: number): number {
-  return bundles.reduce((latest, { payload }) => Math.max(latest, Date.parse(payload.created) || 0), now);
+/** Rules that are judged by the clock. Who confirmed a wrong clock has confirmed them with it. */
+const TIME_RULES: readonly RuleCode[] = ['rule/rollout', 'rule/end-of-life'];
+
+/** The newest signed `created` of a stream, in milliseconds since the epoch. */
+export function newestCreated(bundles: readonly StoredBundle[], stream: string): number | undefined {
+  const times = bundles.flatMap(({ payload }) => (payload.name === stream ? [Date.parse(payload.created)] : []));
+  return times.length === 0 ? undefined : Math.max(...times);
 }

@@ -1,16 +1,16 @@
-import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { isAutomatic } from './strategy.ts';
 
-/** Bundle format, `schedule`: one that is `manual` is activated when a person asks for it. */
-export function schedule({
-  bundle,
-}: Pick<GateContext, 'bundle'>): GateVerdict<Hold<'engine/manual', Record<never, never>>> {
-  if (isImmediate(bundle) || bundle.activationRequestedAt !== undefined || bundle.activatedAt !== undefined)
+/** `by`: what asks for a person, the release (`schedule`) or the node (`update.strategy`). */
+type ManualHold = Hold<'engine/manual', { readonly by: 'release' | 'node' }>;
+
+/**
+ * Bundle format, `schedule`, and setting `update.strategy`: a release is activated when a person
+ * asks for it, if one of them is `manual`.
+ */
+export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): GateVerdict<ManualHold> {
+  if (isAutomatic(bundle, policy) || bundle.activationRequestedAt !== undefined || bundle.activatedAt !== undefined)
     return PASS;
-  return { kind: 'hold', hold: { code: 'engine/manual', data: {}, releasedBy: 'person' } };
-}
-
-/** Whether a release is activated without being asked for. */
-export function isImmediate({ payload }: Pick<StoredBundle, 'payload'>): boolean {
-  return (payload.schedule ?? 'immediate') === 'immediate';
+  const by = bundle.payload.schedule === 'manual' ? 'release' : 'node';
+  return { kind: 'hold', hold: { code: 'engine/manual', data: { by }, releasedBy: 'person' } };
 }

@@ -34,7 +34,8 @@ export interface UpdateRules {
   readonly from?: string;
   readonly barrier?: { readonly reason: string };
   readonly deadend?: { readonly reason: string };
-  readonly rollout?: { readonly start: string; readonly durationMinutes?: number; readonly startPercentage?: number };
+  /** `startPercentage`: a fraction, 0 to 1. */
+  readonly rollout?: { readonly start?: string; readonly durationMinutes?: number; readonly startPercentage?: number };
   readonly endOfLife?: string;
   readonly base?: BundleId;
 }

@@ -1,6 +1,7 @@
 /**
- * A rule of a release or of its stream (bundle format, "Update rules") that holds an activation until
- * a person confirms it.
+ * What holds the activation of a release until a person confirms it: a rule of the release or of its
+ * stream (bundle format, "Update rules"), a window of the node, or a clock by which these can't be
+ * judged.
  */
 export type RuleCode =
   | 'rule/from'
@@ -8,7 +9,9 @@ export type RuleCode =
   | 'rule/downgrade'
   | 'rule/deadend'
   | 'rule/rollout'
-  | 'rule/end-of-life';
+  | 'rule/end-of-life'
+  | 'window'
+  | 'clock';
 
 /** All that a confirmation or running containers may override. */
 export const RULE_CODES: readonly RuleCode[] = [
@@ -18,4 +21,6 @@ export const RULE_CODES: readonly RuleCode[] = [
   'rule/deadend',
   'rule/rollout',
   'rule/end-of-life',
+  'window',
+  'clock',
 ];

@@ -20,8 +20,8 @@ export interface PathsInput {
   /** Releases that have running containers; undefined when nobody looked. */
   readonly running: ReadonlySet<BundleId> | undefined;
   readonly policy: Pick<Policy, 'update' | 'streams'>;
-  /** By what time rules are judged, in milliseconds since the epoch. */
-  readonly ruleTime: number;
+  /** Wall clock, milliseconds since the epoch. */
+  readonly now: number;
 }
 
 /** The path of a stream, and what follows from it. */
@@ -72,7 +72,7 @@ function readPath(stream: string, input: PathsInput): PlannedPath {
       ...arriving.map((bundle) => ({ ...releaseOf(bundle), isLate: true })),
     ].sort((a, b) => a.sequence - b.sequence),
     milestones: milestonesOf(input.speakers, stream),
-    time: input.ruleTime,
+    time: input.now,
     allowDowngrade: policy.update.allow_downgrade,
     allowEndOfLife: policy.update.allow_end_of_life,
   };

@@ -1,12 +1,12 @@
 import { assertNever } from '../../platform/app-error.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { ActivationHold, RuleHold } from '../gates/gates.ts';
-import { isImmediate } from '../gates/schedule.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
 import { hookClause } from './texts/hook-text.ts';
+import { clockClause, doubt, rolloutClause, windowClause } from './texts/time-text.ts';
 
 /**
  * Why one gate holds an activation: a clause without full stop. A hold that has no words of its own
@@ -40,8 +40,14 @@ export function holdClause(hold: ActivationHold): string {
       const { stream, sequence, floor } = hold.data;
       return `it has sequence ${sequence}, and sequence ${floor} of ${stream} was activated here before`;
     }
+    case 'window':
+      return windowClause(hold.data);
+    case 'clock':
+      return clockClause(hold.data);
     case 'engine/manual':
-      return 'its schedule is "manual": a person activates it';
+      return hold.data.by === 'release'
+        ? 'its schedule is "manual": a person activates it'
+        : 'the setting update.strategy is "manual" on this node: a person activates it';
     case 'engine/tag-of-other-stream':
       return foreignTagText(hold.data);
     case 'engine/tags-in-motion':
@@ -92,23 +98,6 @@ function unworded({ gate, data }: { readonly gate: string; readonly data: object
   return `gate "${gate}" holds it${values.length === 0 ? '' : ` (${values.join(', ')})`}`;
 }
 
-function rolloutClause({ start, end, ...clock }: Extract<RuleHold, { readonly code: 'rule/rollout' }>['data']): string {
-  const rule = `its rule "rollout" spreads activations over nodes, which stickpin can't do yet`;
-  if (end === undefined) return `${rule}, and names no end (it starts on ${start})`;
-  return `${rule}, and ends on ${timeText(end)}${doubt(clock)}`;
-}
-
-function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): string {
-  return isClockUnsure ? " by this node's clock, which is not synchronised" : '';
-}
-
-/** The last time that a Date can hold (ECMA-262, "Time Values"). */
-const LAST_TIME = 8.64e15;
-
-function timeText(time: number): string {
-  return time > LAST_TIME ? 'a day beyond all calendars' : new Date(time).toISOString().replace('.000Z', 'Z');
-}
-
 /** All rules that hold, with their values, in one clause each. */
 export function whyHeld(holds: readonly RuleHold[]): string {
   return holds.map(holdClause).join('; ');
@@ -126,22 +115,21 @@ export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, 
   return `the activation of ${bundleTitle(payload)} is held: ${whyHeld(holds)}; it is activated after a confirmation only`;
 }
 
-/** Why rules hold the activation of a release, and what to do; undefined when none does. */
+/** Why rules hold the activation of a release, and what to do; undefined when none does. `holds`: all. */
 export function ruleReason(
   { payload }: Pick<StoredBundle, 'payload'>,
-  holds: readonly RuleHold[],
+  holds: readonly ActivationHold[],
 ): ShownReason | undefined {
-  const [first] = holds;
+  const rules = holds.filter(isRuleHold);
+  const [first] = rules;
   if (first === undefined) return undefined;
-  const isDue = isImmediate({ payload }) && holds.every(({ releasedBy }) => releasedBy !== 'person');
-  const then = isDue ? ', and continues automatically then' : '';
+  const then = holds.some(({ releasedBy }) => releasedBy === 'person') ? '' : ', and continues automatically then';
   const next = `'stickpin activate ${bundleName(payload)}' activates it all the same, after a confirmation`;
-  return { code: first.code, message: `Its activation is held${then}: ${whyHeld(holds)}. ${next}` };
+  return { code: first.code, message: `Its activation is held${then}: ${whyHeld(rules)}. ${next}` };
 }
 
-/** The rules among the holds. */
-export function ruleHoldsOf(holds: readonly ActivationHold[]): readonly RuleHold[] {
-  return holds.filter((hold): hold is RuleHold => (RULE_CODES as readonly string[]).includes(hold.code));
+function isRuleHold(hold: ActivationHold): hold is RuleHold {
+  return (RULE_CODES as readonly string[]).includes(hold.code);
 }
 
 /**
@@ -156,7 +144,7 @@ export function heldReason({
 }: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds' | 'activationDue'>): ShownReason | undefined {
   if (phase !== 'ready') return undefined;
   const holds = shownHolds(entry);
-  const byRules = ruleReason(bundle, ruleHoldsOf(holds));
+  const byRules = ruleReason(bundle, holds);
   if (byRules !== undefined) return byRules;
   const hold = holds.find(({ code }) => !QUIET.has(code));
   if (hold === undefined) return undefined;

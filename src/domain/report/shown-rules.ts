@@ -1,4 +1,5 @@
 import type { Payload, UpdateRules } from '../model/bundle.ts';
+import { percentText } from './texts/time-text.ts';
 
 /** A rule of a release, as it is shown. */
 export interface ShownRule {
@@ -27,9 +28,10 @@ export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownR
   ];
 }
 
-/** A rollout in words: `from 2026-03-10T12:00:00Z, over 90 minutes, 10 % at once`. */
+/** A rollout in words: `from 2026-03-10T12:00:00Z, over 90 minutes, 10 % of the nodes at once`. */
 export function rolloutText({ start, durationMinutes, startPercentage }: NonNullable<UpdateRules['rollout']>): string {
   const minutes = durationMinutes === 1 ? '1 minute' : `${durationMinutes} minutes`;
   const over = durationMinutes === undefined ? '' : `, over ${minutes}`;
-  return `from ${start}${over}${startPercentage === undefined ? '' : `, ${startPercentage} % at once`}`;
+  const atOnce = startPercentage === undefined ? '' : `, ${percentText(startPercentage)} of the nodes at once`;
+  return `from ${start ?? 'the beginning'}${over}${atOnce}`;
 }

@@ -1,4 +1,5 @@
 import { defaultFilesystems } from '../model/filesystems.ts';
+import { timeZone, weeklyWindows } from './time-types.ts';
 import {
   absolutePath,
   absolutePaths,
@@ -7,6 +8,7 @@ import {
   durationOrKeep,
   filesystems,
   flag,
+  fraction,
   loopbackAddress,
   oneOf,
   percentUpTo,
@@ -247,8 +249,32 @@ export const settingsTable = {
     },
   },
   update: {
-    about: 'When releases are activated.',
+    about: 'When a release is activated automatically ([cli.md](cli.md#when-a-release-is-activated)).',
     settings: {
+      strategy: {
+        type: oneOf(['immediate', 'window', 'manual'], 'must be "immediate", "window" or "manual"'),
+        default: 'immediate',
+        about:
+          'When a release that is ready is activated: at once, while one of `update.windows` is open, or when a person runs `stickpin activate`.',
+      },
+      windows: {
+        type: weeklyWindows,
+        default: [],
+        about:
+          'Windows for the strategy `window`, each a table `[[update.windows]]`. `days` are the weekdays on which it begins. Windows may overlap, cross midnight and the week, and be longer than a day.',
+      },
+      time_zone: {
+        type: timeZone,
+        default: 'UTC',
+        about:
+          'The time zone of all windows; `localtime` is the one of the node. The wall clock is obeyed: a window may be longer, shorter or left out where clocks are changed.',
+      },
+      rollout_wariness: {
+        type: fraction,
+        default: undefined,
+        about:
+          'How cautious this node is in rollouts: 0 is among the first, 1 the last. When not set: a hash of `/etc/machine-id` and the stream ([bundle-format.md](bundle-format.md#rollout)).',
+      },
       allow_downgrade: {
         type: flag,
         default: false,

@@ -111,6 +111,17 @@ export const percentUpTo = (maximum: number): ValueType<number> => ({
   schema: v.pipe(v.number(), v.minValue(0), v.maxValue(maximum)),
 });
 
+/** A part of a whole, from 0 to 1, both included. */
+export const fraction: ValueType<number> = {
+  name: 'number',
+  range: '0 to 1',
+  schema: v.pipe(
+    v.number('must be a number from 0 to 1'),
+    v.minValue(0, 'must be a number from 0 to 1'),
+    v.maxValue(1, 'must be a number from 0 to 1'),
+  ),
+};
+
 /** One of `words`. `message`: the fault of any other value; default: what the library says. */
 export const oneOf = <const Word extends string>(words: readonly Word[], message?: string): ValueType<Word> => ({
   name: 'string',

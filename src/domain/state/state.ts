@@ -1,6 +1,7 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
+import type { NodeFacts } from '../model/node-facts.ts';
 import type { RuleCode } from '../model/rule-code.ts';
 import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
@@ -94,6 +95,7 @@ export interface Observed {
    * Whether the wall clock is synchronised with an outside source (timedatectl's NTPSynchronized).
    */
   readonly clockSynchronised: boolean;
+  readonly facts: NodeFacts;
   /** GOARCH of this node. */
   readonly arch: string;
   /** Changes whenever the set of trusted keys does. */

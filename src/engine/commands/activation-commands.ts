@@ -7,9 +7,11 @@ import { currentRelease, keptBundles, lastProven } from '../../domain/release/re
 import { foreignTag } from '../../domain/release/tag-claims.ts';
 import { confirmationMessage, foreignTagText, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
+import type { NodePort } from '../../ports/node.ts';
 import type { ActivationStore, EventRow, StateReader } from '../../ports/state.ts';
 import { findBundle, refuse } from './find-bundle.ts';
 
@@ -17,6 +19,8 @@ import { findBundle, refuse } from './find-bundle.ts';
 export interface ActivationContext {
   readonly clock: Clock;
   readonly store: StateReader & ActivationStore;
+  readonly policy: Policy;
+  readonly node: Pick<NodePort, 'facts'>;
   /** The assessment of the last round. Undefined before the first. */
   readonly assessment: () => Assessment | undefined;
 }
@@ -68,14 +72,18 @@ function rollback({ clock, store, assessment }: ActivationContext, { stream }: {
   return bundleName(to.payload);
 }
 
-function requestActivation({ clock, store, assessment }: ActivationContext, name: string, isConfirmed: boolean): void {
+function requestActivation(
+  { clock, store, policy, node, assessment }: ActivationContext,
+  name: string,
+  isConfirmed: boolean,
+): void {
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   const path = pathOf(requireReady(bundle, assessment()).paths, bundle.payload.name);
   requireOwnTags(bundle, bundles);
-  // A confirmation of an earlier request does not count for this one.
-  const { activationOverrides: _, ...unconfirmed } = bundle;
-  const { holds } = askRules(unconfirmed, { bundles, path, now: clock.now() });
+  // An earlier request and its confirmation do not count for this one.
+  const { activationRequestedAt: _, activationOverrides: __, ...unasked } = bundle;
+  const { holds } = askRules(unasked, { bundles, path, now: clock.now(), policy, facts: node.facts() });
   if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
   const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
   const codes = holds.map(({ code }) => code);

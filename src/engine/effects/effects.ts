@@ -6,6 +6,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { AttachmentStore, BlobUnion, DocumentStore } from '../../ports/blobs.ts';
 import type { MediaPort } from '../../ports/media.ts';
+import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type {
   ActivationStore,
@@ -68,6 +69,7 @@ export interface EffectDependencies {
   readonly failures: FailureLedger;
   readonly policy: Policy;
   readonly trust: TrustPort;
+  readonly node: NodePort;
   readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
   readonly hookKeeper: Pick<HookKeeper, 'start'>;

@@ -4,9 +4,11 @@ import type { Event } from '../../domain/model/event.ts';
 import { RULE_CODES } from '../../domain/model/rule-code.ts';
 import { pathOf, type StreamPaths } from '../../domain/path/read-paths.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
+import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort } from '../../ports/runtime.ts';
 import type { ActivationStore, EventRow, MilestoneStore, RetirementStore, StateReader } from '../../ports/state.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
@@ -27,6 +29,8 @@ export interface LifeEffectDependencies {
   readonly clock: Clock;
   readonly store: StateReader & ActivationStore & MilestoneStore & RetirementStore;
   readonly recorder: EventRecorder;
+  readonly policy: Policy;
+  readonly node: Pick<NodePort, 'facts'>;
   readonly containers: Pick<ContainersPort, 'removeContainer' | 'removeImage'>;
   /** Called before the removal of each image, for the watchdog. */
   readonly alive: () => void;
@@ -116,7 +120,8 @@ function requestActivation(
   paths: StreamPaths,
 ): void {
   const path = pathOf(paths, bundle.payload.name);
-  const question = { bundles: deps.store.load().bundles, path, now: deps.clock.now() };
+  const { store, clock, policy, node } = deps;
+  const question = { bundles: store.load().bundles, path, now: clock.now(), policy, facts: node.facts() };
   const event = seenRunningEvent(bundle, components, question);
   record(deps, event, (row) => deps.store.requestActivation(bundle.bundleId, RULE_CODES, row));
 }

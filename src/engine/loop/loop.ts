@@ -6,7 +6,7 @@ import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { BlobSource, LayerCopies, LayerInventory } from '../../ports/blobs.ts';
 import type { HookRunner, HookStore } from '../../ports/hooks.ts';
-import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
+import type { ServiceNotifier } from '../../ports/node.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
 import type { FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
@@ -42,7 +42,6 @@ export interface EngineDependencies
   /** Problems of the stored state that were found at the start. Default none. */
   readonly stateProblems?: readonly Fault[];
   readonly trust: TrustPort;
-  readonly node: NodePort;
   readonly releaseFiles: ReleaseFiles;
   readonly hookRunner: HookRunner;
   readonly hookStore: HookStore;

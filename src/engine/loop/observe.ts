@@ -53,6 +53,7 @@ export async function observe(
   return {
     now: deps.clock.now(),
     clockSynchronised,
+    facts: deps.node.facts(),
     arch: deps.node.arch,
     trustRevision: deps.trust.revision(),
     revocations: deps.trust.revocations(),

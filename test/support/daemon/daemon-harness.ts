@@ -4,11 +4,13 @@ import { basename, join } from 'node:path';
 import { createDaemon, type Daemon } from '../../../src/app/daemon/daemon.ts';
 import type { DaemonOptions } from '../../../src/app/daemon/daemon-options.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
+import type { NodeFacts } from '../../../src/domain/model/node-facts.ts';
 import type { BootTime } from '../../../src/domain/model/runtime-container.ts';
 import type { RuntimeImage } from '../../../src/domain/model/runtime-image.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
 import { bootTime } from '../../../src/host/machine.ts';
+import { nodeFacts } from '../../../src/host/node-facts.ts';
 import type { MediaProvider } from '../../../src/media/provider/media-provider.ts';
 import { type Clock, systemClock } from '../../../src/platform/clock.ts';
 import type { ServiceNotifier, UnitControl } from '../../../src/ports/node.ts';
@@ -33,6 +35,8 @@ export interface HarnessOptions
   readonly keys?: readonly SampleKey[];
   /** Default: the machine's own. */
   readonly clock?: Clock;
+  /** Default: the machine's own. */
+  readonly facts?: NodeFacts;
   /** Default: the machine's own. */
   readonly boot?: () => BootTime;
 }
@@ -86,7 +90,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
   const { clock = systemClock, boot = bootTime, units = noUnits, watchBundle, watchRuntime, afterEffect } = options;
-  const { documentWorker, hookRunner } = options;
+  const { documentWorker, hookRunner, facts = nodeFacts() } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
@@ -120,7 +124,12 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           settings,
           log,
           clock,
-          node: { arch: hostArch, clockSynchronised: async () => false, boot: () => boot() },
+          node: {
+            arch: hostArch,
+            clockSynchronised: async () => false,
+            facts: () => facts,
+            boot: () => boot(),
+          },
           notifier: noService,
           units,
           providers: options.providers?.() ?? [],

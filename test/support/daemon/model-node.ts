@@ -15,7 +15,7 @@ import { activationCommands } from '../../../src/engine/commands/activation-comm
 import { retireByHand, type UnpinArgs } from '../../../src/engine/commands/unpin-commands.ts';
 import type { EventRow, StateStore } from '../../../src/ports/state.ts';
 import type { ModelMachine } from './model-machine.ts';
-import { found, medium, observation, reachable, type Scene, storedState } from './scenario.ts';
+import { FACTS, found, medium, observation, reachable, type Scene, storedState } from './scenario.ts';
 
 /** What a person may ask of releases. What runs is looked at when it is asked for. */
 export interface ModelCommands {
@@ -198,7 +198,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   } as unknown as StateStore;
   const clock = { now: machine.now, monotonic: () => machine.boot().uptimeMs, sleep: async () => undefined };
 
-  const context = { clock, store, policy, assessment: () => last };
+  const context = { clock, store, policy, node: { facts: () => FACTS }, assessment: () => last };
   const { activate, activateOverride, rollback } = activationCommands;
 
   const node: ModelNode = {

@@ -5,6 +5,7 @@ import type { Decision } from '../../../src/domain/decide/decision.ts';
 import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../../src/domain/model/bundle.ts';
 import { hexOf } from '../../../src/domain/model/digest.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
+import type { NodeFacts } from '../../../src/domain/model/node-facts.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/runtime-image.ts';
 import { type PathsInput, type PlannedPath, readPaths } from '../../../src/domain/path/read-paths.ts';
 import { defaultSettings, type Policy } from '../../../src/domain/settings/settings.ts';
@@ -19,6 +20,8 @@ import { digestOf } from '../../../src/platform/digest.ts';
 
 /** Noon of a working day; every scenario starts then. */
 export const NOON = Date.parse('2026-03-10T12:00:00Z');
+/** A program that is older than every clock, on a node in no special zone. */
+export const FACTS: NodeFacts = { builtAt: 0, machineId: '0123456789abcdef0123456789abcdef', timeZone: 'UTC' };
 export const MIB = 1024 ** 2;
 export const GIB = 1024 ** 3;
 
@@ -183,6 +186,7 @@ export function observation(over: Partial<Scene> = {}): Scene {
   return {
     now: NOON,
     clockSynchronised: true,
+    facts: FACTS,
     arch: 'amd64',
     trustRevision: 'keys-1',
     revocations: { keyIds: [], revocationsUnreadable: false },
@@ -241,7 +245,7 @@ export function pathWith(bundles: readonly StoredBundle[] = [], over: Partial<Pa
     speakers: bundles,
     running: undefined,
     policy: POLICY,
-    ruleTime: NOON,
+    now: NOON,
     ...over,
   });
   return paths.get('ocp') ?? { ...EMPTY_PATH, stream: 'ocp' };

@@ -25,7 +25,8 @@ const release = (sequence: number, over: Parameters<typeof verified>[0] = {}): V
     },
     ...over,
   });
-const rollout = (ms: number) => ({ update: { rollout: { start: at(NOON + ms) } } });
+/** Reaches all nodes at once. */
+const rollout = (ms: number) => ({ update: { rollout: { start: at(NOON + ms), startPercentage: 1 } } });
 const FROM = { update: { from: '>=99.0.0' } };
 
 let node: FakeNode;
@@ -133,14 +134,41 @@ describe('a release whose activation its rules hold', () => {
     expect(node.log.lines.filter(({ message }) => /A round failed/.test(message))).toEqual([]);
   });
 
-  it('a clock that was set back holds it again; tells that it is not synchronised', async () => {
+  it('tells when it is judged by a clock that is not synchronised', async () => {
+    await start();
+    node.clockSynchronised = async () => false;
+    await plug('sdb1', release(7, rollout(MINUTE)));
+    expect(entry('4.13.7')?.reason?.message).toContain("by this node's clock, which is not synchronised");
+    await node.clock.advance(MINUTE);
+    expect(phases()).toEqual({ '4.13.7': 'activated' });
+  });
+
+  it('is held by a clock that is before its own bundle, until the clock is set; other releases are not', async () => {
     await start();
     node.clockSynchronised = async () => false;
     node.clock.jump(-NOON);
-    await plug('sdb1', release(7, rollout(-MINUTE)));
-    expect(entry('4.13.7')?.reason?.message).toContain("by this node's clock, which is not synchronised");
+    await plug('sdb1', release(1, { name: 'tools' }), release(7, rollout(-MINUTE)));
+    expect(phases()).toEqual({ '4.13.7': 'ready', '4.13.1': 'activated' });
+    expect(entry('4.13.7')?.reason).toEqual({
+      code: 'clock',
+      message: `Its activation is held, and continues automatically then: the clock of this node can't be right, since it is before 2026-03-01T08:00:00Z, when a bundle of its stream was made: its rollout can't be judged until it is set. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
+    });
+    expect(node.statuses.at(-1)).toContain("the clock of this node can't be right");
     node.clock.jump(NOON);
-    await node.clock.advance(MINUTE);
+    await node.clock.advance(30_000);
+    expect(phases()).toEqual({ '4.13.7': 'activated', '4.13.1': 'activated' });
+  });
+
+  it('is activated in spite of such a clock by a person, whatever its rules about time say', async () => {
+    await start();
+    node.facts = { ...node.facts, builtAt: NOON + 60 * MINUTE };
+    await plug('sdb1', release(7, { update: { ...rollout(24 * 60 * MINUTE).update, endOfLife: at(NOON - 1) } }));
+    expect(entry('4.13.7')?.activationHolds).toMatchObject([{ gate: 'clock', code: 'clock', releasedBy: 'event' }]);
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+      /since it is before 2026-03-10T13:00:00Z, when stickpin was built: its rollout and its end of life can't be judged/,
+    );
+    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
 

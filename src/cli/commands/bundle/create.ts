@@ -12,7 +12,6 @@ import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { ruleWarnings } from '../../output/rule-notes.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
@@ -96,8 +95,6 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
 async function create(options: BundleCreateOptions, context: CommandContext): Promise<void> {
   const { onProgress, clear } = createProgressPrinter(context);
   const release = await readReleaseOptions(options, context.signal);
-  const noted = ruleWarnings(release.update ?? {});
-  if (options.strict) refuseWarnings(noted);
   const made = await createBundle(
     {
       out: options.out,
@@ -123,7 +120,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   ).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
-  for (const warning of [...warnings, ...noted]) context.stderr(`warning: ${warning}\n`);
+  for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
   if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
   if (options.json) {
     context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);

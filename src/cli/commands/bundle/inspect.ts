@@ -10,7 +10,6 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withPath } from '../../context/read-with-keys.ts';
-import { HOLD_NOTE } from '../../output/rule-notes.ts';
 import { formatTable } from '../../output/table.ts';
 
 /** Adds `inspect` to the command `bundle`. */
@@ -94,18 +93,12 @@ function asText(found: UntrustedBundle): string {
     `${bundleTitle(payload)} (not verified)`,
     ...lines,
     ...advisories,
-    ...ruleNotes(payload),
     ...trustLines(payload),
     ...attached,
     ...warnings,
   ];
   const table = contents.images.length === 0 ? '' : `\n${imageTable(contents)}`;
   return `${head.join('\n')}\n${table}`;
-}
-
-/** Notes on how nodes treat the rules that are shown above. */
-function ruleNotes({ update }: Payload): string[] {
-  return update?.rollout === undefined ? [] : [`  note        ${HOLD_NOTE}`];
 }
 
 /** Shows the ids of keys, and marks invalid keys: they were not checked before. */

@@ -3,6 +3,7 @@ import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
+import { limits } from '../../../bundle/limits.ts';
 import type { UpdateRules } from '../../../domain/model/bundle.ts';
 import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version-scheme.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
@@ -21,6 +22,7 @@ export interface ReleaseOptions {
   readonly endOfLife?: string;
   readonly rolloutStart?: string;
   readonly rolloutMinutes?: number;
+  readonly rolloutFraction?: number;
   readonly manual?: true;
   readonly advisory: readonly string[];
   readonly trustKey: readonly string[];
@@ -53,9 +55,10 @@ export function addReleaseOptions(command: Command): Command {
     )
     .option(
       '--rollout-start <time>',
-      'nodes begin to activate it from this time on (RFC 3339); until the rollout is over, nodes hold the activation',
+      'nodes begin to activate it at this time (RFC 3339); needs --rollout-minutes or --rollout-fraction',
     )
-    .option('--rollout-minutes <number>', 'how long the rollout takes; for now all nodes activate at its end', minutes)
+    .option('--rollout-minutes <number>', 'how long it takes until all nodes may activate it', minutes)
+    .option('--rollout-fraction <number>', 'the part of the nodes that may activate it at the start, 0 to 1', fraction)
     .option('--manual', "wait for 'stickpin activate' once it is ready")
     .option(
       '--advisory <file>',
@@ -118,10 +121,8 @@ export async function readReleaseOptions(
 }
 
 function updateOf(options: ReleaseOptions): UpdateRules {
-  const { from, barrier, deadend, endOfLife, rolloutStart, rolloutMinutes } = options;
-  if (rolloutMinutes !== undefined && rolloutStart === undefined) {
-    throw wrong('--rollout-minutes needs --rollout-start: from when on are nodes to activate?');
-  }
+  const { from, barrier, deadend, endOfLife } = options;
+  const rollout = rolloutOf(options);
   for (const [option, reason] of Object.entries({ barrier, deadend })) {
     if (reason?.trim() === '') throw wrong(`--${option} has no reason: people are shown it where an update is held`);
   }
@@ -129,10 +130,26 @@ function updateOf(options: ReleaseOptions): UpdateRules {
     ...(from !== undefined && { from }),
     ...(barrier !== undefined && { barrier: { reason: barrier } }),
     ...(deadend !== undefined && { deadend: { reason: deadend } }),
-    ...(rolloutStart !== undefined && {
-      rollout: { start: rolloutStart, ...(rolloutMinutes !== undefined && { durationMinutes: rolloutMinutes }) },
-    }),
+    ...(rollout !== undefined && { rollout }),
     ...(endOfLife !== undefined && { endOfLife }),
+  };
+}
+
+function rolloutOf({ rolloutStart, rolloutMinutes, rolloutFraction }: ReleaseOptions): UpdateRules['rollout'] {
+  if (rolloutStart === undefined) {
+    const needy = rolloutMinutes === undefined ? '--rollout-fraction' : '--rollout-minutes';
+    if (rolloutMinutes === undefined && rolloutFraction === undefined) return undefined;
+    throw wrong(`${needy} needs --rollout-start: from when on are nodes to activate?`);
+  }
+  if (rolloutMinutes === undefined && rolloutFraction === undefined) {
+    throw wrong(
+      '--rollout-start alone would hold the release on every node for good: add --rollout-minutes or --rollout-fraction',
+    );
+  }
+  return {
+    start: rolloutStart,
+    ...(rolloutMinutes !== undefined && { durationMinutes: rolloutMinutes }),
+    ...(rolloutFraction !== undefined && { startPercentage: rolloutFraction }),
   };
 }
 
@@ -140,13 +157,10 @@ function wrong(message: string): AppError {
   return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
 }
 
-/** A year: what is to take longer is no rollout but two releases. */
-const MAX_ROLLOUT_MINUTES = 366 * 24 * 60;
-
 function minutes(text: string): number {
   const number = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
-  if (number < 1 || number > MAX_ROLLOUT_MINUTES) {
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${MAX_ROLLOUT_MINUTES}.`);
+  if (number < 1 || number > limits.rolloutMinutes) {
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${limits.rolloutMinutes}.`);
   }
   return number;
 }
@@ -167,4 +181,11 @@ function collectKeyId(value: string, earlier: readonly string[]): string[] {
 
 function collect(value: string, earlier: readonly string[]): string[] {
   return [...earlier, value];
+}
+
+function fraction(text: string): number {
+  const number = /^[01](?:\.[0-9]{1,9})?$/.test(text) ? Number(text) : Number.NaN;
+  if (!(number <= 1))
+    throw new InvalidArgumentError('It must be a fraction from 0 to 1, as 0.1 for 10 % of the nodes.');
+  return number;
 }

@@ -9,7 +9,7 @@ export function registerActivate(program: Command, context: CommandContext): voi
     .command('activate')
     .description('make the tags of a ready release name its images')
     .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
-    .option('--force', 'do not ask, even if its rules hold it (from, a rollout that is not over, end of life)')
+    .option('--force', 'do not ask, even if rules, a closed window or a wrong clock hold it')
     .action((bundle: string, { force = false }: { readonly force?: boolean }) =>
       withDaemon(context, async (client) => {
         const go = (override: boolean) =>

@@ -10,7 +10,7 @@ import type { Reason } from '../../model/reason.ts';
 import { isFolder } from '../../state/last-carrier.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { ruleHoldsOf, ruleReason } from '../hold-text.ts';
+import { ruleReason } from '../hold-text.ts';
 import { unmountedText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
@@ -169,14 +169,16 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
 /** The activation of a release that has become ready is held by its rules. */
 function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
   const heldBy = ({ bundle, phase, holds }: BundleAssessment) =>
-    phase === 'ready' ? ruleReason(bundle, ruleHoldsOf(holds)) : undefined;
+    phase === 'ready' ? ruleReason(bundle, holds) : undefined;
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, heldBy(entry)?.code]));
   return assessment.bundles.flatMap((entry): Event[] => {
     const { bundle } = entry;
     const held = heldBy(entry);
     if (held === undefined || held.code === was.get(bundle.bundleId)) return [];
     const message = `${bundleTitle(bundle.payload)} is ready. ${held.message}`;
-    return [{ kind: 'activationHeld', level: 'warn', bundleId: bundle.bundleId, message }];
+    // That a window is closed is what the node is set to.
+    const level = held.code === 'window' ? 'info' : 'warn';
+    return [{ kind: 'activationHeld', level, bundleId: bundle.bundleId, message }];
   });
 }
 

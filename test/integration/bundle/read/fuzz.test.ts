@@ -65,7 +65,7 @@ const payload = {
   index: { digest, size: 10 },
   contents: { digest, size: 10 },
   totals: { images: 1, blobs: 4, sizeBytes: 100, diskBytes: 4096, inodes: 1 },
-  update: { from: '>=4.12.0', rollout: { start: '2026-01-02T00:00:00Z', startPercentage: 10 }, base: digest },
+  update: { from: '>=4.12.0', rollout: { start: '2026-01-02T00:00:00Z', startPercentage: 0.1 }, base: digest },
   schedule: 'manual',
   advisories: [{ version: '4.13.5', deadend: true, reason: 'loses data' }],
   trust: { keys: [key.publicPem], revoked: ['0'.repeat(64)] },

@@ -33,7 +33,11 @@ describe.runIf(have('root', 'mmdebstrap'))('signed rules hold the activation', (
 
   it.each([
     { rule: 'rule/from', update: { from: '>=99.0.0' }, words: />=99\.0\.0/ },
-    { rule: 'rule/rollout', update: { rollout: { start: '2130-01-01T00:00:00Z' } }, words: /2130-01-01T00:00:00Z/ },
+    {
+      rule: 'rule/rollout',
+      update: { rollout: { start: '2130-01-01T00:00:00Z', startPercentage: 1 } },
+      words: /2130-01-01T00:00:00Z/,
+    },
     { rule: 'rule/end-of-life', update: { endOfLife: '2020-01-01T00:00:00Z' }, words: /2020-01-01T00:00:00Z/ },
   ])('$rule: preloaded and pinned, no tag moves, and a restart changes nothing', async ({ rule, update, words }) => {
     const bundle = await make(update);

@@ -7,6 +7,7 @@ import { createDaemon, type Daemon } from '../../../../src/app/daemon/daemon.ts'
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
 import { createLog } from '../../../../src/host/log/log.ts';
 import { bootTime, goArch } from '../../../../src/host/machine.ts';
+import { nodeFacts } from '../../../../src/host/node-facts.ts';
 import type { BundleAccess } from '../../../../src/media/provider/media-provider.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
@@ -73,7 +74,7 @@ const daemon = await createDaemon(
     settings: order.settings,
     log: await createLog({ env: process.env }),
     clock: systemClock,
-    node: { arch: goArch(), clockSynchronised: async () => false, boot: () => bootTime() },
+    node: { arch: goArch(), clockSynchronised: async () => false, facts: () => nodeFacts(), boot: () => bootTime() },
     notifier: {
       ready: () => undefined,
       status: () => undefined,

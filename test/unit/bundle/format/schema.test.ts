@@ -25,7 +25,7 @@ const full = {
     from: '>=4.12.0',
     barrier: { reason: 'etcd' },
     deadend: { reason: 'x' },
-    rollout: { start: '2026-01-02T00:00:00Z', durationMinutes: 60, startPercentage: 10 },
+    rollout: { start: '2026-01-02T00:00:00Z', durationMinutes: 60, startPercentage: 0.1 },
     endOfLife: '2028-01-01T00:00:00Z',
     base: digest,
   },

@@ -49,7 +49,8 @@ describe('a ready release that floors keep from being activated by itself', () =
   });
 
   it('says nothing of one that a person activates, or that waits for a person anyway', () => {
-    const passes = (bundle: StoredBundle) => floor({ bundle, floors: floors(9), path: pathWith() }).kind === 'pass';
+    const passes = (bundle: StoredBundle) =>
+      floor({ bundle, policy: POLICY, floors: floors(9), path: pathWith() }).kind === 'pass';
     expect(passes(stored(release))).toBe(false);
     expect(passes(stored(release, { activationRequestedAt: NOON }))).toBe(true);
     expect(passes(stored(verified({ sequence: 7, schedule: 'manual' })))).toBe(true);

@@ -4,7 +4,7 @@ import type { GateContext } from '../../../../src/domain/gates/gate.ts';
 import { askGates } from '../../../../src/domain/gates/gates.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
-import { NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
+import { FACTS, NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const bundle = stored(verified(), { readyAt: NOON });
 const other = verified({ name: 'other' });
@@ -21,7 +21,8 @@ const context = (over: Partial<GateContext> = {}): GateContext => ({
   path: pathWith(),
   policy: POLICY,
   now: NOON,
-  ruleTime: NOON,
+  clockFault: undefined,
+  facts: FACTS,
   clockSynchronised: true,
   withdrawn: undefined,
   absentImages: 0,
@@ -75,7 +76,7 @@ describe('the gates of an activation', () => {
     {
       when: 'its schedule is manual',
       over: { bundle: stored(verified({ schedule: 'manual' })) },
-      hold: { gate: 'schedule', code: 'engine/manual', data: {}, releasedBy: 'person' },
+      hold: { gate: 'schedule', code: 'engine/manual', data: { by: 'release' }, releasedBy: 'person' },
     },
     {
       when: 'another release is being activated',
@@ -136,7 +137,8 @@ describe('the gates of an activation', () => {
   });
 
   it('are asked in their order, all of them, and the earliest time to look again counts', () => {
-    const update = { from: '1.x', rollout: { start: new Date(NOON + 5_000).toISOString() } };
+    const rollout = { start: new Date(NOON + 5_000).toISOString(), startPercentage: 1 };
+    const update = { from: '1.x', rollout };
     const all = { ...stored(verified({ schedule: 'manual', update })), cancelled };
     const { holds, lookAgainAt } = ask({
       bundle: all,

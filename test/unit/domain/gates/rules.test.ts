@@ -1,22 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { askRules } from '../../../../src/domain/gates/gates.ts';
-import { ruleTime } from '../../../../src/domain/gates/rule.ts';
+import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
+import { askGates, askRules } from '../../../../src/domain/gates/gates.ts';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import { RULE_CODES } from '../../../../src/domain/model/rule-code.ts';
 import { confirmationMessage, ruleReason } from '../../../../src/domain/report/hold-text.ts';
 import { shownRules } from '../../../../src/domain/report/shown-rules.ts';
+import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { createModelMachine } from '../../../support/daemon/model-machine.ts';
 import { createModelNode } from '../../../support/daemon/model-node.ts';
-import { NOON, POLICY, pathWith, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { FACTS, NOON, POLICY, pathWith, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const HOUR = 3_600_000;
 const at = (time: number) => new Date(time).toISOString();
-const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
-  ...stored(verified({ update }), { readyAt: NOON }),
-  ...over,
-});
 /** The present release, a dead end. */
 const present = stored(verified({ version: '4.13.6', sequence: 6, update: { deadend: { reason: 'x' } } }), {
   readyAt: 1,
@@ -24,8 +21,27 @@ const present = stored(verified({ version: '4.13.6', sequence: 6, update: { dead
   provenAt: 2,
 });
 const plain = stored(verified({ version: '4.13.6', sequence: 6 }), { readyAt: 1, activatedAt: 1, provenAt: 2 });
-const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
-  askRules(rulesOn(update, over), { bundles: [], path: pathWith([plain]), now: NOON });
+/** The last node of every rollout. */
+const LAST = { ...POLICY, update: { ...POLICY.update, rollout_wariness: 1 } };
+const CONTEXT = {
+  path: pathWith([plain]),
+  policy: LAST,
+  now: NOON,
+  facts: FACTS,
+  clockFault: undefined,
+  withdrawn: undefined,
+  absentImages: 0,
+  floors: NO_FLOORS,
+  running: [],
+  failures: [],
+  hooks: NO_HOOKS,
+};
+const QUESTION = { bundles: [], path: pathWith([plain]), now: NOON, policy: LAST, facts: FACTS };
+const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
+  ...stored(verified({ update }), { readyAt: NOON }),
+  ...over,
+});
+const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) => askRules(rulesOn(update, over), QUESTION);
 const codes = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
   judge(update, over).holds.map(({ code }) => code);
 
@@ -42,7 +58,7 @@ describe('rules that hold an activation', () => {
     },
     {
       when: 'a rollout under way',
-      update: { rollout: { start: at(NOON - HOUR), durationMinutes: 61, startPercentage: 50 } },
+      update: { rollout: { start: at(NOON - HOUR), durationMinutes: 61, startPercentage: 0.5 } },
       holds: ['rule/rollout'],
       lookAgainAt: NOON + 60_000,
     },
@@ -53,14 +69,14 @@ describe('rules that hold an activation', () => {
     },
     {
       when: 'a rollout that is one moment',
-      update: { rollout: { start: at(NOON + 1) } },
+      update: { rollout: { start: at(NOON + 1), startPercentage: 1 } },
       holds: ['rule/rollout'],
       lookAgainAt: NOON + 1,
     },
-    { when: 'such a one that is past', update: { rollout: { start: at(NOON) } }, holds: [] },
+    { when: 'such a one that is past', update: { rollout: { start: at(NOON), startPercentage: 1 } }, holds: [] },
     {
       when: 'a rollout for a part of the nodes that never ends',
-      update: { rollout: { start: at(NOON - HOUR), startPercentage: 10 } },
+      update: { rollout: { start: at(NOON - HOUR), startPercentage: 0.1 } },
       holds: ['rule/rollout'],
     },
     { when: 'an end of life ahead', update: { endOfLife: at(NOON + 1) }, holds: [], lookAgainAt: NOON + 1 },
@@ -68,7 +84,7 @@ describe('rules that hold an activation', () => {
     { when: 'rules about other releases', update: { barrier: { reason: 'x' }, deadend: { reason: 'y' } }, holds: [] },
     {
       when: 'all at once',
-      update: { from: '1.x', rollout: { start: at(NOON + 1) }, endOfLife: at(NOON - 1) },
+      update: { from: '1.x', rollout: { start: at(NOON + 1), startPercentage: 1 }, endOfLife: at(NOON - 1) },
       holds: ['rule/from', 'rule/rollout', 'rule/end-of-life'],
       lookAgainAt: NOON + 1,
     },
@@ -87,15 +103,20 @@ describe('rules that hold an activation', () => {
     expect(codes(update, { activationOverrides: RULE_CODES })).toEqual([]);
   });
 
-  it('judges by a clock that never runs behind the newest bundle', () => {
-    const bundles = [stored(verified({ created: '2030-01-01T00:00:00Z' })), rulesOn({})];
-    expect(ruleTime(bundles, NOON)).toBe(Date.parse('2030-01-01T00:00:00Z'));
-    expect(ruleTime([], NOON)).toBe(NOON);
+  it('are not judged by a clock that is behind the newest bundle of the stream', () => {
+    const update = { rollout: { start: at(NOON - HOUR), durationMinutes: 30 }, endOfLife: at(NOON + HOUR) };
+    const held = (name: string, now = NOON) => {
+      const bundles = [stored(verified({ name, created: '2030-01-01T00:00:00Z' })), rulesOn(update)];
+      return askRules(rulesOn(update), { ...QUESTION, bundles, now }).holds.map(({ code }) => code);
+    };
+    expect(held('ocp')).toEqual(['clock']);
+    expect(held('tools')).toEqual([]);
+    expect(held('ocp', Date.parse('2030-01-01T00:00:00Z'))).toEqual(['rule/end-of-life']);
   });
 
   it('says which rule holds it, its values and what to do', () => {
     const bundle = rulesOn({ from: '>=99.0.0' });
-    const { holds } = askRules(bundle, { bundles: [], path: pathWith([plain]), now: NOON });
+    const { holds } = askRules(bundle, QUESTION);
     expect(ruleReason(bundle, holds)).toEqual({
       code: 'rule/from',
       message: `Its activation is held: its rule "from" lets it be applied only from >=99.0.0, and the present release is 4.13.6. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
@@ -106,19 +127,17 @@ describe('rules that hold an activation', () => {
     expect(ruleReason(bundle, [])).toBeUndefined();
   });
 
-  it('says when a rollout ends, and that it continues automatically where it does', () => {
+  it('says when it is the turn of this node in a rollout, and that it continues automatically where it does', () => {
     const message = (update: UpdateRules, manual = false, isSynchronised = true) => {
       const bundle = stored(verified({ update, ...(manual && { schedule: 'manual' }) }), { readyAt: NOON });
-      return ruleReason(
-        bundle,
-        askRules(bundle, { bundles: [], path: pathWith([plain]), now: NOON, clockSynchronised: isSynchronised }).holds,
-      )?.message;
+      const { holds } = askGates({ ...CONTEXT, bundle, clockSynchronised: isSynchronised });
+      return ruleReason(bundle, holds)?.message;
     };
     const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
     expect(message({ rollout })).toMatch(
-      /is held, and continues automatically then: .* ends on 2030-01-01T01:30:00Z\./,
+      /is held, and continues automatically then: .* on 2030-01-01T01:30:00Z \(wariness 1\)\./,
     );
-    expect(message({ rollout }, true)).toMatch(/^Its activation is held: .* ends on 2030-01-01T01:30:00Z\./);
+    expect(message({ rollout }, true)).toMatch(/^Its activation is held: .* on 2030-01-01T01:30:00Z \(wariness 1\)\./);
     expect(message({ rollout, from: '1.x' })).toMatch(/^Its activation is held: its rule "from"/);
     expect(message({ rollout }, false, false)).toContain("by this node's clock, which is not synchronised");
     expect(message({ endOfLife: '2026-01-01T00:00:00Z' })).toContain('end of life was on 2026-01-01T00:00:00Z');
@@ -129,8 +148,7 @@ describe('rules that hold an activation', () => {
     const held = stored(verified({ version: '4.13.5', sequence: 9, update: { from: '<4.0.0' } }));
     const beyond = stored(verified({ version: '4.13.9', sequence: 10 }));
     const path = pathWith([present, barrier, held, beyond]);
-    const holdsOf = (bundle: StoredBundle) =>
-      askRules(bundle, { bundles: [], path, now: NOON }).holds.map(({ code }) => code);
+    const holdsOf = (bundle: StoredBundle) => askRules(bundle, { ...QUESTION, path }).holds.map(({ code }) => code);
     expect(holdsOf(held)).toEqual(['rule/from', 'rule/downgrade', 'rule/deadend']);
     expect(holdsOf(beyond)).toEqual(['rule/barrier', 'rule/deadend']);
     expect(holdsOf({ ...beyond, activationOverrides: ['rule/deadend'] })).toEqual(['rule/barrier']);
@@ -142,22 +160,23 @@ describe('rules that hold an activation', () => {
     const times = fc.integer({ min: -8.64e15, max: 8.64e15 });
     const years = fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true });
     fc.assert(
-      fc.property(times, years, fc.option(fc.maxSafeNat()), fc.option(fc.nat(100)), (now, date, minutes, percent) => {
-        const rollout = {
-          start: date.toISOString(),
-          ...(minutes !== null && { durationMinutes: minutes }),
-          ...(percent !== null && { startPercentage: percent }),
-        };
-        const bundle = rulesOn({ rollout, endOfLife: date.toISOString() });
-        const { holds, lookAgainAt } = askRules(bundle, {
-          bundles: [],
-          path: pathWith(),
-          now,
-          clockSynchronised: false,
-        });
-        expect(lookAgainAt === undefined || lookAgainAt > now).toBe(true);
-        expect(ruleReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
-      }),
+      fc.property(
+        times,
+        years,
+        fc.option(fc.maxSafeNat()),
+        fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
+        (now, date, minutes, percent) => {
+          const rollout = {
+            start: date.toISOString(),
+            ...(minutes !== null && { durationMinutes: minutes }),
+            ...(percent !== null && { startPercentage: percent }),
+          };
+          const bundle = rulesOn({ rollout, endOfLife: date.toISOString() });
+          const { holds, lookAgainAt } = askRules(bundle, { ...QUESTION, now, clockSynchronised: false });
+          expect(lookAgainAt === undefined || lookAgainAt > now).toBe(true);
+          expect(ruleReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
+        },
+      ),
     );
   });
 });
@@ -168,14 +187,14 @@ describe('shown rules', () => {
       from: '1.x',
       barrier: { reason: 'storage is migrated' },
       deadend: { reason: 'superseded' },
-      rollout: { start: '2030-01-01T00:00:00Z', durationMinutes: 1, startPercentage: 5 },
+      rollout: { start: '2030-01-01T00:00:00Z', durationMinutes: 1, startPercentage: 0.05 },
       endOfLife: '2031-01-01T00:00:00Z',
     };
     expect(shownRules({ update })).toEqual([
       { rule: 'from', value: '1.x', effect: 'holds-activation' },
       {
         rule: 'rollout',
-        value: 'from 2030-01-01T00:00:00Z, over 1 minute, 5 % at once',
+        value: 'from 2030-01-01T00:00:00Z, over 1 minute, 5 % of the nodes at once',
         effect: 'holds-activation',
       },
       { rule: 'endOfLife', value: '2031-01-01T00:00:00Z', effect: 'holds-activation' },
@@ -198,7 +217,7 @@ describe('on a model of the node', () => {
 
   function createNode(update: UpdateRules) {
     const machine = createModelMachine();
-    const node = createModelNode({ machine, policy: POLICY });
+    const node = createModelNode({ machine, policy: LAST });
     for (const bundle of [release(6), release(7, update)]) {
       node.plug(bundle);
       node.settle();

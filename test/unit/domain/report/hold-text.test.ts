@@ -15,7 +15,11 @@ import {
   verified,
 } from '../../../support/daemon/scenario.ts';
 
-const update = { from: '1.x', endOfLife: new Date(NOON - 1).toISOString(), rollout: { start: '2027-01-01T00:00:00Z' } };
+const update = {
+  from: '1.x',
+  endOfLife: new Date(NOON - 1).toISOString(),
+  rollout: { start: '2027-01-01T00:00:00Z', startPercentage: 1 },
+};
 const release = stored(verified({ schedule: 'manual', update }), { readyAt: NOON });
 const AT_6 = { ...POLICY, streams: { ocp: { current: '4.13.6' } } };
 const report = (bundle = release) => {
@@ -41,7 +45,7 @@ describe('what holds an activation', () => {
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
     expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
       `its rule "from" lets it be applied only from 1.x, and the present release is 4.13.6; a person ends it`,
-      `its rule "rollout" spreads activations over nodes, which stickpin can't do yet, and ends on 2027-01-01T00:00:00Z; it ends automatically on 2027-01-01T00:00:00.000Z`,
+      `its rule "rollout" lets this node activate it on 2027-01-01T00:00:00Z (wariness 0.897); it ends automatically on 2027-01-01T00:00:00.000Z`,
       `its end of life was on ${update.endOfLife} (rule "endOfLife"); a person ends it`,
       'its schedule is "manual": a person activates it; a person ends it',
     ]);

@@ -1,0 +1,52 @@
+import { nextOpenings } from '../time/openings.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { zoneOf } from './strategy.ts';
+
+/** Times are milliseconds since the epoch, absent when no window opens within weeks. */
+type WindowHold = Hold<
+  'window',
+  {
+    readonly opensAt?: number;
+    readonly closesAt?: number;
+    readonly timeZone: string;
+    readonly isClockUnsure: boolean;
+  }
+>;
+
+/**
+ * Setting `update.strategy = "window"`: a release is activated while a window is open. What a person
+ * asked for does not wait, and neither does an activation that has begun: it goes on when the window
+ * closes.
+ */
+export function window({
+  bundle,
+  policy,
+  now,
+  facts,
+  clockFault,
+  clockSynchronised,
+  failures,
+}: Pick<
+  GateContext,
+  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised' | 'failures'
+>): GateVerdict<WindowHold> {
+  if (!awaitsWindow({ bundle, policy }) || clockFault !== undefined) return PASS;
+  if (failures.some(({ task }) => task.kind === 'activate' && task.bundleId === bundle.bundleId)) return PASS;
+  const timeZone = zoneOf(policy, facts);
+  const [next] = nextOpenings(policy.update.windows, timeZone, now, 1);
+  if (next !== undefined && next.opensAt === undefined) {
+    return next.closesAt === undefined ? PASS : { kind: 'pass', lookAgainAt: next.closesAt };
+  }
+  const data = { timeZone, isClockUnsure: clockSynchronised === false };
+  if (next?.opensAt === undefined) return { kind: 'hold', hold: { code: 'window', data, releasedBy: 'time' } };
+  const { opensAt, closesAt } = next;
+  const times = closesAt === undefined ? { opensAt } : { opensAt, closesAt };
+  const hold = { code: 'window', data: { ...data, ...times }, releasedBy: 'time', lookAgainAt: opensAt } as const;
+  return { kind: 'hold', hold };
+}
+
+/** Whether a release may be activated in a window only. */
+export function awaitsWindow({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): boolean {
+  const { activationRequestedAt, activatedAt } = bundle;
+  return policy.update.strategy === 'window' && activationRequestedAt === undefined && activatedAt === undefined;
+}

@@ -1,0 +1,63 @@
+import type { RuleHold } from '../../gates/gates.ts';
+import type { Opening } from '../../time/openings.ts';
+import { wallTimeOf } from '../../time/wall-time.ts';
+
+type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: Code }>['data'];
+
+/** When the rollout of a release reaches this node: a clause. */
+export function rolloutClause({ turn, share, wariness, source, ...clock }: DataOf<'rule/rollout'>): string {
+  const when =
+    turn === undefined
+      ? `its rule "rollout" stays at ${percentText(share)} of the nodes, and this node is not among them`
+      : `its rule "rollout" lets this node activate it on ${timeText(turn)}${doubt(clock)}`;
+  const cautious = `wariness ${Number(wariness.toPrecision(3))}`;
+  return source === 'none'
+    ? `${when} (${cautious}, since /etc/machine-id has no usable id; the setting update.rollout_wariness replaces it)`
+    : `${when} (${cautious})`;
+}
+
+/** Which window a release waits for: a clause. */
+export function windowClause({ opensAt, closesAt, timeZone, ...clock }: DataOf<'window'>): string {
+  if (opensAt === undefined) return 'it waits for a window, and none opens within weeks';
+  return `it waits for the next window, ${openingText({ opensAt, closesAt }, timeZone)}${doubt(clock)}`;
+}
+
+/** Why the clock can't be right, and what can't be judged by it: a clause. */
+export function clockClause({ kind, least, hasWindow, hasRollout, hasEndOfLife }: DataOf<'clock'>): string {
+  const what = kind === 'before-build' ? 'stickpin was built' : 'a bundle of its stream was made';
+  const unjudged = [
+    ...(hasWindow ? ['the windows of this node'] : []),
+    ...(hasRollout ? ['its rollout'] : []),
+    ...(hasEndOfLife ? ['its end of life'] : []),
+  ];
+  return `the clock of this node can't be right, since it is before ${timeText(least)}, when ${what}: ${unjudged.join(' and ')} can't be judged until it is set`;
+}
+
+/** What a date says that was judged by a clock of unknown worth. */
+export function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): string {
+  return isClockUnsure ? " by this node's clock, which is not synchronised" : '';
+}
+
+/** `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone. */
+export function openingText({ opensAt, closesAt }: Opening, zone: string): string {
+  const begin = opensAt === undefined ? 'open now' : wallText(opensAt, zone);
+  const end = closesAt === undefined ? 'with no end within weeks' : `to ${wallText(closesAt, zone)}`;
+  return `${begin} ${end} (${zone})`;
+}
+
+/** A share of nodes in percent: `12.5 %`. */
+export function percentText(share: number): string {
+  return `${Number((share * 100).toPrecision(6))} %`;
+}
+
+function wallText(time: number, zone: string): string {
+  const { weekday, date, time: clock } = wallTimeOf(time, zone);
+  return `${weekday} ${date} ${clock}`;
+}
+
+/** The last time that a Date can hold (ECMA-262, "Time Values"). */
+const LAST_TIME = 8.64e15;
+
+function timeText(time: number): string {
+  return Math.abs(time) > LAST_TIME ? 'a day beyond all calendars' : new Date(time).toISOString().replace('.000Z', 'Z');
+}

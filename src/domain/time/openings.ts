@@ -1,0 +1,114 @@
+import { type Offset, offsetOf } from './time-zone.ts';
+import { WEEK_MINUTES, type WeeklyWindow } from './weekly-window.ts';
+
+/** A time during which at least one window is open. Milliseconds since the epoch. */
+export interface Opening {
+  /** The first moment; undefined when it was open already at the time that was asked about. */
+  readonly opensAt: number | undefined;
+  /** The first moment after it; undefined when it closes not within {@link LOOK_AHEAD_MS}. */
+  readonly closesAt: number | undefined;
+}
+
+/** When a window is open, on the wall clock of a week: from `start`, before `start + length`. */
+interface Span {
+  readonly startMs: number;
+  readonly lengthMs: number;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const WEEK_MS = WEEK_MINUTES * MINUTE_MS;
+/** 1970-01-01 was a Thursday. */
+const EPOCH_IN_WEEK_MS = 3 * 24 * HOUR_MS;
+
+/**
+ * How far ahead openings are looked for: three weekly ones, where the wall clock skips one or two.
+ */
+const LOOK_AHEAD_MS = 6 * WEEK_MS;
+/** No zone has two changes of its offset within this time. */
+const STRIDE_MS = 6 * HOUR_MS;
+/** The last time that a Date can hold (ECMA-262, "Time Values"). */
+const LAST_TIME = 8.64e15;
+
+/**
+ * The next times during which a window is open, at most `count`. The first one may be open already.
+ * Windows that overlap or touch make one opening.
+ *
+ * The wall clock is obeyed: a moment is in a window when the clock on the wall shows a time of the
+ * window. So where clocks are set back an hour, a window may be longer or open twice; where they
+ * are set forward, it may be shorter or be left out.
+ *
+ * @param zone one that `isTimeZone` accepts
+ */
+export function nextOpenings(
+  windows: readonly WeeklyWindow[],
+  zone: string,
+  from: number,
+  count: number,
+): readonly Opening[] {
+  const until = from + LOOK_AHEAD_MS;
+  if (!(from > -LAST_TIME + WEEK_MS && until < LAST_TIME - WEEK_MS)) return [];
+  const spans = spansOf(windows);
+  const offset = offsetOf(zone);
+  const openings: Opening[] = [];
+  let open: { readonly opensAt: number | undefined } | undefined;
+  for (let time = from; openings.length < count; time = nextChange(spans, offset, time)) {
+    if (time >= until) return open === undefined ? openings : [...openings, { ...open, closesAt: undefined }];
+    const isOpen = isIn(spans, weekTime(time, offset(time)));
+    if (isOpen) open ??= { opensAt: time === from ? undefined : time };
+    else if (open !== undefined) {
+      openings.push({ ...open, closesAt: time });
+      open = undefined;
+    }
+  }
+  return openings;
+}
+
+function spansOf(windows: readonly WeeklyWindow[]): readonly Span[] {
+  return windows.flatMap(({ days, startMinute, lengthMinutes }) =>
+    days.map((day) => ({
+      startMs: (day * 24 * 60 + startMinute) * MINUTE_MS,
+      lengthMs: lengthMinutes * MINUTE_MS,
+    })),
+  );
+}
+
+/** Milliseconds since Monday 00:00 on the wall. */
+function weekTime(time: number, offsetMs: number): number {
+  return modulo(time + offsetMs + EPOCH_IN_WEEK_MS, WEEK_MS);
+}
+
+function isIn(spans: readonly Span[], wallMs: number): boolean {
+  return spans.some(({ startMs, lengthMs }) => modulo(wallMs - startMs, WEEK_MS) < lengthMs);
+}
+
+/**
+ * The next moment after `time` at which a window may open or close: its wall time is reached, or
+ * the offset of the zone changes. It is no later than the next such moment, and may be earlier.
+ */
+function nextChange(spans: readonly Span[], offset: Offset, time: number): number {
+  const offsetMs = offset(time);
+  const wallMs = weekTime(time, offsetMs);
+  const waits = spans.flatMap(({ startMs, lengthMs }) => [
+    modulo(startMs - wallMs, WEEK_MS) || WEEK_MS,
+    modulo(startMs + lengthMs - wallMs, WEEK_MS) || WEEK_MS,
+  ]);
+  const next = time + Math.min(STRIDE_MS, ...waits);
+  return offset(next) === offsetMs ? next : offsetChange(offset, time, next);
+}
+
+/** The first moment after `before`, up to `after`, with another offset than at `before`. */
+function offsetChange(offset: Offset, before: number, after: number): number {
+  const offsetMs = offset(before);
+  let [same, other] = [before, after];
+  while (other - same > 1) {
+    const middle = Math.floor((same + other) / 2);
+    if (offset(middle) === offsetMs) same = middle;
+    else other = middle;
+  }
+  return other;
+}
+
+function modulo(value: number, by: number): number {
+  return ((value % by) + by) % by;
+}

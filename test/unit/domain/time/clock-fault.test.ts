@@ -1,0 +1,16 @@
+import { describe, expect, it } from 'vitest';
+import { clockFault } from '../../../../src/domain/time/clock-fault.ts';
+
+describe('a clock that can not be right', () => {
+  it.each([
+    ['is later than all', 20, 10, 15, undefined],
+    ['shows just the time of the build', 10, 10, undefined, undefined],
+    ['shows just the time of the newest bundle', 15, 10, 15, undefined],
+    ['is before the build', 9, 10, undefined, { kind: 'before-build', least: 10 }],
+    ['is before the build, and after the newest bundle', 9, 10, 5, { kind: 'before-build', least: 10 }],
+    ['is before the newest bundle', 14, 10, 15, { kind: 'before-bundle', least: 15 }],
+    ['is before both: the later one counts', 1, 10, 15, { kind: 'before-bundle', least: 15 }],
+  ] as const)('%s', (_, now, builtAt, newestCreated, fault) => {
+    expect(clockFault(now, builtAt, newestCreated)).toEqual(fault);
+  });
+});
