@@ -1,0 +1,171 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
+import { NOON, POLICY, verified } from '../../support/daemon/scenario.ts';
+import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+/** {@link NOON} is on a Tuesday. */
+const TUESDAY = 1;
+/** Tuesday 14:00 to 15:00. */
+const AFTERNOON = { days: [TUESDAY], startMinute: 14 * 60, lengthMinutes: 60 };
+
+let node: FakeNode;
+afterEach(async () => {
+  await node.stop();
+});
+async function start(update: Partial<typeof POLICY.update>) {
+  node = createFakeNode([], { update: { ...POLICY.update, ...update } });
+  await node.start();
+}
+async function plug(...bundles: readonly VerifiedBundle[]) {
+  node.plug('sdb1', ...bundles);
+  await node.clock.advance(0);
+}
+const entry = () => node.engine.report()?.bundles[0];
+
+describe('update.strategy', () => {
+  it('window: a release is ready and pinned, waits for the window, and is activated as it opens', async () => {
+    await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'UTC' });
+    await plug(verified());
+    expect(entry()).toMatchObject({
+      phase: 'ready',
+      images: { total: 2, present: 2, pinned: 2 },
+      activationHolds: [{ gate: 'window', code: 'window', releasedBy: 'time', until: '2026-03-10T14:00:00.000Z' }],
+    });
+    expect(node.statuses.at(-1)).toBe(
+      `ocp 4.13.7 is ready: 2 images present and pinned. Its activation is held, and continues automatically then: it waits for the next window, Tue 2026-03-10 14:00 to Tue 2026-03-10 15:00 (UTC). 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation.`,
+    );
+    await node.clock.advance(2 * HOUR - 1);
+    expect(entry()?.phase).toBe('ready');
+    await node.clock.advance(1);
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('window: says the wall time of the zone, that of the node for localtime', async () => {
+    await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'localtime' });
+    node.facts = { ...node.facts, timeZone: 'America/Sao_Paulo' };
+    await plug(verified());
+    expect(entry()?.reason?.message).toContain('Tue 2026-03-10 14:00 to Tue 2026-03-10 15:00 (America/Sao_Paulo)');
+    expect(entry()?.activationHolds).toMatchObject([{ until: '2026-03-10T17:00:00.000Z' }]);
+  });
+
+  it('window: inside of one it is activated at once', async () => {
+    await start({ strategy: 'window', windows: [{ ...AFTERNOON, startMinute: 11 * 60 + 30 }] });
+    await plug(verified());
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('window: a clock that was set back or forth counts within 30 s', async () => {
+    await start({ strategy: 'window', windows: [AFTERNOON] });
+    await plug(verified());
+    node.clock.jump(HOUR);
+    await node.clock.advance(30_000);
+    expect(entry()?.phase).toBe('ready');
+    node.clock.jump(HOUR);
+    await node.clock.advance(30_000);
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('window: a clock that can not be right holds it, and says so', async () => {
+    await start({ strategy: 'window', windows: [AFTERNOON] });
+    node.facts = { ...node.facts, builtAt: NOON + 24 * HOUR };
+    await plug(verified());
+    await node.clock.advance(2 * HOUR);
+    expect(entry()).toMatchObject({ phase: 'ready', reason: { code: 'clock' } });
+    expect(node.statuses.at(-1)).toContain(
+      "the clock of this node can't be right, since it is before 2026-03-11T12:00:00Z, when stickpin was built: the windows of this node can't be judged until it is set",
+    );
+  });
+
+  it('window: a person activates it outside of one, after a confirmation', async () => {
+    await start({ strategy: 'window', windows: [AFTERNOON] });
+    await plug(verified());
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+      /it waits for the next window, Tue 2026-03-10/,
+    );
+    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    await node.clock.advance(0);
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('window: an activation that has begun goes on when the window closes', async () => {
+    await start({ strategy: 'window', windows: [{ ...AFTERNOON, startMinute: 12 * 60, lengthMinutes: 1 }] });
+    const work = node.runtime.onPull;
+    let isBroken = true;
+    node.runtime.onPull = async (reference, signal) => {
+      if (isBroken && !reference.includes('@'))
+        throw new AppError({ code: 'runtime/pull-failed', message: 'EIO', disposition: 'retry' });
+      await work(reference, signal);
+    };
+    await plug(verified());
+    await node.clock.advance(2 * MINUTE);
+    expect(entry()?.phase).toBe('ready');
+    isBroken = false;
+    await node.clock.advance(10 * MINUTE);
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('manual: waits for a person, who is not asked', async () => {
+    await start({ strategy: 'manual' });
+    await plug(verified());
+    await node.clock.advance(24 * HOUR);
+    expect(entry()).toMatchObject({ phase: 'ready', activationHolds: [{ gate: 'schedule', code: 'engine/manual' }] });
+    expect(entry()?.activationHolds?.[0]?.message).toBe(
+      'the setting update.strategy is "manual" on this node: a person activates it',
+    );
+    expect(node.statuses.at(-1)).toContain("'stickpin activate ocp@4.13.7' when you like.");
+    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    await node.clock.advance(0);
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('window: a release whose schedule is manual waits for a person all the same', async () => {
+    await start({ strategy: 'window', windows: [{ ...AFTERNOON, startMinute: 0, lengthMinutes: 24 * 60 }] });
+    await plug(verified({ schedule: 'manual' }));
+    await node.clock.advance(HOUR);
+    expect(entry()).toMatchObject({ phase: 'ready', activationHolds: [{ code: 'engine/manual' }] });
+  });
+});
+
+describe('a rollout', () => {
+  const start10 = new Date(NOON).toISOString();
+  const release = verified({ update: { rollout: { start: start10, durationMinutes: 100 } } });
+
+  it.each([
+    ['update.rollout_wariness', { rollout_wariness: 0.25 }, 25 * MINUTE],
+    ['a hash of the machine id', {}, Math.ceil(0.896828278181118 * 100 * MINUTE)],
+  ])('reaches the node at its turn, by %s', async (_, update, turn) => {
+    await start(update);
+    await plug(release);
+    await node.clock.advance(turn - 1);
+    expect(entry()).toMatchObject({ phase: 'ready', activationHolds: [{ code: 'rule/rollout', releasedBy: 'time' }] });
+    await node.clock.advance(1);
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('reaches a node without a machine id last, and says why', async () => {
+    await start({});
+    node.facts = { ...node.facts, machineId: undefined };
+    await plug(release);
+    expect(entry()?.reason?.message).toContain(
+      'on 2026-03-10T13:40:00Z (wariness 1, since /etc/machine-id has no usable id; the setting update.rollout_wariness replaces it)',
+    );
+    await node.clock.advance(100 * MINUTE);
+    expect(entry()?.phase).toBe('activated');
+  });
+
+  it('that stays at a part of the nodes never reaches the others: a person decides', async () => {
+    await start({ rollout_wariness: 0.5 });
+    await plug(verified({ update: { rollout: { start: start10, startPercentage: 0.1 } } }));
+    await node.clock.advance(24 * HOUR);
+    expect(entry()).toMatchObject({
+      phase: 'ready',
+      activationHolds: [{ code: 'rule/rollout', releasedBy: 'person' }],
+    });
+    expect(entry()?.reason?.message).toContain(
+      'stays at 10 % of the nodes, and this node is not among them (wariness 0.5)',
+    );
+  });
+});
