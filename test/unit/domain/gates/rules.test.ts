@@ -35,6 +35,7 @@ const CONTEXT = {
   running: [],
   failures: [],
   hooks: NO_HOOKS,
+  foreignTag: undefined,
 };
 const QUESTION = { bundles: [], path: pathWith([plain]), now: NOON, policy: LAST, facts: FACTS };
 const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
