@@ -1,7 +1,7 @@
 import { digestOf } from '../../platform/digest.ts';
 
 /** The least wariness that a hash gives: a node that is to be the first of all says so itself. */
-export const LEAST_HASHED_WARINESS = 1e-6;
+const LEAST_HASHED_WARINESS = 1e-6;
 
 /** How cautious a node is in rollouts, and where that comes from. */
 export interface Wariness {
