@@ -137,7 +137,9 @@ describe('rules of a release', () => {
 
   it.each([
     [['--rollout-minutes', '90'], '--rollout-minutes needs --rollout-start'],
-    [['--rollout-start', 'tomorrow'], 'update.rollout.start: must be a time as'],
+    [['--rollout-start', '2026-05-01T22:00:00Z'], 'alone would hold the release on every node for good'],
+    [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-fraction', '1.1'], 'a fraction from 0 to 1'],
+    [['--rollout-start', 'tomorrow', '--rollout-minutes', '9'], 'update.rollout.start: must be a time as'],
     [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '0'], 'from 1 to 527040'],
     [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '1.5'], 'from 1 to 527040'],
     [['--end-of-life', '2001-01-01T00:00:00Z'], 'endOfLife: 2001-01-01T00:00:00Z is not after created'],
@@ -152,7 +154,8 @@ describe('rules of a release', () => {
   });
 
   it('make the same bytes again', async () => {
-    const options = [...advisory(), '--rollout-start', '2026-05-01T22:00:00Z', '--revoke-key', 'ab'.repeat(32)];
+    const rollout = ['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-fraction', '0.1'];
+    const options = [...advisory(), ...rollout, '--revoke-key', 'ab'.repeat(32)];
     for (const out of ['first.stickpin.tar', 'second.stickpin.tar']) await create(out, ...options);
     expect(readFileSync(at('second.stickpin.tar'))).toEqual(readFileSync(at('first.stickpin.tar')));
   });
