@@ -147,6 +147,18 @@ export const METHODS = {
     result: { consequence: lines },
     access: 'trust',
   },
+  revokeKey: {
+    about: 'Revokes a key everywhere, until `RestoreKey`.',
+    args: { keyId: text },
+    result: { consequence: lines },
+    access: 'trust',
+  },
+  resetStream: {
+    about: 'Resets the sequence floor and the clock floor of a stream, and forgets the keys that its bundles brought.',
+    args: { stream: text },
+    result: { consequence: lines },
+    access: 'trust',
+  },
   rescan: {
     about: 'Looks at all media and the runtime again, and resumes cancelled preloads.',
     args: {},

@@ -45,6 +45,10 @@ function executors(running: () => Daemon): ApiMethods {
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
     restoreKey: async ({ keyId }, { uid, signal }) =>
       settled(running(), signal, ({ restoreKey }) => restoreKey(keyId, uid)),
+    revokeKey: async ({ keyId }, { uid, signal }) =>
+      settled(running(), signal, ({ revokeKey }) => revokeKey(keyId, uid)),
+    resetStream: async ({ stream }, { uid, signal }) =>
+      settled(running(), signal, ({ resetStream }) => resetStream(stream, uid)),
     rescan: async (args, call) => {
       await running().media.rescan(call.signal);
       await settled(running(), call.signal, ({ engine }) => engine.resume(), { command: 'rescan', args, call });

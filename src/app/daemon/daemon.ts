@@ -21,7 +21,9 @@ import { createPublishedFiles, type PublishedFiles } from './published-files.ts'
 import { createDaemonRegistry, listenTarget } from './registry.ts';
 import { runDaemon } from './run-daemon.ts';
 import { createRuntime } from './runtime.ts';
+import { resetStream, type StreamResetter } from './trust/reset-stream.ts';
 import type { KeyRestorer } from './trust/restore-key.ts';
+import type { KeyRevoker } from './trust/revoke-key.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust/trust-keeper.ts';
 import { watchKeys } from './watch-keys.ts';
 
@@ -33,6 +35,10 @@ export interface Daemon {
   run(signal: AbortSignal): Promise<void>;
   /** Removes the stored revocation of a key. */
   readonly restoreKey: KeyRestorer;
+  /** Revokes a key everywhere. */
+  readonly revokeKey: KeyRevoker;
+  /** Resets what protects a stream from older bundles, and the keys that it brought. */
+  readonly resetStream: StreamResetter;
   /** Reads the folder of keys now, as after a change. */
   reloadKeys(): void;
   /** Observes the runtime now. */
@@ -50,13 +56,16 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
   const undo = () =>
     disposal.dispose((what, error) => log.warn({ err: error }, `Stopping ${what} failed: ${reasonOf(error)}`));
   try {
-    const { engine, media, runtime, trust, authority } = await createParts(options, disposal, signal);
+    const { engine, media, runtime, trust, authority, state } = await createParts(options, disposal, signal);
     const keys = watchKeys({ settings, trust, engine, clock, log });
     disposal.defer('the watch on the keys', keys.stop);
     return {
       engine,
       media,
       observeRuntime: (inner) => runtime.observe(inner),
+      revokeKey: (name, uid) => trust.revoke(name, uid).finally(engine.kick),
+      resetStream: (stream, uid) =>
+        resetStream(stream, uid, { store: state.store, engine, clock, log }).finally(engine.kick),
       restoreKey: async (name, uid) => {
         const message = await trust.restore(name, uid);
         engine.kick();
@@ -76,6 +85,7 @@ interface Parts {
   readonly media: Media;
   readonly runtime: RuntimeAdapter;
   readonly trust: TrustKeeper;
+  readonly state: NodeState;
   /** Address of the registry, for example `127.0.0.1:5317`. */
   readonly authority: string;
 }
@@ -126,7 +136,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     stallMs: settings.preload.stall,
     ...listeners(options, { state, trust, published }),
   });
-  return { engine, media, runtime, trust, authority };
+  return { engine, media, runtime, trust, authority, state };
 }
 
 /** Where no systemd is reached, as in a rehearsal. */

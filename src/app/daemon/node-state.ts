@@ -9,7 +9,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { HookStore } from '../../ports/hooks.ts';
-import type { FloorStore, PinLedgerStore, RevocationStore, StateStore } from '../../ports/state.ts';
+import type { FloorStore, PinLedgerStore, RevocationStore, StateStore, StreamStore } from '../../ports/state.ts';
 import { openState } from '../../store/database/open-state.ts';
 import { openFloors } from '../../store/files/floors.ts';
 import { openHookLedger } from '../../store/files/hook-ledger.ts';
@@ -17,7 +17,7 @@ import { openPinLedger } from '../../store/files/pin-ledger.ts';
 
 /** All that a node records. */
 export interface NodeState {
-  readonly store: StateStore & RevocationStore;
+  readonly store: StateStore & RevocationStore & StreamStore;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
   readonly hooks: HookStore;

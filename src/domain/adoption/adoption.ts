@@ -4,7 +4,7 @@ import { fitsScheme, schemeOf } from '../model/version-scheme.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isRelease } from '../trust/notice.ts';
-import { floorsFrom, higherFloors, NO_FLOORS } from './floors.ts';
+import { floorsNow, NO_FLOORS } from './floors.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -18,6 +18,8 @@ export interface AdoptionContext {
   readonly floors?: Floors;
   /** Takes releases below the floor of their stream (`update.allow_downgrade`). Default false. */
   readonly allowDowngrade?: boolean;
+  /** How far a sequence may be above the highest known one of its stream; 0: any. Default 0. */
+  readonly maxSequenceStep?: number;
   /** Pins that belong to no known release. Default none. */
   readonly unclaimed?: ReadonlySet<string>;
 }
@@ -37,7 +39,7 @@ export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<str
  * same stick can be taken first. The higher of what the bundles say and what is remembered counts.
  */
 export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
-  return higherFloors(floors, floorsFrom(bundles)).sequences.get(stream) ?? 0;
+  return floorsNow(floors, bundles).sequences.get(stream) ?? 0;
 }
 
 /**
@@ -51,7 +53,7 @@ export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext):
   const wrong = refuseArch(found, context) ?? refuseTwin(found, context) ?? refuseVersion(found, context);
   // It was let in before; what is below the floor is not activated by itself.
   if (wrong !== undefined || isClaim(found, context.unclaimed ?? new Set())) return wrong;
-  return refuseSequence(found, context) ?? refuseTimes(found, context);
+  return refuseSequence(found, context) ?? refuseStep(found, context) ?? refuseTimes(found, context);
 }
 
 /** Bundle format, `arch`: must match the node. */
@@ -85,11 +87,28 @@ function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): 
   return { code: 'bundle/sequence', data: { kind: 'below-floor', bundle: labelOf(payload), sequence, floor } };
 }
 
+/**
+ * `trust.max_sequence_step`: a sequence far above all others would shut its stream. The first bundle
+ * of a stream, also after a reset, may have any.
+ */
+function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
+  const { bundles, floors, maxSequenceStep = 0 } = context;
+  const { name, sequence } = payload;
+  const own = bundles.filter((known) => known.payload.name === name && known.resetAt === undefined);
+  const highest = Math.max(sequenceFloor(bundles, name, floors), ...own.map((known) => known.payload.sequence));
+  if (maxSequenceStep === 0 || highest === 0 || sequence - highest <= maxSequenceStep) return undefined;
+  const data = { kind: 'step', bundle: labelOf(payload), sequence, highest, step: maxSequenceStep } as const;
+  return { code: 'bundle/sequence', data };
+}
+
 /** Bundle format, `sequence`: the same sequence with another digest is refused. */
 function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const twin = bundles.find(
     (known) =>
-      known.payload.name === payload.name && known.payload.sequence === payload.sequence && known.bundleId !== bundleId,
+      known.resetAt === undefined &&
+      known.payload.name === payload.name &&
+      known.payload.sequence === payload.sequence &&
+      known.bundleId !== bundleId,
   );
   if (twin === undefined) return undefined;
   return {
@@ -107,12 +126,12 @@ function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: Adoption
 
 /**
  * Bundle format, `created`, `expires`: "an unknown bundle that has expired is refused; the clock
- * used never runs behind the newest `created` adopted", of whatever stream; "`created` more than 24
+ * used never runs behind the newest `created` adopted" of the same stream; "`created` more than 24
  * h ahead of a synchronised clock is refused", by that clock alone.
  */
 function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
-  const { newestCreated: newest } = higherFloors(context.floors ?? NO_FLOORS, floorsFrom(context.bundles));
-  const now = Math.max(context.now, newest);
+  const { newestCreated } = floorsNow(context.floors ?? NO_FLOORS, context.bundles);
+  const now = Math.max(context.now, newestCreated.get(payload.name) ?? 0);
   if (payload.expires !== undefined && Date.parse(payload.expires) <= now) {
     return { code: 'bundle/expired', data: { bundle: labelOf(payload), expires: payload.expires } };
   }

@@ -99,7 +99,15 @@ export function sortUnknown(
     if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
     const allowDowngrade = policy.update.allow_downgrade;
-    const context = { ...observed, floors, bundles: [...stored.bundles, ...adopting], allowDowngrade, unclaimed };
+    const maxSequenceStep = policy.trust.max_sequence_step;
+    const context = {
+      ...observed,
+      floors,
+      maxSequenceStep,
+      bundles: [...stored.bundles, ...adopting],
+      allowDowngrade,
+      unclaimed,
+    };
     const admission = admit(bundle.bundle, context, approvals, medium.label);
     switch (admission.kind) {
       case 'adopt':

@@ -1,3 +1,4 @@
+import { sequenceOf } from '../adoption/floors.ts';
 import type { GateContext } from '../gates/gate.ts';
 import { type ActivationHold, askGates } from '../gates/gates.ts';
 import { placeIn } from '../path/read-paths.ts';
@@ -49,5 +50,5 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
   }
   if (bundle.activatedAt !== undefined) return false;
   if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return true;
-  return others.every((other) => other.activatedAt === undefined || other.payload.sequence < bundle.payload.sequence);
+  return others.every((other) => other.activatedAt === undefined || sequenceOf(other) < sequenceOf(bundle));
 }

@@ -34,6 +34,8 @@ export type AdoptionReason =
   | Conclusion<
       'bundle/sequence',
       | { kind: 'below-floor'; bundle: BundleLabel; sequence: number; floor: number }
+      /** `highest`: of the bundles of the stream that are known; `step`: what is allowed above it. */
+      | { kind: 'step'; bundle: BundleLabel; sequence: number; highest: number; step: number }
       | {
           kind: 'same';
           bundle: BundleLabel;

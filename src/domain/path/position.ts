@@ -1,3 +1,4 @@
+import { sequenceOf } from '../adoption/floors.ts';
 import type { BundleId } from '../model/digest.ts';
 import { isProven, isRolledBack, keptBundles } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
@@ -34,7 +35,8 @@ function byActivation(releases: readonly StoredBundle[]): readonly StoredBundle[
 }
 
 function placeOf(release: StoredBundle, source: Position['source']): Position {
-  const { version, sequence } = release.payload;
+  const { version } = release.payload;
+  const sequence = sequenceOf(release);
   // What runs in place of a newer one was proven before, or nothing is known against it.
   return { id: release.bundleId, version, sequence, isProven: isProven(release), source };
 }
@@ -42,5 +44,5 @@ function placeOf(release: StoredBundle, source: Position['source']): Position {
 function configuredPosition(releases: readonly StoredBundle[], version: string): Position {
   const known = releases.filter(({ payload }) => payload.version === version).at(-1);
   const position = { version, isProven: true, source: 'setting' } as const;
-  return known === undefined ? position : { ...position, id: known.bundleId, sequence: known.payload.sequence };
+  return known === undefined ? position : { ...position, id: known.bundleId, sequence: sequenceOf(known) };
 }

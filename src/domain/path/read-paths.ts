@@ -1,3 +1,4 @@
+import { sequenceOf } from '../adoption/floors.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { schemeOf } from '../model/version-scheme.ts';
@@ -66,7 +67,7 @@ function readPath(stream: string, input: PathsInput): PlannedPath {
     stream,
     scheme: schemeOf([...releases, ...arriving].map(({ payload }) => payload)),
     position,
-    floor: Math.max(0, ...releases.flatMap((one) => (one.activatedAt === undefined ? [] : [one.payload.sequence]))),
+    floor: Math.max(0, ...releases.flatMap((one) => (one.activatedAt === undefined ? [] : [sequenceOf(one)]))),
     releases: [
       ...releases.map((release) => storedRelease(release, releases, position)),
       ...arriving.map((bundle) => ({ ...releaseOf(bundle), isLate: true })),
@@ -88,6 +89,7 @@ function storedRelease(
   const since = releases.find(({ bundleId }) => bundleId === position?.id)?.activatedAt ?? 0;
   return {
     ...releaseOf(release),
+    sequence: sequenceOf(release),
     isDenied: isDenied(release, releases),
     isLate: release.adoptedAt > since,
     // What was activated last and does not run yet is still on its way there.

@@ -1,3 +1,4 @@
+import { sequenceOf } from '../adoption/floors.ts';
 import { bundleName } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -39,12 +40,12 @@ export function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredB
 export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): readonly StoredBundle[] {
   const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
   return kept.filter((bundle) => {
-    const { name, sequence } = bundle.payload;
+    const { name } = bundle.payload;
     const good = lastProven(bundles, name);
     if (good === undefined || bundle === good || bundle === currentRelease(bundles, name)) return false;
     if (isWanted(bundle) || isBaseInNeed(bundle, bundles)) return false;
     // What was claimed again may have been the fallback before what was recorded of it was lost.
-    const isOlder = sequence < good.payload.sequence;
+    const isOlder = sequenceOf(bundle) < sequenceOf(good);
     if (bundle.provenAt === undefined && !(bundle.claimedAt !== undefined && isOlder)) return isOlder;
     const newer = kept.filter(
       (other) => other.payload.name === name && (other.provenAt ?? -1) > (bundle.provenAt ?? 0),

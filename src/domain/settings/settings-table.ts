@@ -62,6 +62,12 @@ export const settingsTable = {
         about:
           'How many different plain keys (`*.pub`) must have signed a bundle. A [role](decisions/key-roles.md) has a threshold of its own.',
       },
+      max_sequence_step: {
+        type: wholeNumber(0),
+        default: 0,
+        about:
+          'How far the sequence of an unknown bundle may be above the highest known one of its stream. 0: any distance, since a sequence may be a timestamp.',
+      },
       require: {
         type: oneOf(['signature', 'approval', 'both'], 'must be "signature", "approval" or "both"'),
         default: 'signature',

@@ -89,7 +89,7 @@ export function followTags(effects: TagEffects, assessment: Assessment): void {
 async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
   const { store, recorder, failures, floorKeeper, clock } = effects;
   const count = await activateBundle(bundle, effects, signal);
-  await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
+  if (bundle.resetAt === undefined) await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
   const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now`;
   const event = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
   const at = stampAfter(store.load().bundles, clock.now());

@@ -1,4 +1,4 @@
-import { areSameFloors, floorsFrom, higherFloors } from '../../domain/adoption/floors.ts';
+import { areSameFloors, floorsNow, higherFloors, withoutStream } from '../../domain/adoption/floors.ts';
 import type { Floors } from '../../domain/state/floor-set.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
@@ -31,11 +31,16 @@ export interface FloorKeeper {
    * must be recorded. @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`)
    */
   raise(stream: string, sequence: number): Promise<void>;
+  /**
+   * Takes away the floors of a stream, durably, then calls `record`. When either fails, the floors
+   * are as before. @throws AppError `store/…`
+   */
+  reset(stream: string, record: () => void): Promise<void>;
 }
 
 /**
  * Creates a keeper that continues with the stored floors. INVARIANT: one change at a time; a floor
- * never decreases.
+ * never decreases but by a reset.
  */
 export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDependencies): FloorKeeper {
   let floors = kept.load();
@@ -43,7 +48,7 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
   let trouble: string | undefined;
   const inTurn = oneAtATime();
 
-  const now = () => higherFloors(floors, floorsFrom(store.load().bundles));
+  const now = () => floorsNow(floors, store.load().bundles);
 
   async function save(wanted: Floors, signal: AbortSignal): Promise<void> {
     if (isWritten && areSameFloors(wanted, floors)) return;
@@ -57,8 +62,19 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
     floors: now,
     raise: (stream, sequence) =>
       inTurn(NEVER_ABORTED, () =>
-        save(higherFloors(now(), { ...floors, sequences: new Map([[stream, sequence]]) }), NEVER_ABORTED),
+        save(higherFloors(now(), { ...now(), sequences: new Map([[stream, sequence]]) }), NEVER_ABORTED),
       ),
+    reset: (stream, record) =>
+      inTurn(NEVER_ABORTED, async () => {
+        const before = now();
+        try {
+          await save(withoutStream(before, stream), NEVER_ABORTED);
+          record();
+        } catch (error) {
+          [floors, isWritten] = [before, false];
+          throw error;
+        }
+      }),
     follow: (isForgotten, signal) =>
       inTurn(signal, async () => {
         try {

@@ -40,6 +40,10 @@ export interface Engine extends Commands {
   settled(signal: AbortSignal): Promise<void>;
   /** Resumes cancelled preloads, and asks for a round now. */
   resume(): void;
+  /** As `FloorKeeper.reset`. */
+  resetFloors(stream: string, record: () => void): Promise<void>;
+  /** Whether a floor of the stream is stored, or follows from its bundles. No I/O. */
+  hasFloor(stream: string): boolean;
 }
 
 /** Creates an engine, before its first round. */
@@ -57,6 +61,8 @@ export function createEngine(deps: EngineDependencies): Engine {
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),
     settled: store.settled,
+    resetFloors: loop.floorKeeper.reset,
+    hasFloor: (stream) => loop.floorKeeper.floors().sequences.has(stream),
     resume: () => {
       resumeAll(deps);
       wantRound();

@@ -5,9 +5,16 @@ import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { FloorRecordStore, FloorStore } from '../../ports/state.ts';
 import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
 
+const byStream = v.array(v.tuple([v.string(), v.number()]));
+/**
+ * `newestCreated` is of any stream, as versions before floors by stream wrote it: it is written for
+ * them, and not read, since nobody knows whose it was. The bundles have the times of their streams.
+ */
 const schema = v.object({
-  sequences: v.array(v.tuple([v.string(), v.number()])),
+  sequences: byStream,
   newestCreated: v.number(),
+  created: v.optional(byStream, []),
+  resets: v.optional(byStream, []),
   areLost: v.boolean(),
 });
 
@@ -49,7 +56,7 @@ export async function openFloors({ path, record, isStateLost, now }: FloorOption
   const damaged = isDamaged ? createDamagedFile(path, now) : undefined;
   const save = async (floors: Floors, signal: AbortSignal) => {
     signal.throwIfAborted();
-    const document = { ...floors, sequences: [...floors.sequences] };
+    const document = documentOf(floors);
     await damaged?.setAside();
     // Once a damaged file is renamed, another one must follow in its place.
     await writeSealed(path, document, damaged === undefined ? signal : NEVER_ABORTED);
@@ -61,9 +68,26 @@ export async function openFloors({ path, record, isStateLost, now }: FloorOption
   return { floors: { load: () => loaded, isWhole: () => isWhole, save }, damage };
 }
 
+function documentOf({ sequences, newestCreated, resets = new Map(), areLost }: Floors) {
+  return {
+    sequences: [...sequences],
+    newestCreated: Math.max(0, ...newestCreated.values()),
+    created: [...newestCreated],
+    resets: [...resets],
+    areLost,
+  };
+}
+
 function parse(value: unknown): Floors | undefined {
   const parsed = v.safeParse(schema, value);
-  return parsed.success ? { ...parsed.output, sequences: new Map(parsed.output.sequences) } : undefined;
+  if (!parsed.success) return undefined;
+  const { sequences, created, resets, areLost } = parsed.output;
+  return {
+    sequences: new Map(sequences),
+    newestCreated: new Map(created),
+    areLost,
+    ...(resets.length > 0 && { resets: new Map(resets) }),
+  };
 }
 
 function parseText(text: string | undefined): Floors | undefined {

@@ -61,6 +61,8 @@ const IDLE: ApiMethods = {
   rejectWithReason: text,
   prove: text,
   restoreKey: text,
+  revokeKey: text,
+  resetStream: text,
   rescan: nothing,
   load: text,
 };

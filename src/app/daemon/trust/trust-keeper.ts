@@ -10,6 +10,7 @@ import { keysNow, logKeys, type NodeKeys, readFolder, rememberRevocations, takeF
 import { noReloads, reloadKeys } from './reload-keys.ts';
 import { type KeyRestorer, restoreKey } from './restore-key.ts';
 import { openRevocationMemory } from './revocation-memory.ts';
+import { type KeyRevoker, revokeKey } from './revoke-key.ts';
 
 /** The current trusted keys: those of the folder and those from bundles. */
 export interface TrustKeeper extends TrustPort {
@@ -22,6 +23,7 @@ export interface TrustKeeper extends TrustPort {
   /** Stores revocations from a bundle. Never throws. */
   remember(): Promise<void>;
   readonly restore: KeyRestorer;
+  readonly revoke: KeyRevoker;
 }
 
 /** The adapters of {@link createTrustKeeper}. */
@@ -53,6 +55,7 @@ export async function createTrustKeeper(
     roles: () => rolesOf(node),
     inForce: () => trustInForce(node),
     remember: () => rememberRevocations(node),
+    revoke: (name, uid) => revokeKey(name, uid, { keysNow: () => keysNow(node), memory, clock, log }),
     restore: (name, uid) =>
       restoreKey(name, uid, {
         load: () => readFolder(node, signal),

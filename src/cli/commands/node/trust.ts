@@ -13,11 +13,11 @@ interface RestoreFlags {
   readonly json?: true;
 }
 
-/** Adds `trust list` and `trust restore` to the program. */
+/** Adds `trust list`, `revoke`, `restore` and `reset` to the program. */
 export function registerTrust(program: Command, context: CommandContext): void {
   const trust = program
     .command('trust')
-    .description('show the keys that this node trusts or has revoked, and restore a revoked one');
+    .description('show the keys that this node trusts or has revoked, and change that');
   trust
     .command('list')
     .description('show trusted and revoked keys with their ids')
@@ -37,20 +37,72 @@ export function registerTrust(program: Command, context: CommandContext): void {
     .option('--json', 'print as JSON')
     .action((keyId: string, flags: RestoreFlags) =>
       withDaemon(context, async (client) => {
-        if (flags.force !== true && flags.yes !== true) await confirm(keyId, context);
+        const what = `bundles that key ${oneLine(keyId)} signed may be trusted again`;
+        const question = { what, question: 'Restore the key?', unchanged: 'the key stays revoked' };
+        if (flags.force !== true && flags.yes !== true) await confirm(question, context);
         const message = await client.restoreKey({ keyId }, context.signal);
+        context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
+      }),
+    );
+  registerRevoke(trust, context);
+  registerReset(trust, context);
+}
+
+function registerRevoke(trust: Command, context: CommandContext): void {
+  trust
+    .command('revoke')
+    .description('revoke a key on this node; asks first')
+    .argument('<keyid>', "the key's id, or at least the first 12 digits of a trusted one")
+    .option('--force', 'revoke it without a question')
+    .option('-y, --yes', 'the same as --force')
+    .option('--json', 'print as JSON')
+    .action((keyId: string, flags: RestoreFlags) =>
+      withDaemon(context, async (client) => {
+        const what = `bundles that key ${oneLine(keyId)} signed are not trusted any more`;
+        const question = { what, question: 'Revoke the key?', unchanged: 'the key is not revoked' };
+        if (flags.force !== true && flags.yes !== true) await confirm(question, context);
+        const message = await client.revokeKey({ keyId }, context.signal);
         context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
       }),
     );
 }
 
-async function confirm(keyId: string, { confirm: ask, signal }: CommandContext): Promise<void> {
-  const what = `bundles that key ${oneLine(keyId)} signed may be trusted again`;
+function registerReset(trust: Command, context: CommandContext): void {
+  trust
+    .command('reset')
+    .description('reset the floors of a stream, and forget the keys that its bundles brought; asks first')
+    .argument('<stream>', 'the name of the stream; stickpin list shows it')
+    .option('--force', 'reset it without a question')
+    .option('-y, --yes', 'the same as --force')
+    .option('--json', 'print as JSON')
+    .action((stream: string, flags: RestoreFlags) =>
+      withDaemon(context, async (client) => {
+        const what = `older bundles of stream ${oneLine(stream)} may be adopted again, and keys that its bundles brought no longer count`;
+        const question = { what, question: 'Reset the stream?', unchanged: 'the stream stays as it is' };
+        if (flags.force !== true && flags.yes !== true) await confirm(question, context);
+        const message = await client.resetStream({ stream }, context.signal);
+        context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
+      }),
+    );
+}
+
+interface Question {
+  /** What follows. */
+  readonly what: string;
+  readonly question: string;
+  /** What stays after a no. */
+  readonly unchanged: string;
+}
+
+async function confirm(
+  { what, question, unchanged }: Question,
+  { confirm: ask, signal }: CommandContext,
+): Promise<void> {
   if (ask === undefined) {
     throw declined(`${what}; nothing was changed. Give --force if you mean it`);
   }
-  if (await ask(`${what}. Restore the key?`, signal)) return;
-  throw declined('nothing was changed: the key stays revoked');
+  if (await ask(`${what}. ${question}`, signal)) return;
+  throw declined(`nothing was changed: ${unchanged}`);
 }
 
 function declined(message: string): AppError {

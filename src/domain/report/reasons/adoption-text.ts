@@ -34,6 +34,10 @@ function sequenceText(data: Extract<AdoptionReason, { code: 'bundle/sequence' }>
       const { bundle, sequence, floor } = data;
       return `${bundleName(bundle)} has sequence ${sequence}, but sequence ${floor} of ${bundle.name} was activated here; an older bundle that is unknown here is not adopted`;
     }
+    case 'step': {
+      const { bundle, sequence, highest, step } = data;
+      return `${bundleName(bundle)} has sequence ${sequence}, more than ${step} (trust.max_sequence_step) above ${highest}, the highest of ${bundle.name} that is known here. If it is meant, run 'stickpin trust reset ${bundle.name}' and plug it in again`;
+    }
     case 'same': {
       const { bundle, bundleId, sequence, known, knownId } = data;
       return `${bundleName(bundle)} (${shortDigest(bundleId)}) has the same sequence ${sequence} as ${bundleName(known)} (${shortDigest(knownId)}), which is known here; make it again with a higher --sequence`;

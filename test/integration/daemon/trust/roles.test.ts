@@ -238,6 +238,92 @@ describe('a tag of the platform', () => {
   });
 });
 
+describe('stickpin trust', () => {
+  const version = (at: number) => `4.13.${at}`;
+  const release = (at: number, sequence: number, over: Partial<SampleBundleOptions> = {}) =>
+    platformBundle({ version: version(at), sequence, ...over });
+
+  it('reset opens a stream that a sequence of 2^53-1 has shut, also after a restart', async () => {
+    await start();
+    node.plug((await release(1, Number.MAX_SAFE_INTEGER)).path);
+    await node.until(isActivated('ocp'));
+    node.unplug();
+    const next = (await release(2, 2)).path;
+    node.plug(next);
+    expect((await rejection())?.code).toBe('bundle/sequence');
+    expect(await node.daemon().resetStream('ocp', 7)).toContain('Stream ocp was reset by user 7');
+    const isNext = (report: StatusReport) =>
+      report.bundles.some((one) => one.version === version(2) && one.phase === 'activated');
+    await node.until(isNext);
+    expect(kinds()).toContain('streamReset');
+    await node.stop();
+    node.unplug();
+    await node.start();
+    node.plug((await release(3, 3)).path);
+    await node.until(({ bundles }) => bundles.some((one) => one.version === version(3) && one.phase === 'activated'));
+    await expect(node.daemon().resetStream('nothing', 0)).rejects.toThrow('no bundle of stream');
+  });
+
+  it('reset forgets keys that bundles of the stream brought, of no other stream', async () => {
+    const [ocp, tools] = [sampleKey('ocp-next'), sampleKey('tools-next')];
+    await start();
+    const bring = (name: string, key: typeof ocp) =>
+      makeNotice(join(dir, name), { name, trust: { keys: [key.publicPem] } }, [platform]).path;
+    node.plug(bring('ocp', ocp), bring('tools', tools));
+    await node.until(({ trust }) => trust.keys.length === 3);
+    expect(await node.daemon().resetStream('ocp', 0)).toContain('1 key that its bundles brought');
+    const report = await node.until(({ trust }) => trust.keys.length === 2);
+    expect(report.trust.keys.map(({ keyId }) => keyId)).toContain(tools.privateKey.keyId);
+  });
+
+  it('refuses a jump of the sequence where it is limited, and says how to allow it', async () => {
+    await start({}, { settings: { trust: { max_sequence_step: 100 } } });
+    node.plug((await release(1, 5_000)).path);
+    await node.until(isActivated('ocp'));
+    node.unplug();
+    node.plug((await release(2, 5_101)).path);
+    const reason = await rejection();
+    expect(reason?.message).toMatch(/more than 100 \(trust\.max_sequence_step\) above 5000.*stickpin trust reset ocp/);
+    node.unplug();
+    node.plug((await release(3, 5_100)).path);
+    await node.until(({ bundles }) => bundles.some((one) => one.version === version(3) && one.phase === 'activated'));
+  });
+
+  it('a created of 2098 in one stream makes no bundle of another one expire, and reset opens its own', async () => {
+    await start();
+    node.plug((await customerBundle({ created: '2098-01-01T00:00:00Z' })).path);
+    await node.until(isActivated('customer-app'));
+    node.unplug();
+    const expires = new Date(Date.now() + 86_400_000).toISOString();
+    node.plug((await platformBundle({ expires })).path);
+    await node.until(isActivated('ocp'));
+    node.unplug();
+    const next = await customerBundle({ expires, sequence: 2 }, '2.0.0');
+    node.plug(next.path);
+    expect((await rejection())?.code).toBe('bundle/expired');
+    await node.daemon().resetStream('customer-app', 0);
+    await node.until(({ bundles }) => bundles.some((one) => one.version === '2.0.0' && one.phase === 'activated'));
+  });
+
+  it('revoke takes a key from its role and restore gives it back, over a restart', async () => {
+    await start();
+    node.plug((await customerBundle()).path);
+    await node.until(isActivated('customer-app'));
+    const { keyId } = customer.privateKey;
+    expect(await node.daemon().revokeKey(keyId.slice(0, 12), 7)).toContain(`Key ${keyId} was revoked by user 7`);
+    const isGone = (report: StatusReport) => report.bundles[0]?.reason?.code === 'trust/key-revoked';
+    await node.until(isGone);
+    expect(node.report().trust.revoked).toEqual([{ keyId, byPerson: true }]);
+    expect(kinds()).toContain('keyRevoked');
+    await node.stop();
+    await node.start();
+    await node.until(isGone);
+    await node.daemon().restoreKey(keyId, 7);
+    await node.until((report) => report.bundles[0]?.reason === undefined);
+    await expect(node.daemon().revokeKey('12', 0)).rejects.toThrow('no trusted key has the id');
+  });
+});
+
 describe('rotation by role', () => {
   const notice = (name: string, trust: object, key = customer, version = '2026.1.1') => {
     made += 1;

@@ -128,13 +128,14 @@ describe('refuseAdoption, after the bundle format', () => {
     expect(code({ created: dayAhead(1) }, { clockSynchronised: false })).toBeUndefined();
   });
 
-  it('created: the newest one adopted counts whatever its stream, and of a notice too', () => {
+  it('created: the newest one adopted counts in its own stream, and of a notice too', () => {
     const created = '2026-06-01T00:00:00Z';
     const tools = stored(verified({ name: 'tools', created }));
     const notice = stored(verified({ version: '2026.6.1', sequence: 3, images: {}, created }));
-    for (const known of [tools, notice]) {
-      expect(code({ expires: '2026-05-01T00:00:00Z' }, { bundles: [known] })).toBe('bundle/expired');
-    }
+    const expires = '2026-05-01T00:00:00Z';
+    expect(code({ expires }, { bundles: [notice] })).toBe('bundle/expired');
+    expect(code({ expires, name: 'tools', sequence: 9 }, { bundles: [tools] })).toBe('bundle/expired');
+    expect(code({ expires }, { bundles: [tools] })).toBeUndefined();
   });
 
   it('created: how far ahead it is is measured by the clock alone, not by what was adopted', () => {
@@ -215,7 +216,7 @@ describe('adoption (docs/decisions/trust.md)', () => {
   });
 
   it('created: what comes together moves the clock too', () => {
-    const fresh = verified({ name: 'tools', created: '2026-03-11T08:00:00Z' });
+    const fresh = verified({ version: '4.13.8', sequence: 8, created: '2026-03-11T08:00:00Z' });
     const stale = verified({ expires: '2026-03-11T00:00:00Z' });
     expect(sequences(stick(stale))).toEqual([7]);
     expect(judge(stick(fresh, stale)).assessment.rejections).toMatchObject([{ reason: { code: 'bundle/expired' } }]);

@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { isClaim, refuseAdoption } from '../../../../src/domain/adoption/adoption.ts';
-import { floorsFrom, higherFloors, isAboveFloor, NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
+import {
+  areSameFloors,
+  floorsFrom,
+  floorsNow,
+  higherFloors,
+  isAboveFloor,
+  NO_FLOORS,
+  withoutStream,
+} from '../../../../src/domain/adoption/floors.ts';
 import { floor } from '../../../../src/domain/gates/floor.ts';
 import { surplusBundles } from '../../../../src/domain/release/retention.ts';
 import { heldReason } from '../../../../src/domain/report/hold-text.ts';
@@ -82,9 +90,33 @@ describe('floors', () => {
       refuseAdoption(verified(over), { ...context, floors: remembered })?.code;
     expect(code({ sequence: 2 }, floors(9))).toBe('bundle/sequence');
     expect(code({ sequence: 9 }, floors(9))).toBeUndefined();
-    const late = floors(0, { newestCreated: NOON + 10 });
+    const late = floors(0, { newestCreated: new Map([['ocp', NOON + 10]]) });
     expect(code({ expires: new Date(NOON + 5).toISOString() }, late)).toBe('bundle/expired');
     expect(code({ expires: new Date(NOON + 5).toISOString() }, NO_FLOORS)).toBeUndefined();
+  });
+
+  it('are of one stream each: neither sequence nor time of another counts', () => {
+    const far = stored(verified({ name: 'tools', sequence: 99, created: '2098-01-01T00:00:00Z' }), {
+      activatedAt: NOON,
+    });
+    const context = { bundles: [far], arch: 'amd64', now: NOON, clockSynchronised: false };
+    const expires = new Date(NOON + 5).toISOString();
+    expect(refuseAdoption(verified({ expires }), context)).toBeUndefined();
+    expect(refuseAdoption(verified({ name: 'tools', sequence: 100, expires }), context)?.code).toBe('bundle/expired');
+  });
+
+  it('of a stream that was reset count no more, whichever copy still has them', () => {
+    const old = floors(9, { newestCreated: new Map([['ocp', NOON]]) });
+    const reset = withoutStream(old, 'ocp');
+    for (const both of [higherFloors(reset, old), higherFloors(old, reset)]) {
+      expect(areSameFloors(both, reset)).toBe(true);
+      expect(both.sequences.get('ocp')).toBe(0);
+      expect(both.newestCreated.has('ocp')).toBe(false);
+    }
+    const known = stored(verified({ sequence: 8 }), { activatedAt: NOON });
+    expect(floorsNow(reset, [known]).sequences.get('ocp')).toBe(8);
+    expect(floorsNow(reset, [{ ...known, resetAt: NOON + 1 }]).sequences.get('ocp')).toBe(0);
+    expect(isAboveFloor(known, withoutStream({ ...NO_FLOORS, areLost: true }, 'ocp'))).toBe(true);
   });
 
   it('let a bundle in that claims its own pins, without activating it', () => {

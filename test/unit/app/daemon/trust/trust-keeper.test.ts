@@ -34,7 +34,13 @@ afterEach(() => {
 });
 
 async function open(): Promise<void> {
-  const settings = { keys_dir: folder, threshold: 1, require: 'signature' as const, approved: [] };
+  const settings = {
+    keys_dir: folder,
+    threshold: 1,
+    require: 'signature' as const,
+    approved: [],
+    max_sequence_step: 0,
+  };
   const store = { load: () => storedState([]), ...createRevocationStore() };
   const dependencies = { settings, stateDirectory: state, ownUid: process.getuid?.() ?? 0, store, clock, log };
   keeper = await createTrustKeeper(dependencies, stop.signal);
