@@ -1,15 +1,15 @@
 import * as v from 'valibot';
 import { type Advisory, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
-import { isTagRange } from '../../domain/model/tag-range.ts';
-import { isVersion, isVersionRange } from '../../domain/model/version.ts';
+import { isTagRange } from '../../domain/model/version/tag-range.ts';
+import { isVersion, isVersionRange } from '../../domain/model/version/version.ts';
 import {
   fitsScheme,
   impliedScheme,
   isRangeOf,
   VERSION_SCHEMES,
   type VersionScheme,
-} from '../../domain/model/version-scheme.ts';
+} from '../../domain/model/version/version-scheme.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';

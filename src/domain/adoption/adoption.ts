@@ -1,6 +1,6 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import { type AdoptionReason, labelOf } from '../model/reason.ts';
-import { fitsScheme, schemeOf } from '../model/version-scheme.ts';
+import { fitsScheme, schemeOf } from '../model/version/version-scheme.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isRelease } from '../trust/notice.ts';

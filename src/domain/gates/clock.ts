@@ -1,6 +1,6 @@
 import type { ClockFault } from '../time/clock-fault.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
-import { ruleInForce } from './rule.ts';
+import { ruleInForce } from './rules/rule.ts';
 import { awaitsWindow } from './window.ts';
 
 /** Times are milliseconds since the epoch. */

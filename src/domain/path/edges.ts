@@ -1,4 +1,4 @@
-import { compareVersions, isInRange } from '../model/version-scheme.ts';
+import { compareVersions, isInRange } from '../model/version/version-scheme.ts';
 import type { PathRelease, Position, StreamPath } from './stream-path.ts';
 
 /** Why there is no way from where the node is to a release: one rule that says so. */

@@ -1,7 +1,7 @@
 import { sequenceOf } from '../adoption/floors.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
-import { schemeOf } from '../model/version-scheme.ts';
+import { schemeOf } from '../model/version/version-scheme.ts';
 import { currentRelease, isRolledBack, isTwin } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { StoredBundle } from '../state/state.ts';

@@ -1,5 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
-import type { VersionScheme } from '../model/version-scheme.ts';
+import type { VersionScheme } from '../model/version/version-scheme.ts';
 import type { Milestone } from './milestones.ts';
 
 /** One release of a stream on this node, as far as its place in the update graph depends on it. */

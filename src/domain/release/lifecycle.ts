@@ -5,15 +5,15 @@ import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/soak-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import type { ContainerLook } from './container-look.ts';
-import { distinguishingIds, imageIdOf, imageIds, witnessesOf } from './evidence.ts';
 import type { LifeVerdict } from './life-verdict.ts';
+import type { ContainerLook } from './proof/container-look.ts';
+import { distinguishingIds, imageIdOf, imageIds, witnessesOf } from './proof/evidence.ts';
+import { isLookDue, provenWayBack, provenWithFallback, unprovenWayBack } from './proof/rollback-evidence.ts';
+import { neverActivated, seenRunning } from './proof/seen-running.ts';
+import { judgeSoak, type SoakVerdict, soakAfter } from './proof/soak.ts';
+import { unseenAfter } from './proof/without-evidence.ts';
 import { currentIds, isProven, isRetired, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 import { isProtected, type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
-import { isLookDue, provenWayBack, provenWithFallback, unprovenWayBack } from './rollback-evidence.ts';
-import { neverActivated, seenRunning } from './seen-running.ts';
-import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
-import { unseenAfter } from './without-evidence.ts';
 
 /**
  * How often to check whether removed pins are gone. A reload takes some time, and nothing signals

@@ -7,7 +7,7 @@ import type { RuntimeImage } from '../model/runtime-image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
-import { componentsById, type ImageIds, imageIdOf } from './evidence.ts';
+import { componentsById, type ImageIds, imageIdOf } from './proof/evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 
 /** Whether the settings keep a bundle pinned permanently. */

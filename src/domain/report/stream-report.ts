@@ -1,5 +1,5 @@
 import type { Assessment } from '../assess/assess.ts';
-import type { VersionScheme } from '../model/version-scheme.ts';
+import type { VersionScheme } from '../model/version/version-scheme.ts';
 import { graphOf } from '../path/draw.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { Position, StreamPath } from '../path/stream-path.ts';

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { STREAM_NAME } from '../model/bundle.ts';
 import { type BundleId, isDigest } from '../model/digest.ts';
 import { knownFilesystems } from '../model/filesystems.ts';
-import { isVersion } from '../model/version.ts';
+import { isVersion } from '../model/version/version.ts';
 
 /** A type of settings: how a value is read, and what the reference says about it. */
 export interface ValueType<Value> {

@@ -1,6 +1,6 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { soakAfter } from '../../domain/release/proof/soak.ts';
 import { currentRelease, isProven, isRetired, isRolledBack } from '../../domain/release/recorded-phase.ts';
-import { soakAfter } from '../../domain/release/soak.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';

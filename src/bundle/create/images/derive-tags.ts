@@ -1,6 +1,6 @@
 import type { Image } from '../../../domain/model/bundle.ts';
 import { parseReference } from '../../../domain/model/reference.ts';
-import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../../domain/model/version.ts';
+import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../../domain/model/version/version.ts';
 
 /**
  * Gives images the intermediate and short tags that their long tags imply (bundle format 1,

@@ -5,7 +5,7 @@ import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import { limits } from '../../../bundle/limits.ts';
 import type { UpdateRules } from '../../../domain/model/bundle.ts';
-import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version-scheme.ts';
+import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version/version-scheme.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
 import { AppError } from '../../../platform/app-error.ts';
 

@@ -37,6 +37,6 @@ export function commandNameAmong(bundle: StoredBundle, bundles: Entries): string
  */
 export function messageAmong(message: string, bundle: StoredBundle, bundles: Entries): string {
   return hasNamesake(bundle, bundles)
-    ? `${sentence(message)} That is about bundle ${shortDigest(bundle.bundleId)}.`
+    ? `${sentence(message)} This is bundle ${shortDigest(bundle.bundleId)}.`
     : message;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { releaseFilesPlan, spareAttachments } from '../../../../src/domain/decide/release-files.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
-import { isVersion } from '../../../../src/domain/model/version.ts';
+import { isVersion } from '../../../../src/domain/model/version/version.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   digestOf,

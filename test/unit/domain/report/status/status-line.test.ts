@@ -605,7 +605,7 @@ describe('statusLine: two bundles of one name and version', () => {
   it('names the one that is held', () => {
     const full = { path: '/var', totalBytes: 10 * GIB, freeBytes: 1 * GIB };
     expect(line({ media, runtime: reachable({ images: allListed(one), filesystem: full }) }, [one, other])).toMatch(
-      new RegExp(`^Not enough space for ocp 4\\.13\\.7: .* reserved\\. That is about bundle ${short(other)}\\.$`),
+      new RegExp(`^Not enough space for ocp 4\\.13\\.7: .* reserved\\. This is bundle ${short(other)}\\.$`),
     );
   });
 

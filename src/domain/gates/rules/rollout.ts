@@ -1,6 +1,6 @@
-import { isThrottled, turnOf } from '../time/throttle.ts';
-import { type Wariness, warinessOf } from '../time/wariness.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { isThrottled, turnOf } from '../../time/throttle.ts';
+import { type Wariness, warinessOf } from '../../time/wariness.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 import { ruleInForce } from './rule.ts';
 
 /**

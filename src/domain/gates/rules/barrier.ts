@@ -1,6 +1,6 @@
-import { type BlockOf, barrierBlock } from '../path/edges.ts';
-import { placeIn } from '../path/read-paths.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { type BlockOf, barrierBlock } from '../../path/edges.ts';
+import { placeIn } from '../../path/read-paths.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 import { isRuleInForce } from './rule.ts';
 import { awaitedOnPath } from './way-there.ts';
 

@@ -1,10 +1,10 @@
-import type { Policy } from '../settings/settings.ts';
-import type { Soak } from '../state/soak-record.ts';
-import type { StoredBundle } from '../state/state.ts';
+import type { Policy } from '../../settings/settings.ts';
+import type { Soak } from '../../state/soak-record.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import type { LifeVerdict } from '../life-verdict.ts';
+import { currentIds, isProven, isRolledBack, isTwin, keptBundles, wasActive } from '../recorded-phase.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentNames, componentsById, imageIdOf } from './evidence.ts';
-import type { LifeVerdict } from './life-verdict.ts';
-import { currentIds, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
 /**
  * How long the release before must run again, and nothing of the newer one, before it is called

@@ -1,6 +1,6 @@
-import { downgradeBlock } from '../path/edges.ts';
-import { placeIn } from '../path/read-paths.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { downgradeBlock } from '../../path/edges.ts';
+import { placeIn } from '../../path/read-paths.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 import { isRuleInForce } from './rule.ts';
 
 /** `by`: what of it is lower than that of the present release. */

@@ -1,5 +1,5 @@
 import semver from 'semver';
-import { assertNever } from '../../platform/app-error.ts';
+import { assertNever } from '../../../platform/app-error.ts';
 import { isTagRange, isTagWithin } from './tag-range.ts';
 import { compareSchemeTags, isVersion, isVersionRange, parseSchemeTag } from './version.ts';
 

@@ -1,10 +1,10 @@
-import type { Image } from '../model/bundle.ts';
-import { repositoryOf } from '../model/reference.ts';
-import type { RuntimeContainer } from '../model/runtime-container.ts';
-import type { RuntimeImage } from '../model/runtime-image.ts';
-import type { Policy } from '../settings/settings.ts';
-import type { StoredBundle } from '../state/state.ts';
-import { isTwin, keptBundles } from './recorded-phase.ts';
+import type { Image } from '../../model/bundle.ts';
+import { repositoryOf } from '../../model/reference.ts';
+import type { RuntimeContainer } from '../../model/runtime-container.ts';
+import type { RuntimeImage } from '../../model/runtime-image.ts';
+import type { Policy } from '../../settings/settings.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import { isTwin, keptBundles } from '../recorded-phase.ts';
 import type { Witness } from './soak.ts';
 
 /** Finds the id of an image of the runtime by what names it surely: an id, or a name by digest. */

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
-import { askGates, askRules } from '../../../../src/domain/gates/gates.ts';
-import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
-import { RULE_CODES } from '../../../../src/domain/model/rule-code.ts';
-import { confirmationMessage, ruleReason } from '../../../../src/domain/report/hold-text.ts';
-import { shownRules } from '../../../../src/domain/report/shown-rules.ts';
-import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
-import type { StoredBundle } from '../../../../src/domain/state/state.ts';
-import { createModelMachine } from '../../../support/daemon/model-machine.ts';
-import { createModelNode } from '../../../support/daemon/model-node.ts';
-import { FACTS, NOON, POLICY, pathWith, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { NO_FLOORS } from '../../../../../src/domain/adoption/floors.ts';
+import { askGates, askRules } from '../../../../../src/domain/gates/gates.ts';
+import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
+import { RULE_CODES } from '../../../../../src/domain/model/rule-code.ts';
+import { confirmationMessage, ruleReason } from '../../../../../src/domain/report/hold-text.ts';
+import { shownRules } from '../../../../../src/domain/report/shown-rules.ts';
+import { NO_HOOKS } from '../../../../../src/domain/state/hook.ts';
+import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
+import { createModelMachine } from '../../../../support/daemon/model-machine.ts';
+import { createModelNode } from '../../../../support/daemon/model-node.ts';
+import { FACTS, NOON, POLICY, pathWith, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const HOUR = 3_600_000;
 const at = (time: number) => new Date(time).toISOString();

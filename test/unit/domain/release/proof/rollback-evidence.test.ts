@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeContainer } from '../../../../src/domain/model/runtime-container.ts';
-import { imageIds } from '../../../../src/domain/release/evidence.ts';
-import { isLookDue, provenWayBack } from '../../../../src/domain/release/rollback-evidence.ts';
-import type { Soak } from '../../../../src/domain/state/soak-record.ts';
-import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { RuntimeContainer } from '../../../../../src/domain/model/runtime-container.ts';
+import { imageIds } from '../../../../../src/domain/release/proof/evidence.ts';
+import { isLookDue, provenWayBack } from '../../../../../src/domain/release/proof/rollback-evidence.ts';
+import type { Soak } from '../../../../../src/domain/state/soak-record.ts';
+import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,
   NOON,
@@ -14,9 +14,9 @@ import {
   stored,
   storedState,
   verified,
-} from '../../../support/daemon/scenario.ts';
-import { createModelStage } from '../../../support/daemon/scenarios/model-stage.ts';
-import { pass, plug, run } from '../../../support/daemon/scenarios/table.ts';
+} from '../../../../support/daemon/scenario.ts';
+import { createModelStage } from '../../../../support/daemon/scenarios/model-stage.ts';
+import { pass, plug, run } from '../../../../support/daemon/scenarios/table.ts';
 
 const MINUTE_MS = 60_000;
 

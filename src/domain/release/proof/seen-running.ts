@@ -1,10 +1,10 @@
-import { RULE_CODES } from '../model/rule-code.ts';
-import type { Soak } from '../state/soak-record.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { RULE_CODES } from '../../model/rule-code.ts';
+import type { Soak } from '../../state/soak-record.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import type { LifeVerdict } from '../life-verdict.ts';
+import { currentRelease, keptBundles } from '../recorded-phase.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentsById, imageIdOf } from './evidence.ts';
-import type { LifeVerdict } from './life-verdict.ts';
-import { currentRelease, keptBundles } from './recorded-phase.ts';
 import { soakAfter, type Witness } from './soak.ts';
 
 /**

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isTagRange, isTagWithin } from '../../../../src/domain/model/tag-range.ts';
+import { isTagRange, isTagWithin } from '../../../../../src/domain/model/version/tag-range.ts';
 import {
   compareVersions,
   fitsScheme,
@@ -8,7 +8,7 @@ import {
   isInRange,
   isRangeOf,
   schemeOf,
-} from '../../../../src/domain/model/version-scheme.ts';
+} from '../../../../../src/domain/model/version/version-scheme.ts';
 
 describe('schemes of versions', () => {
   it.each([

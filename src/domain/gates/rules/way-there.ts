@@ -1,5 +1,5 @@
-import type { PlannedPath } from '../path/read-paths.ts';
-import type { StoredBundle } from '../state/state.ts';
+import type { PlannedPath } from '../../path/read-paths.ts';
+import type { StoredBundle } from '../../state/state.ts';
 
 /** What a hold says of the turn of its release. */
 interface AwaitedOnPath {

@@ -1,4 +1,4 @@
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 import { ruleInForce } from './rule.ts';
 
 type EndOfLifeHold = Hold<'rule/end-of-life', { readonly endOfLife: string; readonly isClockUnsure: boolean }>;

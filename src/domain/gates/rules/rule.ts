@@ -1,6 +1,6 @@
-import type { UpdateRules } from '../model/bundle.ts';
-import type { RuleCode } from '../model/rule-code.ts';
-import type { StoredBundle } from '../state/state.ts';
+import type { UpdateRules } from '../../model/bundle.ts';
+import type { RuleCode } from '../../model/rule-code.ts';
+import type { StoredBundle } from '../../state/state.ts';
 
 /**
  * A rule of a payload (bundle format, `update`), if it can hold the activation of its own release.

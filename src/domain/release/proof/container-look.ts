@@ -1,7 +1,7 @@
-import type { RuntimeContainer } from '../model/runtime-container.ts';
-import type { Policy } from '../settings/settings.ts';
-import type { Memory } from '../state/memory.ts';
-import type { Observed, Stored } from '../state/state.ts';
+import type { RuntimeContainer } from '../../model/runtime-container.ts';
+import type { Policy } from '../../settings/settings.ts';
+import type { Memory } from '../../state/memory.ts';
+import type { Observed, Stored } from '../../state/state.ts';
 import type { ImageIds } from './evidence.ts';
 
 /** The inputs for the evaluation of releases in a round that observed containers. */

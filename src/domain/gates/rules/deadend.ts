@@ -1,6 +1,6 @@
-import { deadendBlock } from '../path/edges.ts';
-import { placeIn } from '../path/read-paths.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { deadendBlock } from '../../path/edges.ts';
+import { placeIn } from '../../path/read-paths.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 import { isRuleInForce } from './rule.ts';
 
 /** `current`: the dead end. `saidBy`: the bundle that calls it one. */
