@@ -4,6 +4,8 @@ import type { UpdateRules } from '../model/bundle.ts';
 export type Rollout = NonNullable<UpdateRules['rollout']>;
 
 const MINUTE_MS = 60_000;
+/** The last time that a Date can hold (ECMA-262, "Time Values"). Above it whole milliseconds end. */
+const LAST_TIME = 8.64e15;
 
 /**
  * The share of nodes that may activate a release at a time, 0 to 1 (fedora-coreos-cincinnati,
@@ -35,7 +37,8 @@ export function turnOf(rollout: Rollout, wariness: number): number | undefined {
   if (wariness <= startShare) return startMs;
   if (durationMs === undefined) return undefined;
   // Searched for, not computed: a formula would be rounded in another way than the throttle.
-  let [waits, may] = [startMs, startMs + durationMs];
+  let [waits, may] = [startMs, Math.min(startMs + durationMs, LAST_TIME)];
+  if (isThrottled(rollout, wariness, may)) return undefined;
   while (may - waits > 1) {
     const middle = Math.floor((waits + may) / 2);
     if (isThrottled(rollout, wariness, middle)) waits = middle;

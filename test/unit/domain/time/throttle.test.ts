@@ -65,6 +65,12 @@ describe('the turn of a node', () => {
     expect(turnOf(rollout, wariness)).toBe(turn);
   });
 
+  it('never comes where a rollout ends after the last time that there is', () => {
+    const endless: Rollout = { start, durationMinutes: Number.MAX_SAFE_INTEGER };
+    expect(turnOf(endless, 1)).toBeUndefined();
+    expect(turnOf(endless, 1e-9)).toBeGreaterThan(START);
+  });
+
   it('is the first millisecond at which the node does not wait', () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     const rollouts = fc.record({
