@@ -147,7 +147,8 @@ describe('a release whose activation its rules hold', () => {
     await start();
     node.clockSynchronised = async () => false;
     node.clock.jump(-NOON);
-    await plug('sdb1', release(1, { name: 'tools' }), release(7, rollout(-MINUTE)));
+    const tools = release(1, { name: 'tools', images: { shell: ['shell'] }, imageOver: {} });
+    await plug('sdb1', tools, release(7, rollout(-MINUTE)));
     expect(phases()).toEqual({ '4.13.7': 'ready', '4.13.1': 'activated' });
     expect(entry('4.13.7')?.reason).toEqual({
       code: 'clock',
