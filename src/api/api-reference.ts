@@ -32,6 +32,7 @@ const MANAGER_ABOUT: Readonly<Record<keyof ManagerValues, string>> = {
   rejected: 'Bundles on media that are not taken, with the `reason`.',
   unclaimed: 'Pinned images that belong to no known release, by the release that they once belonged to.',
   streams: 'The update graph of each stream: `scheme`, `current`, `next`, `notes` and `releases`.',
+  windows: 'The next windows for activations: `opensAt`, `closesAt`, `text`. Empty when none is waited for.',
   stateProblems: 'Files of the daemon that were lost or damaged at its start: code and message.',
   hooks: 'Hooks that run, that are tried again, or that failed last.',
   trust: 'The keys and the policy by which bundles are judged.',

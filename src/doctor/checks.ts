@@ -7,6 +7,7 @@ import { checkRegistrySocket } from './check-registry-socket.ts';
 import { checkRuntime } from './check-runtime.ts';
 import { checkUdevRules } from './check-udev-rules.ts';
 import { checkUnits } from './check-units.ts';
+import { checkWindows } from './check-windows.ts';
 import { checkCrioBoot } from './crio/check-crio-boot.ts';
 import { checkCrioGuard } from './crio/check-crio-guard.ts';
 import { checkCrioLink } from './crio/check-crio-link.ts';
@@ -25,6 +26,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkHooks,
   checkRegistrySocket,
   checkClock,
+  checkWindows,
   checkRuntime,
   checkCrioLink,
   checkCrioBoot,

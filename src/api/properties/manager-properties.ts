@@ -102,6 +102,13 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
       references: list(text),
     }),
   ),
+  windows: list(
+    dictionary<StatusReport['windows'][number]>({
+      opensAt: optional(text),
+      closesAt: optional(text),
+      text,
+    }),
+  ),
   streams: list(
     dictionary<StatusReport['streams'][number]>({
       name: text,
@@ -181,6 +188,7 @@ export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const'
   rejected: 'invalidates',
   unclaimed: 'invalidates',
   streams: 'invalidates',
+  windows: 'invalidates',
   stateProblems: 'invalidates',
   hooks: 'invalidates',
   trust: 'invalidates',

@@ -41,7 +41,7 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
   const listed = manager.bundles.flatMap((path) => bundles.get(path) ?? []);
   if (listed.length !== manager.bundles.length || bundles.size !== listed.length) return undefined;
   const { status, operation, runtime, media, notices, rejected } = manager;
-  const { unclaimed, streams, stateProblems, hooks, trust } = manager;
+  const { unclaimed, streams, windows, stateProblems, hooks, trust } = manager;
   return {
     status,
     operation,
@@ -52,6 +52,7 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
     rejected,
     unclaimed,
     streams,
+    windows,
     stateProblems,
     hooks,
     trust,
@@ -88,6 +89,7 @@ const STARTING: ApiObjects = {
     rejected: [],
     unclaimed: [],
     streams: [],
+    windows: [],
     stateProblems: [],
     hooks: [],
     trust: { require: '', threshold: 0, keys: [], revoked: [], problems: [], revocationsUnreadable: false },

@@ -2,6 +2,7 @@ import { isAboveFloor } from '../adoption/floors.ts';
 import { newSignersOf, type Signers } from '../adoption/signers.ts';
 import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import { sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
+import { type NextWindows, nextWindows } from '../gates/window.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { Reason } from '../model/reason.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/runtime-image.ts';
@@ -57,6 +58,8 @@ export interface Assessment extends UnknownBundles {
   readonly protectedReleases: readonly ProtectedRelease[];
   /** Why each activated release that is not the current one is kept. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
+  /** The next times at which a window opens; undefined when activations wait for none. */
+  readonly windows: NextWindows | undefined;
 }
 
 /**
@@ -111,6 +114,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
     kept: whyKept(releases.bundles, policy.lifecycle),
+    windows: nextWindows(policy, observed),
     paths,
     next,
     ...unknown,

@@ -1,4 +1,6 @@
-import { nextOpenings } from '../time/openings.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Observed } from '../state/state.ts';
+import { nextOpenings, type Opening } from '../time/openings.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 import { zoneOf } from './strategy.ts';
 
@@ -49,4 +51,21 @@ export function window({
 export function awaitsWindow({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): boolean {
   const { activationRequestedAt, activatedAt } = bundle;
   return policy.update.strategy === 'window' && activationRequestedAt === undefined && activatedAt === undefined;
+}
+
+/** When activations may begin next. */
+export interface NextWindows {
+  readonly timeZone: string;
+  /** At most {@link SHOWN_WINDOWS}; the first one may be open already. */
+  readonly openings: readonly Opening[];
+}
+
+/** How many windows a person is shown. */
+const SHOWN_WINDOWS = 3;
+
+/** The next windows; undefined when `update.strategy` is another one. */
+export function nextWindows(policy: Policy, { now, facts }: Pick<Observed, 'now' | 'facts'>): NextWindows | undefined {
+  if (policy.update.strategy !== 'window') return undefined;
+  const timeZone = zoneOf(policy, facts);
+  return { timeZone, openings: nextOpenings(policy.update.windows, timeZone, now, SHOWN_WINDOWS) };
 }

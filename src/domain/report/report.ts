@@ -14,6 +14,7 @@ import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/progress-text.ts';
 import { statusLine } from './status/status-line.ts';
 import { type StreamReport, streamReports } from './stream-report.ts';
+import { type WindowReport, windowReports } from './window-report.ts';
 
 /**
  * The whole state for programs: `stickpin status --json`; the properties of the D-Bus API are made
@@ -67,6 +68,8 @@ export interface StatusReport {
   }[];
   /** The update graphs of all streams of which a release is known, by name. */
   readonly streams: readonly StreamReport[];
+  /** The next windows for activations; empty when none is waited for. */
+  readonly windows: readonly WindowReport[];
   /** Files of our own state that were found lost or damaged when the daemon started. */
   readonly stateProblems: readonly ShownReason[];
   /** Hooks that run, that are tried again, or that failed last. */
@@ -125,6 +128,7 @@ export function reportOf(
     })),
     unclaimed: assessment.pins.unclaimedReleases,
     streams: streamReports(assessment),
+    windows: windowReports(assessment),
     stateProblems: memory.stateProblems,
     hooks: hookReports(memory.hooks, assessment.bundles),
     trust: trustReport(

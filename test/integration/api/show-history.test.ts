@@ -57,6 +57,16 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(stdout).not.toMatch(/^conditions:/m);
   });
 
+  it('show prints the next windows where activations wait for them', async () => {
+    expect((await run('show', 'ocp@4.13.7')).stdout).not.toContain('windows');
+    const text = 'Tue 2026-03-17 12:00 to Tue 2026-03-17 13:00 (UTC)';
+    document = document && { ...document, windows: [{ text: 'open now with no end within weeks (UTC)' }, { text }] };
+    const { stdout } = await run('show', 'ocp@4.13.7');
+    expect(stdout).toContain(`Next windows:\n    open now with no end within weeks (UTC)\n    ${text}\n`);
+    expect((await run('show', 'ocp')).stdout).toContain('Next windows:');
+    expect(JSON.parse((await run('show', 'ocp@4.13.7', '--json')).stdout).windows).toEqual(document?.windows);
+  });
+
   it('show lists revoked and rotated keys, and files that can not be used', async () => {
     const trust = {
       ...TRUST,

@@ -13,6 +13,7 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
     rejected: [],
     unclaimed: [],
     streams: [],
+    windows: [],
     stateProblems: [],
     hooks: [],
     trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
@@ -117,6 +118,14 @@ export function sampleReport(): StatusReport {
           { version: '4.13.6', sequence: 6, phase: 'proven', from: [], deadend: 'x' },
           { version: '4.13.7', sequence: 7, phase: 'ready', from: ['4.13.6'], barrier: 'y' },
         ],
+      },
+    ],
+    windows: [
+      { closesAt: '2026-03-10T13:00:00.000Z', text: 'open now to Tue 2026-03-10 13:00 (UTC)' },
+      {
+        opensAt: '2026-03-17T12:00:00.000Z',
+        closesAt: '2026-03-17T13:00:00.000Z',
+        text: 'Tue 2026-03-17 12:00 to Tue 2026-03-17 13:00 (UTC)',
       },
     ],
     stateProblems: [{ code: 'store/damaged', message: 'state.db was damaged' }],

@@ -15,6 +15,7 @@ const REPORT: StatusReport = {
   rejected: [],
   unclaimed: [],
   streams: [],
+  windows: [],
   stateProblems: [],
   hooks: [],
   trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },

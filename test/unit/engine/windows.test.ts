@@ -51,6 +51,32 @@ describe('update.strategy', () => {
     expect(entry()?.activationHolds).toMatchObject([{ until: '2026-03-10T17:00:00.000Z' }]);
   });
 
+  it('window: the report lists the next three windows', async () => {
+    await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'Europe/Berlin' });
+    expect(node.engine.report()?.windows).toEqual([
+      {
+        opensAt: '2026-03-10T13:00:00.000Z',
+        closesAt: '2026-03-10T14:00:00.000Z',
+        text: 'Tue 2026-03-10 14:00 to Tue 2026-03-10 15:00 (Europe/Berlin)',
+      },
+      {
+        opensAt: '2026-03-17T13:00:00.000Z',
+        closesAt: '2026-03-17T14:00:00.000Z',
+        text: 'Tue 2026-03-17 14:00 to Tue 2026-03-17 15:00 (Europe/Berlin)',
+      },
+      {
+        opensAt: '2026-03-24T13:00:00.000Z',
+        closesAt: '2026-03-24T14:00:00.000Z',
+        text: 'Tue 2026-03-24 14:00 to Tue 2026-03-24 15:00 (Europe/Berlin)',
+      },
+    ]);
+  });
+
+  it('immediate: the report lists no windows, since none is waited for', async () => {
+    await start({ strategy: 'immediate', windows: [AFTERNOON] });
+    expect(node.engine.report()?.windows).toEqual([]);
+  });
+
   it('window: inside of one it is activated at once', async () => {
     await start({ strategy: 'window', windows: [{ ...AFTERNOON, startMinute: 11 * 60 + 30 }] });
     await plug(verified());

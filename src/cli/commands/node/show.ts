@@ -19,18 +19,23 @@ export function registerShow(program: Command, context: CommandContext): void {
     .action((name: string, options: { readonly json?: true }) =>
       withDaemon(context, async (client) => {
         const report = await client.report(context.signal);
-        const { trust } = report;
+        const { trust, windows } = report;
         const stream = report.streams.find((one) => one.name === name);
         const found = stream === undefined || countOf(report, name) === 1 ? findShown(report, name) : undefined;
         if (options.json) {
-          context.stdout(`${JSON.stringify({ ...(found ?? { stream }), trust })}\n`);
+          context.stdout(`${JSON.stringify({ ...(found ?? { stream }), windows, trust })}\n`);
           return;
         }
         const graph = stream === undefined ? '' : graphText(stream);
         const bundle = found === undefined ? '' : renderShow(found, trust);
-        context.stdout([graph, bundle].filter((text) => text !== '').join('\n'));
+        context.stdout([graph, bundle, windowsText(windows)].filter((text) => text !== '').join('\n'));
       }),
     );
+}
+
+/** When activations may begin next; empty where they wait for no window. */
+function windowsText(windows: StatusReport['windows']): string {
+  return windows.length === 0 ? '' : `Next windows:\n${windows.map(({ text }) => `    ${text}\n`).join('')}`;
 }
 
 /** How many bundles have the name of a stream. */

@@ -7,16 +7,19 @@ import type { StoredBundle } from '../../state/state.ts';
  * `STICKPIN_<COMPONENT>=<reference by digest>` for each component of the last known good release of
  * each stream. The component is upper-cased, and every character but letters and digits becomes
  * `_`. Images without a component are left out. Where two images come to the same name, the first
- * one counts (streams in alphabetical order, images in load order), and a comment names the other.
+ * one counts, and a comment names the other. Streams of plain keys come before those of roles, so
+ * that a role takes no variable of theirs; then in alphabetical order. Images are in load order.
  */
 export function imagesEnv(bundles: readonly StoredBundle[]): string {
   const streams = [...new Set(keptBundles(bundles).map((bundle) => bundle.payload.name))].sort();
   const taken = new Set<string>();
-  const lines = streams.flatMap((stream) => {
-    const good = lastProven(bundles, stream);
-    if (good === undefined) return [];
-    return [`# ${bundleName(good.payload)}`, ...good.contents.images.flatMap((image) => lineOf(image, taken))];
-  });
+  const lines = streams
+    .flatMap((stream) => lastProven(bundles, stream) ?? [])
+    .sort((a, b) => Number(isOfRole(a)) - Number(isOfRole(b)))
+    .flatMap(({ payload, contents }) => [
+      `# ${bundleName(payload)}`,
+      ...contents.images.flatMap((image) => lineOf(image, taken)),
+    ]);
   return ['# Last known good releases, written by stickpin.', ...lines, ''].join('\n');
 }
 
@@ -33,6 +36,12 @@ export function keepUnclaimedLines(text: string, previous: string, unclaimed: re
     return pins.has(reference) && !isSet(name);
   });
   return kept.length === 0 ? text : [text + KEPT, ...kept, ''].join('\n');
+}
+
+/** Whether keys of roles alone signed a release. */
+function isOfRole({ signerKeyIds = [], signerRoles = [] }: StoredBundle): boolean {
+  const inRoles = new Set(signerRoles.map(({ keyId }) => keyId));
+  return inRoles.size > 0 && signerKeyIds.every((keyId) => inRoles.has(keyId));
 }
 
 const KEPT = '# Of a release whose records are lost; its pins are unclaimed.';

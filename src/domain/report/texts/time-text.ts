@@ -39,7 +39,7 @@ export function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): s
 }
 
 /** `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone. */
-function openingText({ opensAt, closesAt }: Opening, zone: string): string {
+export function openingText({ opensAt, closesAt }: Opening, zone: string): string {
   const begin = opensAt === undefined ? 'open now' : wallText(opensAt, zone);
   const end = closesAt === undefined ? 'with no end within weeks' : `to ${wallText(closesAt, zone)}`;
   return `${begin} ${end} (${zone})`;

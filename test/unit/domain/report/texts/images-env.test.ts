@@ -31,6 +31,22 @@ it('names each component of the last known good release by digest; of two that c
   );
 });
 
+it('names the components of streams of plain keys first, so that a role takes no variable of theirs', () => {
+  const customer = verified({ name: 'app', version: '1.0.0', images: { etcd: ['base'], shell: ['base'] } });
+  const keyId = 'c'.repeat(64);
+  const ofRole = { signerKeyIds: [keyId], signerRoles: [{ keyId, role: 'customer' }] };
+  const text = imagesEnv([
+    { ...stored(customer, { ...marks, provenAt: NOON }), ...ofRole },
+    stored(good, { ...marks, provenAt: NOON }),
+  ]);
+  expect(text.split('\n').filter((line) => /^#? ?(STICKPIN_ETCD|ocp|app)/.test(line))).toEqual([
+    '# ocp@4.13.7',
+    `STICKPIN_ETCD=${referenceOf('etcd')}`,
+    '# app@1.0.0',
+    `# STICKPIN_ETCD is taken; etcd is ${referenceOf('etcd')}`,
+  ]);
+});
+
 it('keeps lines of unclaimed pins that are not set anew, and nothing else', () => {
   const before = '# ocp@4.13.7\nSTICKPIN_ETCD=etcd@1\nSTICKPIN_API=api@1\nSTICKPIN_GONE=gone@1\nFOREIGN=api@1\n';
   const text = '# Last known good releases, written by stickpin.\nSTICKPIN_API=api@2\n';

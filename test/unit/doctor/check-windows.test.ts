@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest';
+import { checkWindows } from '../../../src/doctor/check-windows.ts';
+import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { defaultSettings } from '../../../src/domain/settings/settings.ts';
+
+const WINDOW = { days: [5], startMinute: 60, lengthMinutes: 60 };
+
+function found(update: Partial<typeof defaultSettings.update>) {
+  const settings = { ...defaultSettings, update: { ...defaultSettings.update, ...update } };
+  return runChecks(checkWindows({ settings }), AbortSignal.timeout(10_000));
+}
+
+describe('the check of windows', () => {
+  it.each([
+    ['no windows are set', { strategy: 'immediate', windows: [] } as const],
+    ['windows are waited for', { strategy: 'window', windows: [WINDOW] } as const],
+  ])('has nothing to say where %s', async (_, update) => {
+    expect(await found(update)).toEqual([]);
+  });
+
+  it.each(['immediate', 'manual'] as const)('warns of windows that have no effect: %s', async (strategy) => {
+    expect(await found({ strategy, windows: [WINDOW] })).toEqual([
+      {
+        subject: 'windows',
+        verdict: 'warning',
+        message: `update.windows is set and update.strategy is "${strategy}", so that no activation waits for a window`,
+        remedy: 'set update.strategy = "window", or remove update.windows',
+      },
+    ]);
+  });
+});
