@@ -6,6 +6,7 @@ const order = [
   'lifecycle.test.ts',
   'crio-node.test.ts',
   'machine.test.ts',
+  'update-rules.test.ts',
   'power-cut.test.ts',
   'crio-link.test.ts',
   'damaged-sticks.test.ts',

@@ -1,0 +1,107 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { StatusReport } from '../../src/domain/report/report.ts';
+import { programLayer } from '../support/bundles/program-image.ts';
+import { sampleKey } from '../support/bundles/sample-bundle.ts';
+import { makeRunningRelease, type RunningRelease } from '../support/daemon/running-release.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { startInstalled } from './machine/product/install-archive.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { type MachinePods, startContainerdWithPods } from './machine/product/pods.ts';
+import { makeStick } from './machine/qemu/stick.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+const configuration = `[update]
+strategy = "window"
+[[update.windows]]
+days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+start_time = "03:00"
+length_minutes = 60
+
+[streams.ocp]
+current = "1.0.0"
+
+[lifecycle]
+soak = "5 s"
+`;
+
+/**
+ * One stick with three releases, the second one a barrier, and a window of an hour a night. Tests
+ * lean on the ones before.
+ */
+describeMachine('a node with rules for its updates', 'installed', (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026');
+  const startedAt = Date.now();
+  let directory: string;
+  let pods: MachinePods;
+  let barrier: RunningRelease;
+  let last: RunningRelease;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-update-rules-'));
+    const program = await programLayer();
+    const options = { dir: join(directory, 'medium/stickpin'), keys: [key] };
+    await makeRunningRelease(1, program, options);
+    const update = { barrier: { reason: 'It converts the database.' } };
+    barrier = await makeRunningRelease(2, program, { ...options, update });
+    last = await makeRunningRelease(3, program, options);
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  /** Sets the guest's clock to `HH:MM` (UTC) of a day to come. stickpin would notice it, but later. */
+  async function setClock(daysAhead: number, time: string): Promise<void> {
+    const date = new Date(startedAt + daysAhead * DAY_MS).toISOString().slice(0, 10);
+    await machine().output(`date --utc --set='${date} ${time}' && stickpin rescan`);
+  }
+
+  const entryOf = ({ bundles }: StatusReport, version: string) => bundles.find((entry) => entry.version === version);
+  const holdsOf = (report: StatusReport, version: string) =>
+    entryOf(report, version)?.activationHolds?.map(({ code }) => code) ?? [];
+  const become = (what: string, phases: Readonly<Record<string, string>>) =>
+    node.until(what, (report) => {
+      const isSo = Object.entries(phases).every(([version, phase]) => entryOf(report, version)?.phase === phase);
+      return report.runtime.reachable && report.operation === 'idle' && isSo;
+    });
+
+  test('by day the whole stick is preloaded, and may be removed; nothing is activated', async () => {
+    pods = await startContainerdWithPods(machine());
+    await machine().output(`date --utc --set='${new Date(startedAt + DAY_MS).toISOString().slice(0, 10)} 12:00'`);
+    await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
+    const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'medium') });
+    const plugged = await machine().plug(stick);
+    const report = await become('all three to be ready', { '1.1.0': 'ready', '1.2.0': 'ready', '1.3.0': 'ready' });
+    await plugged.unplug();
+    for (const { images } of report.bundles) expect(images).toEqual({ total: 3, present: 3, pinned: 3 });
+    expect(holdsOf(report, '1.2.0')).toEqual(['window']);
+    expect(holdsOf(report, '1.3.0')).toContain('rule/barrier');
+    const night = new Date(startedAt + 2 * DAY_MS).toISOString().slice(0, 10);
+    expect(entryOf(report, '1.2.0')?.activationHolds?.[0]?.until).toBe(`${night}T03:00:00.000Z`);
+  });
+
+  test('in the window the barrier is activated, and the release behind it waits for its proof', async () => {
+    await setClock(2, '03:00:05');
+    const report = await become('the barrier to be activated', { '1.2.0': 'activated', '1.3.0': 'ready' });
+    expect(holdsOf(report, '1.3.0')).toContain('rule/barrier');
+    expect(entryOf(report, '1.1.0')?.phase).not.toBe('activated');
+  });
+
+  test('proven after the window has closed, it opens the way, which the next window is waited for', async () => {
+    await setClock(2, '04:00:05');
+    await pods.run(barrier.pods);
+    await machine().output('stickpin rescan');
+    const report = await become('the barrier to be proven', { '1.2.0': 'proven', '1.3.0': 'ready' });
+    expect(holdsOf(report, '1.3.0')).toEqual(['window']);
+  });
+
+  test('in the next window the last release is activated without its stick, and proves itself', async () => {
+    await setClock(3, '03:00:05');
+    await become('the last release to be activated', { '1.2.0': 'proven', '1.3.0': 'activated' });
+    await pods.run(last.pods);
+    await machine().output('stickpin rescan');
+    await become('the last release to be proven', { '1.2.0': 'superseded', '1.3.0': 'proven' });
+  });
+});
