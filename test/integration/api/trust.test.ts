@@ -29,6 +29,14 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
           restored.push(`${keyId} by ${uid}`);
           return `Key ${keyId} was restored.`;
         },
+        revokeKey: async ({ keyId }, { uid }) => {
+          restored.push(`revoke ${keyId} by ${uid}`);
+          return `Key ${keyId} was revoked.`;
+        },
+        resetStream: async ({ stream }, { uid }) => {
+          restored.push(`reset ${stream} by ${uid}`);
+          return `Stream ${stream} was reset.`;
+        },
       },
       () => idleReport({ trust: report }),
     );
@@ -62,6 +70,22 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
       expect(done).toEqual({ exitCode: 0, stdout: `Key ${remembered} was restored.\n`, stderr: '' });
     }
     const line = `${remembered} by ${process.getuid?.()}`;
+    expect(restored).toEqual([line, line]);
+  });
+
+  it.each([
+    ['revoke', 'ab12', 'Key ab12 was revoked.', 'bundles that key ab12 signed are not trusted any more'],
+    ['reset', 'ocp', 'Stream ocp was reset.', 'older bundles of stream ocp may be adopted again'],
+  ])('%s says what follows and changes nothing without --force or a yes', async (command, subject, done, what) => {
+    const refused = await api.run('trust', command, subject);
+    expect(refused).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(refused.stderr).toContain(what);
+    expect(refused.stderr).toContain('nothing was changed. Give --force if you mean it');
+    expect(restored).toEqual([]);
+    for (const flag of ['--force', '--yes']) {
+      expect(await api.run('trust', command, subject, flag)).toEqual({ exitCode: 0, stdout: `${done}\n`, stderr: '' });
+    }
+    const line = `${command} ${subject} by ${process.getuid?.()}`;
     expect(restored).toEqual([line, line]);
   });
 });

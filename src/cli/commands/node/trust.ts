@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { ApiClient } from '../../../api/client.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
@@ -7,11 +8,53 @@ import { withDaemon } from '../../context/daemon-client.ts';
 import { roleText } from '../../output/role-text.ts';
 import { formatTable } from '../../output/table.ts';
 
-interface RestoreFlags {
+interface ChangeFlags {
   readonly force?: true;
   readonly yes?: true;
   readonly json?: true;
 }
+
+/** A command that changes what this node trusts, and asks before it does. */
+interface Change {
+  readonly about: string;
+  /** The argument in `--help`, and what it is. */
+  readonly argument: readonly [name: string, about: string];
+  /** What follows, for the question. */
+  readonly consequence: (subject: string) => string;
+  readonly question: string;
+  /** What stays after a no. */
+  readonly unchanged: string;
+  /** Resolves to a sentence about what was done. */
+  readonly ask: (client: ApiClient, subject: string, signal: AbortSignal) => Promise<string>;
+}
+
+const CHANGES: Readonly<Record<string, Change>> = {
+  revoke: {
+    about: 'revoke a key on this node; asks first',
+    argument: ['<keyid>', "the key's id, or at least the first 12 digits of a trusted one"],
+    consequence: (keyId) => `bundles that key ${keyId} signed are not trusted any more`,
+    question: 'Revoke the key?',
+    unchanged: 'the key is not revoked',
+    ask: (client, keyId, signal) => client.revokeKey({ keyId }, signal),
+  },
+  restore: {
+    about: 'remove the stored revocation of a key; asks first',
+    argument: ['<keyid>', "the key's id, or at least its first 12 digits; stickpin trust list shows it"],
+    consequence: (keyId) => `bundles that key ${keyId} signed may be trusted again`,
+    question: 'Restore the key?',
+    unchanged: 'the key stays revoked',
+    ask: (client, keyId, signal) => client.restoreKey({ keyId }, signal),
+  },
+  reset: {
+    about: 'reset the floors of a stream, and forget the keys that its bundles brought; asks first',
+    argument: ['<stream>', 'the name of the stream; stickpin list shows it'],
+    consequence: (stream) =>
+      `older bundles of stream ${stream} may be adopted again, and keys that its bundles brought no longer count`,
+    question: 'Reset the stream?',
+    unchanged: 'the stream stays as it is',
+    ask: (client, stream, signal) => client.resetStream({ stream }, signal),
+  },
+};
 
 /** Adds `trust list`, `revoke`, `restore` and `reset` to the program. */
 export function registerTrust(program: Command, context: CommandContext): void {
@@ -28,79 +71,33 @@ export function registerTrust(program: Command, context: CommandContext): void {
         context.stdout(options.json ? `${JSON.stringify(report)}\n` : asText(report));
       }),
     );
+  for (const [name, change] of Object.entries(CHANGES)) registerChange(trust, name, change, context);
+}
+
+function registerChange(trust: Command, name: string, change: Change, context: CommandContext): void {
   trust
-    .command('restore')
-    .description('remove the stored revocation of a key; asks first')
-    .argument('<keyid>', "the key's id, or at least its first 12 digits; stickpin trust list shows it")
-    .option('--force', 'restore it without a question')
+    .command(name)
+    .description(change.about)
+    .argument(...change.argument)
+    .option('--force', `${name} it without a question`)
     .option('-y, --yes', 'the same as --force')
     .option('--json', 'print as JSON')
-    .action((keyId: string, flags: RestoreFlags) =>
+    .action((subject: string, flags: ChangeFlags) =>
       withDaemon(context, async (client) => {
-        const what = `bundles that key ${oneLine(keyId)} signed may be trusted again`;
-        const question = { what, question: 'Restore the key?', unchanged: 'the key stays revoked' };
-        if (flags.force !== true && flags.yes !== true) await confirm(question, context);
-        const message = await client.restoreKey({ keyId }, context.signal);
+        if (flags.force !== true && flags.yes !== true) await confirm(change, subject, context);
+        const message = await change.ask(client, subject, context.signal);
         context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
       }),
     );
-  registerRevoke(trust, context);
-  registerReset(trust, context);
-}
-
-function registerRevoke(trust: Command, context: CommandContext): void {
-  trust
-    .command('revoke')
-    .description('revoke a key on this node; asks first')
-    .argument('<keyid>', "the key's id, or at least the first 12 digits of a trusted one")
-    .option('--force', 'revoke it without a question')
-    .option('-y, --yes', 'the same as --force')
-    .option('--json', 'print as JSON')
-    .action((keyId: string, flags: RestoreFlags) =>
-      withDaemon(context, async (client) => {
-        const what = `bundles that key ${oneLine(keyId)} signed are not trusted any more`;
-        const question = { what, question: 'Revoke the key?', unchanged: 'the key is not revoked' };
-        if (flags.force !== true && flags.yes !== true) await confirm(question, context);
-        const message = await client.revokeKey({ keyId }, context.signal);
-        context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
-      }),
-    );
-}
-
-function registerReset(trust: Command, context: CommandContext): void {
-  trust
-    .command('reset')
-    .description('reset the floors of a stream, and forget the keys that its bundles brought; asks first')
-    .argument('<stream>', 'the name of the stream; stickpin list shows it')
-    .option('--force', 'reset it without a question')
-    .option('-y, --yes', 'the same as --force')
-    .option('--json', 'print as JSON')
-    .action((stream: string, flags: RestoreFlags) =>
-      withDaemon(context, async (client) => {
-        const what = `older bundles of stream ${oneLine(stream)} may be adopted again, and keys that its bundles brought no longer count`;
-        const question = { what, question: 'Reset the stream?', unchanged: 'the stream stays as it is' };
-        if (flags.force !== true && flags.yes !== true) await confirm(question, context);
-        const message = await client.resetStream({ stream }, context.signal);
-        context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
-      }),
-    );
-}
-
-interface Question {
-  /** What follows. */
-  readonly what: string;
-  readonly question: string;
-  /** What stays after a no. */
-  readonly unchanged: string;
 }
 
 async function confirm(
-  { what, question, unchanged }: Question,
+  { consequence, question, unchanged }: Change,
+  subject: string,
   { confirm: ask, signal }: CommandContext,
 ): Promise<void> {
-  if (ask === undefined) {
-    throw declined(`${what}; nothing was changed. Give --force if you mean it`);
-  }
+  const what = consequence(oneLine(subject));
+  if (ask === undefined) throw declined(`${what}; nothing was changed. Give --force if you mean it`);
   if (await ask(`${what}. ${question}`, signal)) return;
   throw declined(`nothing was changed: ${unchanged}`);
 }
