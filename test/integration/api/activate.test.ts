@@ -8,7 +8,7 @@ import { runCommand } from '../../support/run-command.ts';
 const held = verified({
   update: {
     from: '>=99.0.0',
-    rollout: { start: '2030-01-01T00:00:00Z' },
+    rollout: { start: '2030-01-01T00:00:00Z', startPercentage: 1 },
     endOfLife: '2026-01-01T00:00:00Z',
     barrier: { reason: 'the storage format changes' },
   },

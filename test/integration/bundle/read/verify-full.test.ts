@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import {
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -45,8 +44,11 @@ const fileOf = (digest: Digest | undefined) => join(folder, digest?.slice('sha25
 
 function openFiles(): string[] {
   return readdirSync('/proc/self/fd').flatMap((fd) => {
-    const link = `/proc/self/fd/${fd}`;
-    return existsSync(link) ? [readlinkSync(link)] : [];
+    try {
+      return [readlinkSync(`/proc/self/fd/${fd}`)];
+    } catch {
+      return []; // closed since it was listed, as the one that listed them
+    }
   });
 }
 
