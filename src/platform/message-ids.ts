@@ -30,6 +30,8 @@ export const messageIds = {
   trustWithdrawn: '9c02ea8617c44eb99d1f15fd2c169d43',
   trustRestored: '15929837c5e442a4b13af1de34254498',
   keysRotated: 'ed746a5c212e488c85cc52152281c051',
+  keyRevoked: '5d0b7f7c6f0e4c5fb1f5a0d2c3e94a61',
+  streamReset: 'a2c94b1e8d7f4b3c9e60175fd8b3a427',
   keyRestored: '3f9c42948b664fbea513bbecaa868d7c',
   revocationsUnreadable: 'c682d900400e402795fac5bbdd593021',
   keysNotRotated: 'f2cc45cfa1f744d9acab02550ac4d0a5',

@@ -66,32 +66,28 @@ async function startDaemon(config: string): Promise<() => Promise<void>> {
   };
 }
 
-const FREE = `<policy context="default">
-    <allow user="*"/>
-    <allow own="*"/>
-    <allow send_type="method_call"/>
+/** What the rules of every bus say, those of the system bus too: messages but calls may pass. */
+const COMMON = `<allow user="*"/>
     <allow send_type="signal"/>
     <allow send_requested_reply="true" send_type="method_return"/>
     <allow send_requested_reply="true" send_type="error"/>
     <allow receive_type="method_call"/>
     <allow receive_type="method_return"/>
     <allow receive_type="error"/>
-    <allow receive_type="signal"/>
+    <allow receive_type="signal"/>`;
+
+const FREE = `<policy context="default">
+    ${COMMON}
+    <allow own="*"/>
+    <allow send_type="method_call"/>
   </policy>`;
 
 /** The rules of the system bus, as dbus-daemon ships them, and those of `policies`. */
 function systemRules(policies: readonly string[]): string {
   return `<policy context="default">
-    <allow user="*"/>
+    ${COMMON}
     <deny own="*"/>
     <deny send_type="method_call"/>
-    <allow send_type="signal"/>
-    <allow send_requested_reply="true" send_type="method_return"/>
-    <allow send_requested_reply="true" send_type="error"/>
-    <allow receive_type="method_call"/>
-    <allow receive_type="method_return"/>
-    <allow receive_type="error"/>
-    <allow receive_type="signal"/>
     <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus"/>
   </policy>
   ${policies.map((file) => `<include>${resolve(file)}</include>`).join('\n  ')}`;

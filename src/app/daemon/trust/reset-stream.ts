@@ -41,7 +41,7 @@ export async function resetStream(
   const message = `Stream ${stream} was reset by ${by}: any sequence is accepted again${forgotten}`;
   const at = stampAfter(bundles, clock.now());
   await engine.resetFloors(stream, () => store.resetStream(stream, { at, kind: 'streamReset', message }));
-  log.warn({ messageId: messageIds.keysChanged, ...(uid !== undefined && { uid }) }, message);
+  log.warn({ messageId: messageIds.streamReset, ...(uid !== undefined && { uid }) }, message);
   return `${message}. What is adopted stays; 'stickpin reject' or 'stickpin unpin' gives up a release that is not wanted.`;
 }
 

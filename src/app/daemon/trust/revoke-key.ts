@@ -27,7 +27,7 @@ export async function revokeKey(
   const message = `Key ${keyId} was revoked by ${by}`;
   const seen = { keyId, otherIds: key?.otherIds ?? [], byPerson: true } as const;
   await memory.lift((record) => withSeen(record, [seen], at), { at, kind: 'keyRevoked', message });
-  log.warn({ messageId: messageIds.keysChanged, keyId, ...(uid !== undefined && { uid }) }, message);
+  log.warn({ messageId: messageIds.keyRevoked, keyId, ...(uid !== undefined && { uid }) }, message);
   return `${message}: what it signed is not trusted, unless enough other keys signed it. 'stickpin trust restore ${keyId}' takes that back.`;
 }
 
